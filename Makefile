@@ -1,0 +1,49 @@
+# Every command prepares .venv first if it has to: `make PYTHON=/path/to/python` chooses the interpreter.
+# Only relative paths, so that the tree may lie anywhere.
+SHELL := /bin/sh
+PY := .venv/bin/python
+EXTRAS := dev,sketches
+PYTEST := $(PY) -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
+
+unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
+
+# $(call check,what,command): a title above the output, and what failed as the last line.
+check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
+
+.PHONY: help demo test test-all bench lint format clean venv
+.NOTPARALLEL:
+
+help: ## show this list
+	@printf 'usage: make <target>\n\n'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r target text; do \
+		printf '  %-10s %s\n' "$$target" "$$text"; done
+
+demo: venv ## the ideas at work, in a minute
+	@$(PY) -m examples.demo
+
+test: lint ## every check and the tests; this is what must pass
+	$(call check,pytest,$(PYTEST))
+
+test-all: lint ## the same, with every compiled combination and more random examples
+	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
+
+bench: venv ## the benchmarks: ARGS="..." is passed on
+	@$(PY) -m benchmarks $(ARGS)
+
+lint: venv ## format, lint, types and import direction, without changing a file
+	$(call check,ruff format,$(PY) -m ruff format --check .)
+	$(call check,ruff check,$(PY) -m ruff check .)
+	$(call check,mypy,$(PY) -m mypy)
+	$(call check,import direction,$(PY) .venv/bin/lint-imports --no-logo --cache-dir .import_linter_cache)
+
+format: venv ## put the code in shape, and mend what can be mended
+	@$(PY) -m ruff check --fix-only .
+	@$(PY) -m ruff format .
+	@$(PY) -m tools.readme
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@sh tools/venv.sh '$(EXTRAS)'

@@ -1,0 +1,35 @@
+"""Run benchmarks, print their tables and write them into docs/performance.md (not if quick)."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import break_even, bulk, coarse, latency, memory, page, ranges, rounds
+
+BENCHMARKS = {
+    "rounds": rounds.main,
+    "break_even": break_even.main,
+    "ranges": ranges.main,
+    "coarse": coarse.main,
+    "latency": latency.main,
+    "bulk": bulk.main,
+    "memory": memory.main,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(BENCHMARKS)} (all)")
+    parser.add_argument("--quick", action="store_true", help="small windows, no page written")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    for name in arguments.names or BENCHMARKS:
+        text = BENCHMARKS[name](arguments.quick)
+        if not arguments.quick:
+            page.write(name, text)
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

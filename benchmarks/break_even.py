@@ -1,0 +1,117 @@
+"""From which window on a structure beats folding the window anew, and beats it tenfold; throughput against size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import page
+from benchmarks.contest import admitted, full_rounds, in_a_loop, values
+from benchmarks.timing import best_of
+from sash.aggregators.catalogue import CATALOGUE
+from sash.monoids import ArgMax, Bloom, Collect, GeometricMean, Max, Mean, MinCount, Monoid, Std, Sum
+
+COMPILED: dict[str, Monoid] = {
+    "sum": Sum(),
+    "max": Max(),
+    "mean": Mean(),
+    "geometric_mean": GeometricMean(),
+    "min_count": MinCount(),
+    "std": Std(),
+    "arg_max": ArgMax(),
+}
+INTERPRETED: dict[str, Monoid] = {"bloom": Bloom(), "collect": Collect()}
+SIZES = [2**k for k in range(11)]
+CURVE = [2**k for k in range(0, 23, 2)]
+
+
+def seconds_a_round(name: str, monoid: Monoid, sizes: list[int]) -> dict[str, list[float]]:
+    """Seconds a round of each structure at each size; compiled on ints where the aggregate compiles."""
+    rounds = 2**14 if name in COMPILED else 40
+    column = values(max(sizes) + rounds)["int"]
+    columns = (column,) * len(monoid.domain)
+    judged = monoid.typed(*(["int"] * len(columns))) if name in COMPILED else monoid
+    found: dict[str, list[float]] = {record.name: [] for record in admitted(judged)}
+    rows: list[tuple[Any, ...]] = list(zip(*(part.tolist() for part in columns), strict=True))
+    for size in sizes:
+        runs, counts = {}, {}
+        for record in admitted(judged):
+            if name in COMPILED:
+                runs[record.name], counts[record.name] = full_rounds(record, monoid, columns, size, rounds)
+            else:
+                runs[record.name], counts[record.name] = in_a_loop(record, monoid, rows, size, rounds), rounds
+        for structure, best in best_of(runs, repeats=3, seconds=0.5).items():
+            found[structure].append(best / counts[structure])
+    return found
+
+
+def first_size(sizes: list[int], structure: list[float], recalc: list[float], factor: float) -> str:
+    """The least size from which on the structure is `factor` times as fast as folding."""
+    ahead = [factor * mine <= other for mine, other in zip(structure, recalc, strict=True)]
+    behind = [i for i, wins in enumerate(ahead) if not wins]
+    start = behind[-1] + 1 if behind else 0
+    return f"{sizes[start]:,}" if start < len(sizes) else f"> {sizes[-1]:,}"
+
+
+def tables(sizes: list[int]) -> tuple[list[list[str]], list[list[str]]]:
+    """The break-even and the tenfold sizes, a row a structure."""
+    found = {name: seconds_a_round(name, monoid, sizes) for name, monoid in (COMPILED | INTERPRETED).items()}
+    structures = [name for name in CATALOGUE if name != "Recalc"]
+
+    def table(factor: float) -> list[list[str]]:
+        return [
+            [
+                structure,
+                *(
+                    first_size(sizes, times[structure], times["Recalc"], factor) if structure in times else "–"
+                    for times in found.values()
+                ),
+            ]
+            for structure in structures
+        ]
+
+    return table(1.0), table(10.0)
+
+
+def throughput(sizes: list[int]) -> dict[str, list[float]]:
+    """Million rounds a second, max of floats."""
+    rounds = 2**18
+    column = values(max(sizes) + rounds)["float"]
+    found: dict[str, list[float]] = {record.name: [] for record in admitted(Max())}
+    for size in sizes:
+        runs = {record.name: full_rounds(record, Max(), (column,), size, rounds) for record in admitted(Max())}
+        seconds = best_of({name: run for name, (run, _) in runs.items()}, repeats=3, seconds=1.0)
+        for name, (_, count) in runs.items():
+            found[name].append(count / seconds[name] / 1e6)
+    return found
+
+
+def main(quick: bool) -> str:
+    """Time, draw, and give the section."""
+    sizes, curve = (SIZES[:6], CURVE[:5]) if quick else (SIZES, CURVE)
+    even, tenfold = tables(sizes)
+    header = ["", *COMPILED, *INTERPRETED]
+    found = throughput(curve)
+    if not quick:
+        page.plot(
+            "throughput", curve, found, "elements in the window", "million rounds a second, max of floats", logy=True
+        )
+    return "\n\n".join(
+        [
+            "## Break-even with folding the window anew",
+            (
+                "The smallest window from which on a structure beats `Recalc`, compiled on integers (`bloom` and "
+                f"`collect` interpreted); windows were tried in powers of two up to {sizes[-1]:,}. Collecting takes "
+                "time in the size of the window, however it is done."
+            ),
+            page.table(header, even),
+            "The same, ten times as fast.",
+            page.table(header, tenfold),
+            "## Throughput against the size of the window",
+            "Million rounds of evict, insert and query a second, compiled, max of random floats.",
+            page.table(
+                ["", *(f"{size:,}" for size in curve)],
+                [[name, *(f"{figure:,.2f}" for figure in row)] for name, row in found.items()],
+            ),
+            "![Throughput](throughput.svg)",
+        ]
+    )

@@ -1,0 +1,35 @@
+"""The structures: one paper, one file, one class. `catalogue.CATALOGUE` tells what each needs and costs."""
+
+from sash.aggregators.aba import ABA
+from sash.aggregators.amta import AMTA
+from sash.aggregators.bint import BInt
+from sash.aggregators.daba import DABA
+from sash.aggregators.daba_lite import DABALite
+from sash.aggregators.flat_fat import FlatFAT
+from sash.aggregators.flat_fit import FlatFIT
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.log_mta import LogMTA
+from sash.aggregators.recalc import Recalc
+from sash.aggregators.slick_deque_inv import SlickDequeInv
+from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
+from sash.aggregators.subtract_on_evict import SubtractOnEvict
+from sash.aggregators.two_stacks import TwoStacks
+from sash.aggregators.two_stacks_lite import TwoStacksLite
+
+__all__ = [
+    "ABA",
+    "AMTA",
+    "DABA",
+    "BInt",
+    "DABALite",
+    "FlatFAT",
+    "FlatFIT",
+    "InOrder",
+    "LogMTA",
+    "Recalc",
+    "SlickDequeInv",
+    "SlickDequeNonInv",
+    "SubtractOnEvict",
+    "TwoStacks",
+    "TwoStacksLite",
+]

@@ -1,0 +1,87 @@
+"""BInt, base intervals: the aggregates of all complete dyadic intervals of the window.
+
+Arasu, Widom: Resource Sharing in Continuous Sliding-Window Aggregates, VLDB 2004; as described in Shein,
+Chrysanthis, Labrinidis: SlickDeque, EDBT 2018, section 2.2.
+
+Needs nothing but associativity. An insert completes the intervals that end with it, one ⊕ each: log2 n at worst,
+less than one on average. An evict takes none. A query, of the window or any range of it, joins the fewest intervals
+that make it up: at most 2 log2(n + 2) - 3 ⊕. Space 2n, and a begun chunk a level.
+
+    level 3   [ 0 … 7 ]·······················
+    level 2   [ 0 … 3 ]······· [ 4 … 7 ]              F = 3, E = 11: what has dots began before F and is gone
+    level 1   [0 1]· [2 3]·  [4 5] [6 7]  [8 9]       [8 … 11] and [8 … 15] are not complete and not there yet
+    level 0   0· 1· 2· 3     4  5  6  7   8  9  10
+
+    query: 3 ⊕ [4 … 7] ⊕ [8 9] ⊕ 10
+
+Intervals are aligned to absolute positions, so those of the next round of a circular buffer follow those of this
+one, and no range wraps.
+
+Invariant: intervals[l, b] is ⊕ over the positions from b·2^l up to (b + 1)·2^l, for each such range in [F, E).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sash.aggregators.dyadic import Dyadic
+from sash.aggregators.in_order import State, expect
+from sash.aggregators.levels import Levels
+
+
+class BInt(Dyadic):
+    """Dyadic intervals, from which any range of the window is joined.
+
+    >>> from sash.monoids import Max
+    >>> window = BInt(Max())
+    >>> for x in (3, 1, 2, 0): window.insert(x)
+    >>> window.evict(); window.query(), window.query_last(1), window.query_range(0, 1)
+    (2, 0, 1)
+    """
+
+    intervals: Levels
+    F: int
+    E: int
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    def push(self, v: State) -> None:
+        level = 0
+        interval = self.E
+        self.E += 1
+        self.intervals[0, interval] = v
+        while interval & 1 and (interval - 1) << level >= self.F:
+            v = self.combine(self.intervals[level, interval - 1], v)
+            interval >>= 1
+            level += 1
+            self.intervals[level, interval] = v
+
+    def pop(self) -> None:
+        level = 0
+        interval = self.F
+        self.F += 1
+        self.intervals.drop_before(0, self.F)
+        while not interval & 1 and (interval + 2) << level <= self.E:
+            interval >>= 1
+            level += 1
+            self.intervals.drop_before(level, interval + 1)
+
+    def aggregate(self) -> State:
+        return self.identity if self.F == self.E else self.between(0, self.size())
+
+    def block(self, level: int, block: int) -> State:
+        return self.intervals[level, block]
+
+    def find(self, i: int) -> int:
+        return self.F + i
+
+    def elements(self) -> Iterator[State]:
+        return (self.intervals[0, i] for i in range(self.F, self.E))
+
+    def check_invariants(self) -> None:
+        assert self.F <= self.E, f"BInt: F = {self.F} lies beyond E = {self.E}"
+        for level in range(1, self.size().bit_length()):
+            for b in range(-(-self.F >> level), self.E >> level):
+                halves = self.intervals[level - 1, 2 * b], self.intervals[level - 1, 2 * b + 1]
+                expect(self, f"intervals[{level}, {b}]", self.intervals[level, b], self.monoid.combine(*halves))

@@ -1,0 +1,94 @@
+"""What structures share that give up any number of elements at once, and slide by a policy of the user's.
+
+    Bulk     fills `drop(n)`, which compiles, and `longest(gone)`; gets `evict_many(n)` and `enforce(evict)`
+
+        oldest                              youngest
+          v   v   v   v   v   v   v   v   v   v
+          └──── prefix ────┘
+          └───────────── total ───────────────┘
+
+A slide policy is asked `evict(total, prefix)`: does the window give up at least this oldest part of it? It must be
+monotone: what it says of a prefix it says of every shorter one, or refuses both. Both arguments are aggregates, as
+the monoid shows them to a policy (`Monoid.seen`): a user's state as it is, a sum as a number, a product as a tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+from typing import Any, Self, cast
+
+from sash.aggregators.in_order import InOrder, State
+from sash.aggregators.levels import Blocks, Levels
+from sash.monoids import Monoid
+
+Policy = Callable[[Any, Any], Any]
+"""`evict(total, prefix)`: true if the window gives up the prefix."""
+
+
+class Bulk(InOrder):
+    """A window that gives up any number of elements at once.
+
+    `store` keeps the blocks elsewhere than in memory: an empty store with the methods of
+    `sash.aggregators.levels.Blocks`, for this window alone.
+
+    Raises TypeError for a store that lacks one of them.
+    """
+
+    levels: Levels
+    longest: Callable[[Callable[[State], bool]], int]
+    """How many elements the longest prefix has for which the argument holds, which does not hold for all."""
+
+    def __init__(self, monoid: Monoid, store: Blocks | None = None) -> None:
+        self._store: Blocks | None = None
+        super().__init__(monoid)
+        if store is not None:
+            if not isinstance(store, Blocks):
+                raise TypeError(f"store= has the methods of sash.aggregators.levels.Blocks; got {store!r}")
+            self._store = self.levels = cast(Levels, store)
+
+    def evict_many(self, n: int) -> None:
+        """Remove the n oldest elements at once.
+
+        Raises IndexError if there are fewer, ValueError if n is negative, TypeError if it is no integer.
+        """
+        try:
+            n = index(n)
+        except TypeError:
+            raise TypeError(f"evict_many(n) takes a whole number of elements; got {n!r}") from None
+        if n < 0:
+            raise ValueError(f"evict_many({n}): n is 0 at least")
+        if n > len(self):
+            raise IndexError(f"evict_many({n}): the window has {len(self)} elements")
+        self.drop(n)
+
+    def enforce(self, evict: Policy) -> int:
+        """Remove the longest prefix that the policy `evict(total, prefix)` gives up, possibly all of the window.
+
+        Returns how many elements were removed. What the policy raises is passed on, and the window stays as it is.
+
+        Raises TypeError if the policy is no function.
+        """
+        if not callable(evict):
+            raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
+        if not self.size():
+            return 0
+        seen = self.monoid.seen
+        total = seen(self.aggregate())
+        gone = self.size() if evict(total, total) else self.longest(lambda prefix: bool(evict(total, seen(prefix))))
+        self.drop(gone)
+        return gone
+
+    def clear(self) -> None:
+        """Empty the window and release its memory. A store of the user's is emptied and stays."""
+        super().clear()
+        if self._store is not None:
+            self._store.drop_all()
+            self.levels = cast(Levels, self._store)
+
+    def copy(self) -> Self:
+        """A window of its own with the same elements, on a copy of the store; the elements themselves are shared."""
+        twin = super().copy()
+        if self._store is not None:
+            twin._store = twin.levels
+        return twin

@@ -1,0 +1,269 @@
+"""The catalogue: what each structure is, needs and costs. Tables, tests, benchmarks and plans are made of it.
+
+Costs count calls of ⊕ (an inverse counts as one) with n for the size of the window. A bound is a number, or a
+formula in n: `worst["evict"].at(n)` evaluates either. Averages are over long runs on a window that is not empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sash.aggregators.aba import ABA
+from sash.aggregators.amta import AMTA
+from sash.aggregators.bint import BInt
+from sash.aggregators.daba import DABA
+from sash.aggregators.daba_lite import DABALite
+from sash.aggregators.flat_fat import FlatFAT
+from sash.aggregators.flat_fit import FlatFIT
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.log_mta import LogMTA
+from sash.aggregators.recalc import Recalc
+from sash.aggregators.slick_deque_inv import SlickDequeInv
+from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
+from sash.aggregators.subtract_on_evict import SubtractOnEvict
+from sash.aggregators.two_stacks import TwoStacks
+from sash.aggregators.two_stacks_lite import TwoStacksLite
+
+REPORT = "Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574, 2015"
+JOURNAL = "Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDBJ 2021"
+
+REACTIVE = "Tangwongsan, Hirzel, Schneider, Wu: General Incremental Sliding-Window Aggregation, PVLDB 2015"
+SLICKDEQUE = "Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018"
+
+MTA = (
+    "Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient "
+    "Bulk Evictions, IEEE TPDS 2019"
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A number of ⊕, as a formula people read and a function tests call."""
+
+    formula: str
+    at: Callable[[int], float]
+
+    @property
+    def constant(self) -> bool:
+        """Does the cost not depend on the size of the window?"""
+        return self.at(2**10) == self.at(2**40)
+
+    def __str__(self) -> str:
+        return self.formula
+
+
+def times(number: int) -> Cost:
+    """A constant cost."""
+    return Cost(str(number), lambda n: number)
+
+
+def _whole_log(n: float) -> int:
+    return int(n).bit_length() - 1 if n >= 1 else 0
+
+
+LINEAR = Cost("n", lambda n: n)
+LOGARITHMIC = Cost("log n", lambda n: 1 + math.ceil(math.log2(max(n, 1))))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What there is to know of a structure before choosing it."""
+
+    cls: type[InOrder]
+    paper: str
+    section: str
+    average: Mapping[str, Cost]
+    worst: Mapping[str, Cost]
+    space: Cost
+    summary: str
+
+    @property
+    def name(self) -> str:
+        return self.cls.__name__
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The properties that a monoid must declare."""
+        return self.cls.needs
+
+    @property
+    def keeps_elements(self) -> bool:
+        """Can the window be iterated?"""
+        return self.cls.keeps_elements
+
+    @property
+    def answers_shorter(self) -> bool:
+        """Does it have `query_last`?"""
+        return hasattr(self.cls, "query_last")
+
+    @property
+    def constant(self) -> bool:
+        """Is every operation's worst case constant, so that it serves `prefer="latency"`?"""
+        return all(cost.constant for cost in self.worst.values())
+
+
+def _costs(insert: Cost, evict: Cost, query: Cost) -> Mapping[str, Cost]:
+    return MappingProxyType({"insert": insert, "evict": evict, "query": query})
+
+
+_RECORDS = (
+    Record(
+        Recalc,
+        "baseline",
+        "–",
+        average=_costs(times(0), times(0), LINEAR),
+        worst=_costs(times(0), times(0), LINEAR),
+        space=LINEAR,
+        summary="folds the window at every query; the oracle",
+    ),
+    Record(
+        SubtractOnEvict,
+        REPORT,
+        "§8",
+        average=_costs(times(1), times(1), times(0)),
+        worst=_costs(times(1), times(1), times(0)),
+        space=LINEAR,
+        summary="a running total, the oldest taken off exactly",
+    ),
+    Record(
+        TwoStacks,
+        REPORT,
+        "§4",
+        average=_costs(times(1), times(1), times(1)),
+        worst=_costs(times(1), LINEAR, times(1)),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="two stacks, turned over when the front one is used up",
+    ),
+    Record(
+        TwoStacksLite,
+        JOURNAL,
+        "§4",
+        average=_costs(times(1), times(1), times(1)),
+        worst=_costs(times(1), LINEAR, times(1)),
+        space=Cost("n + 1", lambda n: n + 1),
+        summary="the two stacks in one queue",
+    ),
+    Record(
+        ABA,
+        REPORT,
+        "§5, figure 7",
+        average=_costs(times(1), times(1), times(1)),
+        worst=_costs(times(1), LINEAR, times(1)),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="the two stacks turned over in place",
+    ),
+    Record(
+        DABA,
+        REPORT,
+        "§6, figure 17",
+        average=_costs(times(2), times(1), times(1)),
+        worst=_costs(times(3), times(2), times(1)),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="the turning over done a step at a time",
+    ),
+    Record(
+        DABALite,
+        JOURNAL,
+        "DABA Lite",
+        average=_costs(times(2), times(1), times(1)),
+        worst=_costs(times(3), times(2), times(1)),
+        space=Cost("n + 2", lambda n: n + 2),
+        summary="DABA in one queue",
+    ),
+    Record(
+        FlatFAT,
+        REACTIVE,
+        "§4–5",
+        average=_costs(times(0), times(0), LOGARITHMIC),
+        worst=_costs(times(0), times(0), LINEAR),
+        space=Cost("2·2^⌈log2 n⌉, up to 8n after it shrank", lambda n: 8 * max(n, 1)),
+        summary="a tree that the query brings up to date; elements may leave from anywhere",
+    ),
+    Record(
+        BInt,
+        SLICKDEQUE,
+        "§2.2, after Arasu, Widom: VLDB 2004",
+        average=_costs(times(1), times(0), LOGARITHMIC),
+        worst=_costs(
+            Cost("log n", lambda n: math.floor(math.log2(max(n, 1)))),
+            times(0),
+            Cost("2 log n", lambda n: math.floor(2 * math.log2(n + 2)) - 3 if n else 0),
+        ),
+        space=Cost("2·2^⌈log2 n⌉", lambda n: 2 * 2 ** math.ceil(math.log2(max(n, 1)))),
+        summary="dyadic intervals; any range of the window",
+    ),
+    Record(
+        FlatFIT,
+        SLICKDEQUE,
+        "§2.2",
+        average=_costs(times(0), times(0), times(3)),
+        worst=_costs(times(0), times(0), LINEAR),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="partial aggregates with pointers to where they end",
+    ),
+    Record(
+        SlickDequeInv,
+        SLICKDEQUE,
+        "§3.2, algorithm 1",
+        average=_costs(times(1), times(1), times(0)),
+        worst=_costs(times(1), times(1), times(0)),
+        space=Cost("n + ranges", lambda n: n + 1),
+        summary="a running answer for each range; the costs are for one",
+    ),
+    Record(
+        SlickDequeNonInv,
+        SLICKDEQUE,
+        "§3.2, algorithm 2",
+        average=_costs(Cost("< 2", lambda n: 2), times(0), times(0)),
+        worst=_costs(LINEAR, times(0), times(0)),
+        space=Cost("2 to 2n", lambda n: 2 * n),
+        summary="a deque of those that may still be an answer",
+    ),
+    Record(
+        LogMTA,
+        MTA,
+        "§4.1",
+        average=_costs(
+            Cost("½ log n + ½", lambda n: (math.log2(max(n, 1)) + 1) / 2),
+            Cost("½ log n", lambda n: math.log2(max(n, 1)) / 2),
+            times(1),
+        ),
+        worst=_costs(
+            Cost("log n", _whole_log),
+            Cost("log n - 1", lambda n: max(_whole_log(n) - 1, 0)),
+            times(1),
+        ),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="a tree of pairs; evicts any number at once for log n - 1",
+    ),
+    Record(
+        AMTA,
+        MTA,
+        "§4.2",
+        average=_costs(times(2), times(1), times(2)),
+        worst=_costs(
+            Cost("log (n + 1)", lambda n: _whole_log(n + 1)),
+            Cost("log n - 2", lambda n: max(_whole_log(n) - 2, 0)),
+            Cost("3 log n - 2", lambda n: max(3 * _whole_log(n) - 2, 2 * _whole_log(n))),
+        ),
+        space=Cost("2n", lambda n: 2 * n),
+        summary="a forest of pairs; evicts any number at once for 2 log n",
+    ),
+)
+
+CATALOGUE: Mapping[str, Record] = MappingProxyType({record.name: record for record in _RECORDS})
+"""Every structure by name."""
+
+
+def table() -> str:
+    """The catalogue as a Markdown table, as the README shows it."""
+    rows = ["| structure | needs | ⊕ an insert, evict, query | worst case | space | |", "|---|---|---|---|---|---|"]
+    for record in CATALOGUE.values():
+        needs = ", ".join(record.needs) or "–"
+        average = ", ".join(map(str, record.average.values()))
+        worst = ", ".join(map(str, record.worst.values()))
+        rows.append(f"| `{record.name}` | {needs} | {average} | {worst} | {record.space} | {record.summary} |")
+    return "\n".join(rows)

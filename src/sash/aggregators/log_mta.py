@@ -1,0 +1,149 @@
+"""LogMTA, the Monoid Tree Aggregator: logarithmic time, any number of evictions at once at the price of one.
+
+Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient Bulk
+Evictions, IEEE TPDS 30 (2019), section 4.1.
+
+Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, be it of one element or
+of many, and 1 a query; half of that on average. Space 2n, all in the store.
+
+Elements are the leaves of a tree, in pairs, and a block holds what its elements in the window make, whether all
+of it is in the window or not. [1, 2, 1, 2, 1, 2], the first one evicted:
+
+    level 2   5───────────────── 3          query: 5 ⊕ 3
+              │                  │
+    level 1   2─────── 3         3
+              │        │         │
+    level 0   · ─ 2    1 ─ 2     1 ─ 2
+                  F                     E
+
+Blocks are aligned to positions, which are never used twice, so F and E alone tell what there is: block j of level
+l, which begins at j·2^l, is there if it ends after F and begins before E. The top is the lowest level with at most
+two blocks, be they a pair or not: heights follow the present window, wherever it lies.
+
+An insert joins the last block of each level anew, an eviction the first of each level that it cuts.
+
+Invariants: on each level up to the top, every block that is there is ⊕ over its elements in [F, E); the level
+below the top has more than two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sash.aggregators.bulk import Bulk
+from sash.aggregators.in_order import State, expect, fold
+from sash.aggregators.levels import Levels
+
+
+class LogMTA(Bulk):
+    """Logarithmic time, for one eviction as for many.
+
+    >>> from sash.monoids import Max
+    >>> window = LogMTA(Max())
+    >>> for x in (5, 3, 4, 1, 2): window.insert(x)
+    >>> window.evict_many(2); window.query()
+    4
+    >>> window.enforce(lambda total, prefix: prefix >= total), window.query()
+    (3, None)
+    """
+
+    levels: Levels
+    F: int
+    E: int
+    top: int
+
+    @classmethod
+    def slots(cls, field: str, largest: int) -> int:
+        return 2 * super().slots(field, largest)  # a level has up to two blocks that are not all in the window
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    def push(self, v: State) -> None:
+        self.levels[0, self.E] = v
+        self.E += 1
+        if self.blocks(self.top) > 2:
+            self.top += 1
+            self.join_first(self.top)
+        last, block = self.E - 1, v
+        for level in range(1, self.top + 1):
+            if last & 1:
+                block = self.combine(self.levels[level - 1, last - 1], block)
+            last >>= 1
+            self.levels[level, last] = block
+
+    def pop(self) -> None:
+        self.drop(1)
+
+    def drop(self, n: int) -> None:
+        self.F += n
+        for level in range(self.top + 1):
+            self.levels.drop_before(level, self.F >> level)
+        while self.top > 0 and self.blocks(self.top - 1) <= 2:
+            self.forget(self.top)
+            self.top -= 1
+        level = 1
+        while level <= self.top and self.F & ((1 << level) - 1) == 0:
+            level += 1
+        if level <= self.top:
+            self.join_first(level)
+
+    def join_first(self, level: int) -> None:
+        """Make the first block of this level anew, and of those above it: all of them have a second one."""
+        first = self.F >> (level - 1)
+        block = self.levels[level - 1, first]
+        while level <= self.top:
+            if first & 1 == 0:
+                block = self.combine(block, self.levels[level - 1, first + 1])
+            first >>= 1
+            self.levels[level, first] = block
+            level += 1
+
+    def aggregate(self) -> State:
+        if self.F == self.E:
+            return self.identity
+        first, last = self.F >> self.top, (self.E - 1) >> self.top
+        if first == last:
+            return self.levels[self.top, first]
+        return self.combine(self.levels[self.top, first], self.levels[self.top, last])
+
+    def blocks(self, level: int) -> int:
+        """How many blocks level level has."""
+        return ((self.E - 1) >> level) - (self.F >> level) + 1
+
+    def forget(self, level: int) -> None:
+        """Level level is no more in use, and what is left of it holds what leaves."""
+        for j in range(self.F >> level, ((self.E - 1) >> level) + 1):
+            self.levels[level, j] = self.identity
+
+    def longest(self, gone: Callable[[State], bool]) -> int:
+        """Downwards from the top: of a block that is kept, is its left half given up?"""
+        x, prefix = self.F, self.identity
+        for level in range(self.top, -1, -1):
+            j = x >> level
+            stop = (j + 1) << level
+            if stop >= self.E or (level < self.top and j & 1):
+                continue  # all of the window, or the only half of a block: kept, as was said before
+            block = self.levels[level, j]
+            longer = block if x == self.F else self.combine(prefix, block)
+            if gone(longer):
+                x, prefix = stop, longer
+        return x - self.F
+
+    def elements(self) -> Iterator[State]:
+        return (self.levels[0, i] for i in range(self.F, self.E))
+
+    def check_invariants(self) -> None:
+        F, E = self.F, self.E
+        assert 0 <= F <= E, f"LogMTA: F, E = {F}, {E} are not in order"
+        assert self.blocks(self.top) <= 2, f"LogMTA: the top, level {self.top}, has {self.blocks(self.top)} blocks"
+        below = self.blocks(self.top - 1) if self.top else 3
+        assert below > 2, f"LogMTA: level {self.top - 1}, below the top, has {below} blocks"
+        for level in range(1, self.top + 1):
+            for j in range(F >> level, ((E - 1) >> level) + 1):
+                defined = self.sum_of(max(j << level, F), min((j + 1) << level, E))
+                expect(self, f"levels[{level}, {j}]", self.levels[level, j], defined)
+
+    def sum_of(self, start: int, stop: int) -> State:
+        """⊕ over the elements [start, stop), by definition."""
+        return fold(self.monoid, (self.levels[0, i] for i in range(start, stop)))

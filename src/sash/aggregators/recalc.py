@@ -1,0 +1,61 @@
+"""Recalc: fold the whole window at every query. The baseline, and the oracle that judges all others.
+
+Needs nothing. No ⊕ an insert or evict, n a query. Space n.
+
+    vals   v v v v v v v
+           F             E       query: v ⊕ v ⊕ … ⊕ v
+
+Invariant: vals[F:E] are the window's elements, oldest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sash.aggregators.in_order import State
+from sash.aggregators.queue import Queue
+from sash.aggregators.shorter import Shorter
+
+
+class Recalc(Shorter):
+    """The window folded anew at every query.
+
+    >>> from sash.monoids import Max
+    >>> window = Recalc(Max())
+    >>> for x in (3, 1, 2): window.insert(x)
+    >>> window.evict(); window.query()
+    2
+    """
+
+    vals: Queue
+    F: int
+    E: int
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    def push(self, v: State) -> None:
+        self.vals[self.E] = v
+        self.E += 1
+
+    def pop(self) -> None:
+        self.vals.drop_front(self.F)
+        self.F += 1
+
+    def aggregate(self) -> State:
+        return self.suffix(self.F)
+
+    def suffix(self, start: int) -> State:
+        total = self.identity
+        for i in range(start, self.E):
+            total = self.combine(total, self.vals[i])
+        return total
+
+    def last(self, n: int) -> State:
+        return self.suffix(max(self.F, self.E - n))
+
+    def elements(self) -> Iterator[State]:
+        return (self.vals[i] for i in range(self.F, self.E))
+
+    def check_invariants(self) -> None:
+        assert self.F <= self.E, f"Recalc: F = {self.F} lies beyond E = {self.E}"

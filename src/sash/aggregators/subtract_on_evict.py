@@ -1,0 +1,64 @@
+"""SubtractOnEvict: a running total, from which the oldest element is taken off as it leaves.
+
+Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 8;
+the invertible case of Li et al., No Pane, No Gain, SIGMOD Record 34 (2005).
+
+Needs `inverse`, with its exact law: the total never drifts from the sum of what is in the window. One ⊕ an
+insert, one inverse an evict, none a query, in the worst case. Space n.
+
+    vals    v v v v v v v          total = v ⊕ v ⊕ … ⊕ v
+            F             E
+
+Invariant: total is ⊕ over vals[F:E].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from sash.aggregators.in_order import InOrder, State, expect, fold
+from sash.aggregators.queue import Queue
+
+
+class SubtractOnEvict(InOrder):
+    """A running total, undone exactly.
+
+    >>> from sash.monoids import Sum
+    >>> window = SubtractOnEvict(Sum())
+    >>> for x in (3, 1, 2): window.insert(x)
+    >>> window.evict(); window.query()
+    3
+
+    Raises TypeError for a monoid without `inverse`.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("inverse",)
+
+    vals: Queue
+    total: State
+    F: int
+    E: int
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    def push(self, v: State) -> None:
+        self.vals[self.E] = v
+        self.E += 1
+        self.total = self.combine(self.total, v)
+
+    def pop(self) -> None:
+        self.total = self.inverse(self.total, self.vals[self.F])
+        self.vals.drop_front(self.F)
+        self.F += 1
+
+    def aggregate(self) -> State:
+        return self.total
+
+    def elements(self) -> Iterator[State]:
+        return (self.vals[i] for i in range(self.F, self.E))
+
+    def check_invariants(self) -> None:
+        assert self.F <= self.E, f"SubtractOnEvict: F = {self.F} lies beyond E = {self.E}"
+        expect(self, "total", self.total, fold(self.monoid, self.elements()))

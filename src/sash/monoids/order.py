@@ -1,0 +1,268 @@
+"""Minimum and maximum, and what hangs on them: of numbers, strings, dates, whatever has an order.
+
+A NaN is a value and wins over every number, from either side; of equal values the first in order stays.
+Without input the state is None; on columns it is the least (or greatest) value of the column's kind. Where
+that would not do, for a payload or a count hangs on it, the state says apart whether it holds anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.exact import INT64_MAX, checked_kinds, in_range, number, one_kind
+
+_LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
+_GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}
+
+
+class _Contest(Monoid):
+    """A contest: which value wins, and with which a column's contest may begin."""
+
+    worst: ClassVar[dict[Kind, Any]]
+    loses: Callable[[Any, Any], bool]
+    """Does the first argument, the elder, give way to the second?"""
+
+
+class _Least(_Contest):
+    """Small values win."""
+
+    worst: ClassVar[dict[Kind, Any]] = _GREATEST
+
+    def loses(self, a: Any, b: Any) -> bool:
+        return not (a <= b or a != a)
+
+
+class _Greatest(_Contest):
+    """Great values win."""
+
+    worst: ClassVar[dict[Kind, Any]] = _LEAST
+
+    def loses(self, a: Any, b: Any) -> bool:
+        return not (a >= b or a != a)
+
+
+class _Winner(_Contest):
+    """The winning value itself. The state is the value, or None."""
+
+    domain = ("ordered",)
+    commutative = True
+    selective = True
+    exact = True
+
+    def __init__(self, identity: Any = None) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return type(self)(self.worst[one_kind(self, kinds)])
+
+    def lift(self, x: Any) -> Any:
+        return x
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        if a is None:
+            return True
+        if b is None:
+            return False
+        return self.loses(a, b)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return b if self.picks_right(a, b) else a
+
+    def lower(self, a: Any) -> Any:
+        return a
+
+
+class Min(_Winner, _Least):
+    """The least value, the first of equals.
+
+    >>> from sash.aggregators import DABA
+    >>> window = DABA(Min())
+    >>> window.insert(3); window.insert(1); window.query()
+    1
+    """
+
+
+class Max(_Winner, _Greatest):
+    """The greatest value, the first of equals.
+
+    >>> from sash.aggregators import DABA
+    >>> window = DABA(Max())
+    >>> window.insert(3); window.insert(1); window.query()
+    3
+    """
+
+
+class _WinnerCount(_Contest):
+    """How often the winning value occurs. The state is (value, count)."""
+
+    domain = ("ordered",)
+    commutative = True
+    exact = True
+
+    def __init__(self, identity: Any = (None, 0)) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return type(self)((self.worst[one_kind(self, kinds)], 0))
+
+    def lift(self, x: Any) -> Any:
+        return (x, 1)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if a[1] == 0:
+            return b
+        if b[1] == 0:
+            return a
+        if self.loses(a[0], b[0]):
+            return b
+        if self.loses(b[0], a[0]):
+            return a
+        return (a[0], a[1] + b[1])
+
+    def lower(self, a: Any) -> Any:
+        # asked of the value, not of the count: typed, that is never None, and no optional result is compiled
+        return None if a[0] is None else a[1]
+
+
+class MinCount(_WinnerCount, _Least):
+    """How many times the least value occurs; where there is a NaN, how many there are.
+
+    >>> m = MinCount()
+    >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(1)))
+    2
+    """
+
+
+class MaxCount(_WinnerCount, _Greatest):
+    """How many times the greatest value occurs; where there is a NaN, how many there are.
+
+    >>> m = MaxCount()
+    >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(3)))
+    2
+    """
+
+
+class _WinnerPayload(_Contest):
+    """What came with the winning value. The state is (has, value, payload)."""
+
+    domain = ("ordered", "any")
+    nullable = (1,)
+    selective = True
+    exact = True
+
+    def __init__(self, identity: Any = (False, None, None)) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        value, payload = checked_kinds(self, kinds, 2)
+        return type(self)((False, self.worst[value], self.worst[payload]))
+
+    def lift(self, value: Any, payload: Any) -> Any:
+        return (True, value, payload)
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        if not a[0]:
+            return True
+        if not b[0]:
+            return False
+        return self.loses(a[1], b[1])
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return b if self.picks_right(a, b) else a
+
+    def lower(self, a: Any) -> Any:
+        return a[2]
+
+
+class ArgMin(_WinnerPayload, _Least):
+    """The payload of the row with the least value, the first of equals; a null payload is kept.
+
+    A NaN is the least value there is: the payload of the first.
+
+    >>> m = ArgMin()
+    >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))
+    'a'
+    """
+
+
+class ArgMax(_WinnerPayload, _Greatest):
+    """The payload of the row with the greatest value, the first of equals; a null payload is kept.
+
+    A NaN is the greatest value there is: the payload of the first.
+
+    >>> m = ArgMax()
+    >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))
+    'b'
+    """
+
+
+class Range(Monoid):
+    """The greatest number minus the least. The state is both: (least, greatest).
+
+    NaN if one is NaN, and if all are the same infinity.
+
+    >>> m = Range()
+    >>> m.lower(m.combine(m.lift(3), m.lift(5)))
+    2
+
+    Raises OverflowError from `lower` if the range of ints exceeds 64 bits, TypeError for inputs that are no
+    numbers.
+    """
+
+    domain = ("number",)
+    commutative = True
+    exact = True
+
+    def __init__(self, identity: Any = (None, None)) -> None:
+        self.identity = identity
+        self.least = Min()
+        self.greatest = Max()
+        self.read: Callable[[Any], Any] = number
+        self.minus: Callable[[Any, Any], Any] = _minus
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        kind: Kind = "float" if one_kind(self, kinds) == "float" else "int"
+        twin = Range((_GREATEST[kind], _LEAST[kind]))
+        twin.read = _as_float if kind == "float" else _as_int
+        twin.minus = _minus_floats if kind == "float" else _minus_ints
+        return twin
+
+    def lift(self, x: Any) -> Any:
+        x = self.read(x)
+        return (x, x)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (self.least.combine(a[0], b[0]), self.greatest.combine(a[1], b[1]))
+
+    def lower(self, a: Any) -> Any:
+        return None if a[0] is None else self.minus(a[1], a[0])
+
+
+def _as_int(x: Any) -> Any:
+    return int(x)
+
+
+def _as_float(x: Any) -> Any:
+    return float(x)
+
+
+def _minus(greatest: Any, least: Any) -> Any:
+    span = greatest - least
+    return span if isinstance(span, float) else in_range(span, "range")
+
+
+def _minus_ints(greatest: Any, least: Any) -> Any:
+    span = greatest - least
+    if span < 0 or span > INT64_MAX:  # compiled, it wraps to a negative number
+        raise OverflowError(
+            "the range left the range of 64-bit integers, -2**63 to 2**63 - 1: "
+            "convert the input to float for a rounded result"
+        )
+    return span
+
+
+def _minus_floats(greatest: Any, least: Any) -> Any:
+    return greatest - least

@@ -1,0 +1,400 @@
+"""Mergeable sketches, on Apache DataSketches: much about many values, in little space, within an error bound.
+
+A state is a native sketch and the few values that came after it. A value costs a tuple until there are KEPT
+of them, then they go into a copy of the sketch together; no state is ever changed. Measured, event after event
+into a large state: 3.5 times as fast as a copy an event for `approx_distinct`, 8 times for `frequent_items`.
+
+    state        native: 1,000,000 values     kept: "a", "q", "b"
+    combine      native + native              kept + kept, or all into the new native
+
+Estimates of the same values in another grouping differ, within the bounds. Those of `approx_quantile` differ
+from run to run once it samples (more than about k values): its algorithm, KLL, tosses coins.
+
+Values are told apart by their content (the table in `bloom.py`): 1, 1.0 and True are one value, NaN is one
+value. Nulls are missing. What `dump` writes is ours, around the bytes of DataSketches.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import math
+import struct
+import zlib
+from typing import Any
+
+from sash.monoids.algebra import Monoid
+from sash.monoids.bloom import HASH_VERSION, decode_item, encode_item, item_hash, whole_number
+
+KEPT = 32
+"""How many values a state keeps beside its sketch; more of them gained nothing."""
+
+_HEADER = struct.Struct("<BII")
+
+
+def _datasketches() -> Any:
+    try:
+        return importlib.import_module("datasketches")
+    except ImportError as error:
+        raise ImportError(
+            "approx_distinct, approx_quantile, frequent_items and count_min need the package datasketches: "
+            "pip install 'sash[sketches]'"
+        ) from error
+
+
+class Sketch:
+    """The state of a sketch: a native one, or None, and the values that came after it. Never changed."""
+
+    __slots__ = ("kept", "monoid", "native")
+
+    def __init__(self, monoid: SketchMonoid, native: Any, kept: tuple[Any, ...]) -> None:
+        self.monoid, self.native, self.kept = monoid, native, kept
+
+    def whole(self) -> Any:
+        """A native sketch of all values; not to be changed."""
+        return self.native if not self.kept else self.monoid.join(self.natives(), self.kept)
+
+    def natives(self) -> list[Any]:
+        return [] if self.native is None else [self.native]
+
+    def __repr__(self) -> str:
+        return f"<{self.monoid!r}: {'a sketch and ' if self.native is not None else ''}{len(self.kept)} values>"
+
+    def __reduce__(self) -> Any:
+        return self.monoid.load, (self.monoid.dump(self),)
+
+
+class SketchMonoid(Monoid):
+    """What the sketches share. Each says how to make, fill and write a native sketch."""
+
+    identity: Any = None
+    commutative = True
+    interpreted_only = "its state is a sketch, a Python object"
+    value_format = "q"
+
+    def native(self) -> Any:
+        """A new, empty native sketch."""
+        raise NotImplementedError
+
+    def read_native(self, data: bytes) -> Any:
+        return type(self.native()).deserialize(data)
+
+    def write_native(self, native: Any) -> bytes:
+        return bytes(native.serialize())
+
+    def join(self, natives: list[Any], values: tuple[Any, ...]) -> Any:
+        """A new native sketch of what these hold and of the values."""
+        new = copy.copy(natives[0]) if natives else self.native()
+        for other in natives[1:]:
+            new.merge(other)
+        for value in values:
+            new.update(value)
+        return new
+
+    def lift(self, x: Any) -> Any:
+        return Sketch(self, None, (item_hash(x),))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if a is None:
+            return b
+        if b is None:
+            return a
+        natives, kept = a.natives() + b.natives(), a.kept + b.kept
+        if len(natives) < 2 and len(kept) <= KEPT:
+            return Sketch(self, natives[0] if natives else None, kept)
+        return Sketch(self, self.join(natives, kept), ())
+
+    def write_values(self, values: tuple[Any, ...]) -> bytes:
+        return struct.pack(f"<{len(values)}{self.value_format}", *values)
+
+    def read_values(self, data: bytes) -> tuple[Any, ...]:
+        return struct.unpack(f"<{len(data) // 8}{self.value_format}", data)
+
+    def dump(self, a: Any) -> bytes:
+        if a is None:
+            return b""
+        values = self.write_values(a.kept)
+        body = values if a.native is None else values + self.write_native(a.native)
+        return _HEADER.pack(HASH_VERSION, len(values), zlib.crc32(body)) + body
+
+    def load(self, data: bytes) -> Any:
+        if not data:
+            return None
+        # checked here, for DataSketches reads beyond the end of bytes that were cut off
+        header, body = data[: _HEADER.size], data[_HEADER.size :]
+        version, size, checksum = _HEADER.unpack(header) if len(header) == _HEADER.size else (0, 0, 0)
+        if version != HASH_VERSION or zlib.crc32(body) != checksum:
+            raise ValueError(f"these {len(data)} bytes are no state of {self!r}, version {HASH_VERSION}")
+        return Sketch(self, self.read_native(body[size:]) if body[size:] else None, self.read_values(body[:size]))
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Do two states mean the same, within the bounds of the sketch?"""
+        if a is None or b is None:
+            return a is b
+        return self.close(a.whole(), b.whole())
+
+    def close(self, a: Any, b: Any) -> bool:
+        """Do two native sketches agree within their bounds?"""
+        raise NotImplementedError
+
+
+class ApproxDistinct(SketchMonoid):
+    """About how many distinct values: a HyperLogLog sketch of 2**lg_k registers, a byte each.
+
+    The standard error is about 1.04 / sqrt(2**lg_k), 1.6% by default; next to nothing up to a hundred values.
+
+    >>> m = ApproxDistinct()
+    >>> m.lower(m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("a")))
+    2
+
+    Raises TypeError or ValueError if lg_k is not an integer in 4..21; ImportError without datasketches.
+    """
+
+    domain = ("hashable",)
+    empty: Any = 0
+
+    def __init__(self, lg_k: int = 12) -> None:
+        self.lg_k = whole_number(self.name, "lg_k", lg_k, 4, 21)
+        _datasketches()
+
+    def native(self) -> Any:
+        return _datasketches().hll_sketch(self.lg_k)
+
+    def write_native(self, native: Any) -> bytes:
+        return bytes(native.serialize_compact())
+
+    def join(self, natives: list[Any], values: tuple[Any, ...]) -> Any:
+        library = _datasketches()
+        union = library.hll_union(self.lg_k)
+        for part in (*natives, *values):
+            union.update(part)
+        return union.get_result(library.HLL_8)
+
+    def lower(self, a: Any) -> Any:
+        return 0 if a is None else round(a.whole().get_estimate())
+
+    def close(self, a: Any, b: Any) -> bool:
+        return bool(a.get_lower_bound(3) <= b.get_upper_bound(3) and b.get_lower_bound(3) <= a.get_upper_bound(3))
+
+
+class ApproxQuantile(SketchMonoid):
+    """About the q-quantile of numbers, as a float; of several, with q a tuple, a tuple of floats.
+
+    The quantile is a value of the window (the nearest rank: the least value that at least q of all values do
+    not exceed). A KLL sketch: with k = 200 its rank is right within 1.3% in 99 of 100 cases, and exactly up
+    to about k values; q = 0 and q = 1 are always exact. Integers beyond 2**53 are rounded. A NaN in the
+    window makes every quantile NaN.
+
+    >>> m = ApproxQuantile(q=(0.5, 1.0))
+    >>> m.lower(m.combine(m.combine(m.lift(7), m.lift(1)), m.lift(3)))
+    (3.0, 7.0)
+
+    Raises TypeError or ValueError if a q is no number in 0..1 or k no integer in 8..65535; ImportError
+    without datasketches.
+    """
+
+    domain = ("number",)
+    value_format = "d"
+
+    def __init__(self, q: float | tuple[float, ...] = 0.5, k: int = 200) -> None:
+        several = isinstance(q, tuple | list)
+        wanted: tuple[Any, ...] = tuple(q) if isinstance(q, tuple | list) else (q,)
+        if not wanted:
+            raise ValueError("q= of approx_quantile names at least one quantile; got an empty tuple")
+        for one in wanted:
+            if isinstance(one, bool) or not isinstance(one, int | float):
+                raise TypeError(f"q= of approx_quantile is a number or a tuple of them; got {one!r}")
+            if not 0 <= one <= 1:
+                raise ValueError(f"q= of approx_quantile is at least 0 and at most 1 (0.99 for p99); got {one!r}")
+        self.q = wanted if several else q
+        self.k = whole_number(self.name, "k", k, 8, 65535)
+        _datasketches()
+
+    def native(self) -> Any:
+        return _datasketches().kll_doubles_sketch(self.k)
+
+    def lift(self, x: Any) -> Any:
+        if not isinstance(x, int | float) and not hasattr(x, "__float__"):
+            raise TypeError(f"approx_quantile reads numbers; got {x!r}, a {type(x).__name__}")
+        return Sketch(self, None, (float(x),))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        # a sketch skips NaN in silence: such a state stands for the window as it is, alone
+        for state in (a, b):
+            if state is not None and _is_nan(state):
+                return state
+        return super().combine(a, b)
+
+    def lower(self, a: Any) -> Any:
+        if a is None:
+            return None
+        ranks = self.q if isinstance(self.q, tuple) else (self.q,)
+        if _is_nan(a):
+            found = (math.nan,) * len(ranks)
+        else:
+            native = a.whole()
+            found = tuple(_quantile(native, rank) for rank in ranks)
+        return found if isinstance(self.q, tuple) else found[0]
+
+    def same(self, a: Any, b: Any) -> bool:
+        if a is not None and b is not None and (_is_nan(a) or _is_nan(b)):
+            return _is_nan(a) and _is_nan(b)
+        return super().same(a, b)
+
+    def close(self, a: Any, b: Any) -> bool:
+        # both may err, each in its own direction
+        slack = 2 * a.normalized_rank_error(False) if a.is_estimation_mode() or b.is_estimation_mode() else 0.0
+        ranks = [i / 16 for i in range(17)]
+        return a.n == b.n and all(
+            b.get_rank(x, False) - slack <= rank <= b.get_rank(x, True) + slack
+            for rank, x in zip(ranks, a.get_quantiles(ranks, True), strict=True)
+        )
+
+
+def _quantile(native: Any, q: float) -> float:
+    if q in (0, 1):  # the sketch knows both ends exactly, but its quantiles come from the sample
+        return float(native.get_max_value() if q else native.get_min_value())
+    return float(native.get_quantile(q, True))
+
+
+def _is_nan(a: Sketch) -> bool:
+    return bool(a.native is None and a.kept[0] != a.kept[0])
+
+
+class FrequentItems(SketchMonoid):
+    """The k most frequent values with estimates of their counts, most frequent first, as a list of pairs.
+
+    A Misra-Gries sketch of at most 0.75 * 2**lg_max_k values: exact while there are no more distinct ones.
+    Beyond, a count is too high by at most 3.5 / 2**lg_max_k of all counted, and every value that is more
+    frequent than that is found. Of equal estimates, the order is one of the values' bytes. As values come
+    back out, 1, 1.0 and True are three here.
+
+    >>> m = FrequentItems(k=2)
+    >>> window = m.identity
+    >>> for word in "to be or not to be to".split():
+    ...     window = m.combine(window, m.lift(word))
+    >>> m.lower(window)
+    [('to', 3), ('be', 2)]
+
+    Raises TypeError or ValueError if k is no positive integer or lg_max_k not in 3..26; ImportError without
+    datasketches.
+    """
+
+    domain = ("hashable",)
+
+    def __init__(self, k: int = 10, lg_max_k: int = 10) -> None:
+        self.k = whole_number(self.name, "k", k, 1, 2**26)
+        self.lg_max_k = whole_number(self.name, "lg_max_k", lg_max_k, 3, 26)
+        _datasketches()
+
+    def native(self) -> Any:
+        return _datasketches().frequent_strings_sketch(self.lg_max_k)
+
+    def lift(self, x: Any) -> Any:
+        # the native sketch takes text; in Latin-1 each byte is a character
+        return Sketch(self, None, (encode_item(x).decode("latin-1"),))
+
+    def write_values(self, values: tuple[Any, ...]) -> bytes:
+        parts = [value.encode("latin-1") for value in values]
+        return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+    def read_values(self, data: bytes) -> tuple[Any, ...]:
+        values, at = [], 0
+        while at < len(data):
+            end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+            values.append(data[at + 4 : end].decode("latin-1"))
+            at = end
+        return tuple(values)
+
+    def lower(self, a: Any) -> Any:
+        if a is None:
+            return None
+        ranked = sorted(self.rows(a.whole()), key=lambda row: (-row[1], row[0]))
+        return [(decode_item(row[0].encode("latin-1")), row[1]) for row in ranked[: self.k]]
+
+    def rows(self, native: Any) -> list[tuple[str, int, int, int]]:
+        """(value, estimate, at least, at most) of all that the sketch still holds."""
+        return list(native.get_frequent_items(_datasketches().NO_FALSE_NEGATIVES))
+
+    def close(self, a: Any, b: Any) -> bool:
+        values = {row[0] for row in self.rows(a) + self.rows(b)}
+        return a.total_weight == b.total_weight and all(
+            a.get_lower_bound(x) <= b.get_upper_bound(x) and b.get_lower_bound(x) <= a.get_upper_bound(x)
+            for x in values
+        )
+
+
+class Counts:
+    """About how often each value was in the window: `counts["a"]`, never too low. Read-only.
+
+    >>> m = CountMin()
+    >>> counts = m.lower(m.combine(m.lift("a"), m.lift("a")))
+    >>> counts["a"], counts["b"], counts.total
+    (2, 0, 2)
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Sketch) -> None:
+        self._state = Sketch(state.monoid, state.whole(), ())
+
+    def __getitem__(self, x: Any) -> int:
+        return int(self._state.native.get_estimate(item_hash(x)))
+
+    @property
+    def total(self) -> int:
+        """The number of values counted, exactly."""
+        return int(self._state.native.total_weight)
+
+    @property
+    def error(self) -> float:
+        """By how much of `total` a count may be too high, in all but a few cases."""
+        return float(self._state.native.get_relative_error())
+
+    def __repr__(self) -> str:
+        return f"<Counts of {self.total} values>"
+
+    def __reduce__(self) -> Any:
+        return Counts, (self._state,)
+
+
+class CountMin(SketchMonoid):
+    """About how often values are in the window: never too low, rarely too high.
+
+    With `items`, a tuple of values, the result is the tuple of their counts, which fits in a column; without,
+    it is a `Counts` that can be asked about any value. A count is too high by at most e / buckets of all
+    counted (0.27% by default) in all but e**-hashes of cases (0.7%). States merge exactly.
+
+    >>> m = CountMin(items=("a", "b", "c"))
+    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
+    (1, 2, 0)
+
+    Raises TypeError or ValueError if `items` is no tuple or list of values that a sketch takes, `buckets` not
+    in 3..2**26 or `hashes` not in 1..255; ImportError without datasketches.
+    """
+
+    domain = ("hashable",)
+
+    def __init__(self, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5) -> None:
+        if not isinstance(items, tuple | list):
+            raise TypeError(f"items= of count_min is a tuple of values; got {items!r}, a {type(items).__name__}")
+        for item in items:
+            encode_item(item)
+        self.items = tuple(items)
+        self.buckets = whole_number(self.name, "buckets", buckets, 3, 2**26)
+        self.hashes = whole_number(self.name, "hashes", hashes, 1, 255)
+        if buckets * hashes >= 2**30:
+            raise ValueError(f"count_min holds fewer than 2**30 counters; got {buckets} buckets x {hashes} hashes")
+        _datasketches()
+
+    def native(self) -> Any:
+        return _datasketches().count_min_sketch(self.hashes, self.buckets)
+
+    def lower(self, a: Any) -> Any:
+        if a is None:
+            return None
+        counts = Counts(a)
+        return tuple(counts[item] for item in self.items) if self.items else counts
+
+    def close(self, a: Any, b: Any) -> bool:
+        return bool(a.serialize() == b.serialize())

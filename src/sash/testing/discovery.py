@@ -1,0 +1,73 @@
+"""Discovery: every aggregate of ours as an instance, and the kinds of columns it runs on.
+
+Tests take what they test from here, so that a new monoid is judged by all of them on the day it is written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+from sash.monoids import DirectProduct, Nth, Var, functions
+from sash.monoids.algebra import Kind, Monoid
+
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "nth": {"n": 2},
+    "approx_quantile": {"q": 0.5},
+    "count_min": {"items": (1, 2.0, "a")},
+}
+"""Arguments for the aggregates that have no default for them."""
+
+_ADMITTED: dict[str, tuple[Kind, ...]] = {
+    "bool": ("bool",),
+    "int": ("int", "bool"),
+    "number": ("float", "int", "bool"),
+    "ordered": ("float", "int", "bool"),
+    "any": ("float", "int", "bool"),
+    "hashable": ("float", "int", "bool"),
+    "text": (),
+}
+
+
+def monoids() -> dict[str, Monoid]:
+    """Every aggregate of `sash`, and products of some, by name."""
+    found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in functions.AGGREGATES.items()}
+    found["nth(-2)"] = Nth(n=-2)
+    found["var(ddof=0)"] = Var(ddof=0)
+    found["max * sum"] = DirectProduct(found["max"], found["sum"])
+    found["min * first * count"] = DirectProduct(found["min"], found["first"], found["count"])
+    return found
+
+
+def kinds_of(monoid: Monoid) -> list[tuple[Kind, ...]]:
+    """The kinds of columns that a monoid's typed forms run on; none for those that never compile."""
+    if monoid.interpreted_only:
+        return []
+    return list(itertools.product(*(_ADMITTED[domain] for domain in monoid.domain)))
+
+
+def sample(kind: str, length: int, seed: int = 0) -> list[Any]:
+    """Values as streams have them: a random walk, ties, and a spike now and then. No NaN, no infinity."""
+    chance = random.Random(seed)
+    walk, values = 100.0, []
+    for i in range(length):
+        walk += chance.gauss(0, 1)
+        values.append(chance.choice((1e16, -1e16)) if i % 97 == 96 else round(walk, 3))
+    if kind == "int":
+        return [int(value) for value in values]
+    if kind == "bool":
+        return [chance.random() < 0.5 for _ in values]
+    if kind == "text":
+        return [chr(97 + int(value) % 26) for value in values]
+    return values
+
+
+def sample_rows(kinds: tuple[str, ...], length: int, seed: int = 0) -> list[tuple[Any, ...]]:
+    """Rows of such values, a column a kind."""
+    return list(zip(*(sample(kind, length, seed + i) for i, kind in enumerate(kinds)), strict=True))
+
+
+def sample_kinds(monoid: Monoid) -> tuple[str, ...]:
+    """One kind for each input, so that the monoid can be fed in an interpreted run."""
+    return tuple({"text": "text", "bool": "bool", "int": "int"}.get(domain, "float") for domain in monoid.domain)

@@ -1,0 +1,290 @@
+"""The laws of the algebra, as a test: `check_laws(monoid, values)`.
+
+    unchanged     no function changes its arguments
+    identity      combine(identity, a) == a == combine(a, identity)
+    associative   combine(combine(a, b), c) == combine(a, combine(b, c))
+    inverse       inverse(combine(a, b), a) == b, exactly
+    commutative   combine(a, b) == combine(b, a)
+    selective     combine(a, b) is b if picks_right(a, b) else a
+    dump, load    load(dump(a)) == a
+    compiled      the machine code gives what Python gives
+
+States are compared by `monoid.same`: exactly if the monoid is declared exact, else floats within 1e-9 of the
+largest, or, where the operands cancelled, within 1e-25 of the largest operand. Every law is tried on lifted
+values and on aggregates of them; where the values are numbers, also on the typed form that runs on columns,
+interpreted and compiled, and each against the others.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree, agree_within, largest_float
+
+CANCELLED = 1e-25
+"""What may be left, relative to the largest operand, where numbers of 106 bits cancel each other."""
+
+MOST_TRIPLES = 400
+"""How many triples of states are tried, at most; all of them if there are fewer."""
+
+
+class LawError(AssertionError):
+    """A law does not hold; the message is the counter-example."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was checked: the laws by name, and whether compiled as well."""
+
+    laws: tuple[str, ...]
+    compiled: bool
+    why_not_compiled: str = ""
+
+
+def check_laws(monoid: Monoid, values: Iterable[Any]) -> Report:
+    """Test every law and declared property of a monoid on these inputs (tuples for several inputs).
+
+    >>> import sash
+    >>> difference = sash.monoid(identity=0, combine=lambda a, b: a - b)
+    >>> check_laws(difference, [1, 2, 3])
+    Traceback (most recent call last):
+        ...
+    sash.testing.laws.LawError: identity: combine(0, 1) == 1 does not hold: -1 and 1
+
+    Raises LawError with the counter-example, ValueError without values.
+    """
+    rows = [_row(monoid, value) for value in values]
+    if not rows:
+        raise ValueError("check_laws needs at least one value")
+    laws = _check(monoid, rows)
+    kinds = _kinds(rows)
+    if kinds is None:
+        return Report(laws, False, "the values are not columns of numbers")
+    return _check_columns(monoid, kinds, rows, laws)
+
+
+def _row(monoid: Monoid, value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) and monoid.arity[0] != 1 else (value,)
+
+
+def _kinds(rows: list[tuple[Any, ...]]) -> tuple[Kind, ...] | None:
+    """The kinds of the columns that the values make, or None if they are no columns of numbers."""
+    kinds: list[Kind] = []
+    for column in zip(*rows, strict=True):
+        names: dict[type, Kind] = {bool: "bool", int: "int", float: "float"}
+        found = {names.get(type(value)) for value in column}
+        kind = found.pop()
+        if found or kind is None:
+            return None
+        if kind == "int" and not all(-(2**63) <= value < 2**63 for value in column):
+            return None
+        kinds.append(kind)
+    return tuple(kinds)
+
+
+# ---- interpreted ----
+
+
+def _check(monoid: Monoid, rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
+    """Every law on the states of these rows; the names of those checked."""
+    states = _states(monoid, rows)
+    pairs = [(a, b) for a, b, _ in _triples(states)]
+    checked: dict[str, Callable[[], None]] = {
+        "unchanged": lambda: _unchanged(monoid, states),  # first: where it fails, so do others, less clearly
+        "identity": lambda: _identity(monoid, states),
+        "associative": lambda: _associative(monoid, states),
+    }
+    if monoid.commutative:
+        checked["commutative"] = lambda: _commutative(monoid, pairs)
+    if monoid.inverse is not None:
+        checked["inverse"] = lambda: _inverse(monoid, pairs)
+    if monoid.selective:
+        checked["selective"] = lambda: _selective(monoid, pairs)
+    if monoid.dump is not None:
+        checked["dump, load"] = lambda: _round_trip(monoid, states)
+    for check in checked.values():
+        check()
+    return tuple(checked)
+
+
+def _states(monoid: Monoid, rows: list[tuple[Any, ...]]) -> list[Any]:
+    """The lifted rows, and aggregates of two and of three neighbours."""
+    lifted = [_lift(monoid, row) for row in rows]
+    pairs = [monoid.combine(a, b) for a, b in itertools.pairwise(lifted)]
+    triples = [monoid.combine(pair, c) for pair, c in zip(pairs, lifted[2:], strict=False)]
+    return [monoid.identity, *lifted, *pairs, *triples]
+
+
+def _lift(monoid: Monoid, row: tuple[Any, ...]) -> Any:
+    try:
+        return monoid.lift(*row)
+    except Exception as error:
+        arguments = ", ".join(map(repr, row))
+        raise LawError(
+            f"lift({arguments}) raised {type(error).__name__}: {error} (compiled code may give nan or an infinity "
+            "there instead); lift must take every value"
+        ) from error
+
+
+def _triples(states: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
+    if len(states) ** 3 <= MOST_TRIPLES:
+        yield from itertools.product(states, repeat=3)
+        return
+    chance = random.Random(len(states))
+    for _ in range(MOST_TRIPLES):
+        yield chance.choice(states), chance.choice(states), chance.choice(states)
+
+
+def _expect(monoid: Monoid, law: str, formula: str, left: Any, right: Any, same: Callable[..., bool]) -> None:
+    if not same(left, right):
+        raise LawError(f"{law}: {formula} does not hold: {left!r} and {right!r}")
+
+
+def _identity(monoid: Monoid, states: list[Any]) -> None:
+    e = monoid.identity
+    for a in states:
+        _expect(monoid, "identity", f"combine({e!r}, {a!r}) == {a!r}", monoid.combine(e, a), a, monoid.same)
+        _expect(monoid, "identity", f"combine({a!r}, {e!r}) == {a!r}", monoid.combine(a, e), a, monoid.same)
+
+
+def _associative(monoid: Monoid, states: list[Any]) -> None:
+    combine = monoid.combine
+    for a, b, c in _triples(states):
+        formula = f"combine(combine({a!r}, {b!r}), {c!r}) == combine({a!r}, combine({b!r}, {c!r}))"
+        same = _or_cancelled(monoid, monoid.same, (a, b, c))
+        _expect(monoid, "associative", formula, combine(combine(a, b), c), combine(a, combine(b, c)), same)
+
+
+def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> Callable[..., bool]:
+    """The same, or as good as the operands allow; for an exact monoid only the same."""
+    if monoid.exact:
+        return same
+    return lambda left, right: same(left, right) or agree_within(left, right, CANCELLED * largest_float(operands))
+
+
+def _commutative(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
+    for a, b in pairs:
+        formula = f"combine({a!r}, {b!r}) == combine({b!r}, {a!r})"
+        _expect(monoid, "commutative", formula, monoid.combine(a, b), monoid.combine(b, a), monoid.same)
+
+
+def _inverse(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
+    assert monoid.inverse is not None
+    for a, b in pairs:
+        formula = f"inverse(combine({a!r}, {b!r}), {a!r}) == {b!r}"
+        _expect(monoid, "inverse", formula, monoid.inverse(monoid.combine(a, b), a), b, agree)
+
+
+def _selective(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
+    for a, b in pairs:
+        chosen = b if monoid.picks_right(a, b) else a
+        formula = f"combine({a!r}, {b!r}) == {chosen!r}, the operand that picks_right names"
+        _expect(monoid, "selective", formula, monoid.combine(a, b), chosen, agree)
+
+
+def _unchanged(monoid: Monoid, states: list[Any]) -> None:
+    for a, b in itertools.pairwise(states):
+        before = copy.deepcopy((a, b))
+        monoid.combine(a, b)
+        if monoid.inverse is not None:
+            monoid.inverse(monoid.combine(a, b), a)
+        _result(monoid.lower, a)
+        for now, then in zip((a, b), before, strict=True):
+            _expect(monoid, "unchanged", f"{then!r} stays as it is", now, then, monoid.same)
+
+
+def _round_trip(monoid: Monoid, states: list[Any]) -> None:
+    assert monoid.dump is not None
+    assert monoid.load is not None
+    for a in states:
+        dumped = monoid.dump(a)
+        if not isinstance(dumped, bytes):
+            raise LawError(f"dump, load: dump({a!r}) is {dumped!r}, not bytes")
+        _expect(monoid, "dump, load", f"load(dump({a!r})) == {a!r}", monoid.load(dumped), a, monoid.same)
+
+
+def _result(lower: Callable[[Any], Any], state: Any) -> Any:
+    """What `lower` gives, or the type of what it raises: an overflow is an answer, too."""
+    try:
+        return lower(state)
+    except Exception as error:
+        return type(error)
+
+
+# ---- on columns ----
+
+
+def _check_columns(
+    monoid: Monoid, kinds: tuple[Kind, ...], rows: list[tuple[Any, ...]], laws: tuple[str, ...]
+) -> Report:
+    """The typed form: its laws, its results beside the generic form's, its machine code beside Python."""
+    from sash.kernels.each import Compiled, NotCompiled
+
+    if monoid.interpreted_only:
+        return Report(laws, False, monoid.interpreted_only)
+    try:
+        typed = monoid.typed(*kinds)
+    except TypeError as refusal:  # it does not run on columns of these kinds
+        return Report(laws, False, str(refusal))
+    if typed is not monoid:
+        _check(typed, rows)
+        _same_results(monoid, typed, rows)
+    try:
+        machine = Compiled(typed, kinds)
+        _same_code(typed, machine, rows)
+    except NotCompiled as refusal:
+        return Report(laws, False, str(refusal))
+    return Report((*laws, "compiled"), True)
+
+
+def _same_results(generic: Monoid, typed: Monoid, rows: list[tuple[Any, ...]]) -> None:
+    """Aggregates of the first rows, by both forms."""
+    a, b = generic.identity, typed.identity
+    same = _or_cancelled(typed, _close, rows)
+    for row in rows:
+        a, b = generic.combine(a, generic.lift(*row)), typed.combine(b, typed.lift(*row))
+        _expect(
+            typed, "typed", f"lower of {a!r} and of {b!r} on columns agree",
+            _result(typed.lower, b), _result(generic.lower, a), same,
+        )  # fmt: skip
+
+
+def _close(a: Any, b: Any) -> bool:
+    return agree(a, b, TOLERANCE)
+
+
+def _same_code(typed: Monoid, machine: Any, rows: list[tuple[Any, ...]]) -> None:
+    """Each function on each state, compiled, beside Python."""
+    lifted = [typed.lift(*row) for row in rows]
+    _columns_agree(typed, "lift", rows, machine.lift(rows), lifted, typed.same)
+    states = [typed.identity, *_states(typed, rows)]
+    left, right = states, [*states[1:], states[0]]
+    pairs = list(zip(left, right, strict=True))
+    combined = [typed.combine(a, b) for a, b in pairs]
+    _columns_agree(typed, "combine", pairs, machine.combine(left, right), combined, typed.same)
+    if typed.inverse is not None:
+        undone = [typed.inverse(total, a) for total, a in zip(combined, left, strict=True)]
+        totals = list(zip(combined, left, strict=True))
+        _columns_agree(typed, "inverse", totals, machine.inverse(combined, left), undone, agree)
+    if typed.selective:
+        picked = [bool(typed.picks_right(a, b)) for a, b in pairs]
+        _columns_agree(typed, "picks_right", pairs, machine.picks_right(left, right), picked, agree)
+    inhabited = states[2:]  # not the identity: on columns `lower` never sees it
+    lowered = [_result(typed.lower, state) for state in inhabited]
+    _columns_agree(typed, "lower", inhabited, machine.lower(inhabited), lowered, _close)
+
+
+def _columns_agree(
+    monoid: Monoid, name: str, given: list[Any], compiled: list[Any], plain: list[Any], same: Callable[..., bool]
+) -> None:
+    for arguments, machine, python in zip(given, compiled, plain, strict=True):
+        if not same(machine, python):
+            raise LawError(
+                f"compiled: {name} of {arguments!r} gives {machine!r} compiled and {python!r} interpreted "
+                "(compiled integers wrap at 64 bits, and math functions give nan or an infinity where Python raises)"
+            )

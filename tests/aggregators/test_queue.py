@@ -1,0 +1,166 @@
+"""The queue: values by position, and memory that follows the window."""
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.aggregators.catalogue import CATALOGUE, Record
+from sash.aggregators.queue import MASK, SIZE, Queue
+from tests.conformance.machines import fitting, queues
+
+records = pytest.mark.parametrize("record", CATALOGUE.values(), ids=CATALOGUE)
+
+
+def filled(start: int, stop: int) -> Queue:
+    queue = Queue()
+    for position in range(start, stop):
+        queue[position] = f"v{position}"
+    return queue
+
+
+@given(st.integers(0, 3 * SIZE), st.lists(st.sampled_from(["push", "push", "drop"]), max_size=400))
+def test_beside_a_deque(start: int, steps: list[str]) -> None:
+    queue, oracle = Queue(), deque[int]()
+    front = back = start
+    for step in steps:
+        if step == "push":
+            queue[back] = back
+            oracle.append(back)
+            back += 1
+        elif oracle:
+            queue.drop_front(front)
+            oracle.popleft()
+            front += 1
+    assert [queue[position] for position in range(front, back)] == list(oracle)
+
+
+@given(st.lists(st.integers(1, 300), max_size=6))
+def test_as_a_stack(heights: list[int]) -> None:
+    queue, height = Queue(), 0
+    for wanted in heights:
+        for position in range(height, wanted):
+            queue[position] = position
+        for position in range(height - 1, wanted - 1, -1):
+            queue.drop_back(position)
+        height = wanted
+        assert [queue[position] for position in range(height)] == list(range(height))
+        assert height <= queue.slots() < height + SIZE
+
+
+def test_a_slot_is_written_anew() -> None:
+    queue = filled(0, 3)
+    queue[1] = "other"
+    assert [queue[position] for position in range(3)] == ["v0", "other", "v2"]
+
+
+@pytest.mark.parametrize("start", [0, 1, MASK, SIZE])
+def test_dropped_from_the_front(start: int) -> None:
+    queue = filled(start, start + 2 * SIZE)
+    for position in range(start, start + 2 * SIZE):
+        assert queue[position] == f"v{position}"
+        queue.drop_front(position)
+    assert queue.slots() <= SIZE
+
+
+@pytest.mark.parametrize("start", [0, 1, MASK, SIZE])
+def test_dropped_from_the_back(start: int) -> None:
+    queue = filled(start, start + 2 * SIZE)
+    for position in reversed(range(start, start + 2 * SIZE)):
+        assert queue[position] == f"v{position}"
+        queue.drop_back(position)
+    assert queue.slots() <= SIZE
+
+
+@pytest.mark.parametrize("drop", [Queue.drop_front, Queue.drop_back])
+@pytest.mark.parametrize("position", [0, 5, MASK, SIZE, SIZE + 1])
+def test_a_dropped_slot_holds_nothing(drop: object, position: int) -> None:
+    queue = filled(position, position + 1)
+    drop(queue, position)  # type: ignore[operator]
+    assert all(value is None for chunk in queue.chunks.values() for value in chunk)
+
+
+def test_one_operation_allocates_one_chunk_at_most() -> None:
+    queue = Queue()
+    before = 0
+    for position in range(5 * SIZE):
+        queue[position] = position
+        assert queue.slots() - before in (0, SIZE)
+        before = queue.slots()
+        if position >= 300:
+            queue.drop_front(position - 300)
+            assert before - queue.slots() in (0, SIZE)
+            before = queue.slots()
+
+
+def test_a_copy_has_slots_of_its_own() -> None:
+    queue = filled(0, 2 * SIZE)
+    twin = queue.copy()
+    queue[5] = "changed"
+    queue.drop_front(0)
+    assert (twin[0], twin[5], twin.slots()) == ("v0", "v5", 2 * SIZE)
+
+
+@records
+@pytest.mark.parametrize("width", [1, 100, 1000])
+def test_memory_over_a_long_stream(record: Record, width: int) -> None:
+    """One of 100,000 elements."""
+    window = record.cls(fitting(record.cls))
+    for i in range(100_000):
+        window.insert(i)
+        if len(window) > width:
+            window.evict()
+        if i % 61 == 0:
+            most = record.space.at(width) + 2 * SIZE * len(queues(window))
+            assert sum(queue.slots() for queue in queues(window)) <= most, i
+    assert len(window) == width
+
+
+@records
+@pytest.mark.parametrize("size", [1, MASK, SIZE, SIZE + 1, 1000])
+def test_an_emptied_window_keeps_one_chunk_at_most(record: Record, size: int) -> None:
+    window = record.cls(fitting(record.cls))
+    for _ in range(3):
+        for i in range(size):
+            window.insert(i)
+        for _ in range(size):
+            window.evict()
+        assert all(queue.slots() <= SIZE for queue in queues(window))
+
+
+@records
+def test_space_is_what_the_catalogue_says(record: Record) -> None:
+    """In slots, at the fullest, and beside one chunk begun at either end of each queue."""
+    window = record.cls(fitting(record.cls))
+    n = 20 * SIZE
+    for i in range(3 * n):
+        window.insert(i)
+        if len(window) > n:
+            window.evict()
+        slots = sum(queue.slots() for queue in queues(window))
+        assert slots <= record.space.at(len(window)) + 2 * SIZE * len(queues(window))
+
+
+@records
+def test_no_insert_allocates_more_than_a_chunk_a_queue(record: Record) -> None:
+    if not record.worst["insert"].constant:
+        return  # it moves into a larger array now and then
+    window = record.cls(fitting(record.cls))
+    for i in range(10 * SIZE):
+        before = [queue.slots() for queue in queues(window)]
+        window.insert(i)
+        grown = [queue.slots() - slots for queue, slots in zip(queues(window), before, strict=True)]
+        assert all(slots in (0, SIZE) for slots in grown)
+        if i % 3 == 2:
+            window.evict()
+
+
+@records
+def test_clear_releases_the_memory(record: Record) -> None:
+    window = record.cls(fitting(record.cls))
+    for i in range(1000):
+        window.insert(i)
+    window.clear()
+    assert [queue.slots() for queue in queues(window)] == [0] * len(queues(window))
+    assert (len(window), window.query()) == (0, None)

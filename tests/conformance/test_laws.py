@@ -1,0 +1,111 @@
+"""The laws of every monoid that discovery finds: in a loop, on columns, compiled. None is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.monoids.algebra import Kind, Monoid, agree
+from sash.testing import check_laws
+from sash.testing.discovery import kinds_of, monoids
+from sash.testing.strategies import rows, typed_rows
+
+MONOIDS = monoids()
+FORMS = [(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]
+
+PROMISED = [
+    "count", "sum", "product", "mean", "geometric_mean", "min", "max", "range", "arg_min", "arg_max",
+    "min_count", "max_count", "first", "last", "nth", "collect", "collect_distinct", "concat", "any", "all",
+    "bit_and", "bit_or", "bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance",
+    "correlation", "slope", "intercept", "m4", "longest_run", "approx_distinct", "approx_quantile",
+    "frequent_items", "count_min", "bloom",
+]  # fmt: skip
+
+
+def values(monoid: Monoid, drawn: list[tuple[Any, ...]]) -> list[Any]:
+    """Rows as `check_laws` takes them: bare values for an aggregate of one input."""
+    return [row[0] for row in drawn] if monoid.arity[0] == 1 else drawn
+
+
+@pytest.mark.parametrize("name", MONOIDS)
+def test_laws_in_a_loop(name: str) -> None:
+    monoid = MONOIDS[name]
+
+    @given(rows(monoid))
+    def lawful(drawn: list[tuple[Any, ...]]) -> None:
+        report = check_laws(monoid, values(monoid, drawn))
+        assert {"identity", "associative", "unchanged"} <= set(report.laws)
+        for declared in ("commutative", "selective", "inverse"):
+            assert (declared in report.laws) == bool(getattr(monoid, declared))
+
+    lawful()
+
+
+@pytest.mark.parametrize(("name", "kinds"), FORMS, ids=[f"{name}({', '.join(kinds)})" for name, kinds in FORMS])
+def test_laws_on_columns(name: str, kinds: tuple[Kind, ...]) -> None:
+    monoid = MONOIDS[name]
+    share = settings.default.max_examples // len(kinds_of(monoid))  # the kinds share the examples of a profile
+
+    @settings(max_examples=max(share, 5))
+    @given(typed_rows(kinds))
+    def lawful(drawn: list[tuple[Any, ...]]) -> None:
+        report = check_laws(monoid, values(monoid, drawn))
+        assert report.compiled, report.why_not_compiled
+
+    lawful()
+
+
+@pytest.mark.parametrize("name", MONOIDS)
+def test_dumped_states_come_back_to_another_instance(name: str) -> None:
+    """State outlives the process: what one instance writes, an equal one reads."""
+    monoid, twin = MONOIDS[name], monoids()[name]
+    assert monoid == twin
+    if monoid.dump is None:
+        return
+
+    @given(rows(monoid))
+    def readable(drawn: list[tuple[Any, ...]]) -> None:
+        state = monoid.identity
+        for row in drawn:
+            state = monoid.combine(state, monoid.lift(*row))
+        assert monoid.same(twin.load(monoid.dump(state)), state)  # type: ignore[misc]
+
+    readable()
+
+
+@pytest.mark.parametrize("name", MONOIDS)
+def test_nothing_gives_what_is_declared_for_it(name: str) -> None:
+    monoid = MONOIDS[name]
+    assert agree(monoid.lower(monoid.identity), monoid.empty)
+    assert agree(monoid.nothing(), monoid.empty)
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_discovery_finds(name: str) -> None:
+    assert name in MONOIDS
+    assert MONOIDS[name].name == name
+
+
+def test_discovery_finds_products() -> None:
+    assert any(" * " in name for name in MONOIDS)
+
+
+def test_all_that_is_discovered_is_tested() -> None:
+    """A monoid runs on columns, or says why it never does."""
+    for name, monoid in MONOIDS.items():
+        assert bool(monoid.interpreted_only) != any(form[0] == name for form in FORMS), name
+
+
+@pytest.mark.parametrize("name", MONOIDS)
+@given(data=st.data())
+def test_a_null_row_is_missing(name: str, data: st.DataObject) -> None:
+    monoid = MONOIDS[name]
+    (row,) = data.draw(rows(monoid, max_size=1))
+    for position in range(len(row)):
+        with_null = (*row[:position], None, *row[position + 1 :])
+        if position not in monoid.nullable:
+            assert monoid.same(monoid.lifted(with_null), monoid.identity)
+    assert monoid.same(monoid.lifted(row), monoid.lift(*row))

@@ -1,0 +1,497 @@
+"""The on-disk cache: found again by the next process, never stale, never another's, and never in the way."""
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sash
+from sash.kernels import cache
+from sash.kernels.cache import ENTRIES, KEPT, PREFIX, Files, directory, sources_key
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of sash, which nobody edits while the tests run."""
+    path = tmp_path_factory.mktemp("sources")
+    shutil.copytree(Path(sash.__file__).parent, path / "sash", ignore=shutil.ignore_patterns("__pycache__"))
+    return path
+
+
+# ---- processes ----
+
+PROGRAM = """
+import json, math, sys
+import numpy as np
+from numba.core import event
+import sash
+from sash.aggregators import Recalc
+from sash.kernels import slide
+from sash.monoids import Max
+
+compiled = []
+
+class Compilations(event.Listener):
+    def on_start(self, found): compiled.append(found.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, found): pass
+
+event.register("numba:compile", Compilations())
+FACTOR = 1.0
+
+def power(x, n):
+    return 1.0 if n < 1.0 else FACTOR * x * power(x, n - 1.0)
+
+monoid = sash.monoid(identity=0.0, lift=lambda x: power(x, 2.0), combine=lambda a, b: a + b)
+column = (np.array([1.0, 3.0, 2.0]),)
+answers = []
+for argument in sys.argv[1:]:
+    if argument == "max":
+        answers.append(slide(Recalc, Max(), column, 2).to_list())
+    else:
+        FACTOR = float(argument)
+        answers.append(slide(Recalc, monoid, column, 1).to_list())
+print(json.dumps([answers, compiled]))
+"""
+
+
+def start(sources: Path, caches: Path, *arguments: Any) -> "subprocess.Popen[str]":
+    """A process that computes the maximum, and sums of the squares of multiples, as the arguments say."""
+    environment = {**os.environ, "SASH_CACHE_DIR": str(caches), "PYTHONPATH": str(sources)}
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=caches.parent
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[list[Any], list[str]]:
+    """The answers, and the names of what was compiled for them."""
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    answers, compiled = json.loads(output)
+    return answers, compiled
+
+
+def run(sources: Path, caches: Path, *arguments: Any) -> tuple[list[Any], list[str]]:
+    return finish(start(sources, caches, *arguments))
+
+
+def expected(*arguments: Any) -> list[Any]:
+    return [
+        [1.0, 3.0, 3.0] if argument == "max" else [argument**2 * x * x for x in (1.0, 3.0, 2.0)]
+        for argument in arguments
+    ]
+
+
+def test_the_next_process_compiles_nothing_and_finds_only_its_own(sources: Path, tmp_path: Path) -> None:
+    """Several at once on an empty cache; then one that needs the machine code of all of them.
+
+    Each compiled a function of the same name, in which another constant is meant: linked together, the name
+    alone must not decide.
+    """
+    arguments = ("max", 1, 2, 3)
+    processes = [start(sources, tmp_path / "caches", argument) for argument in arguments]
+    for argument, process in zip(arguments, processes, strict=True):
+        answers, compiled = finish(process)
+        assert answers == expected(argument)
+        assert "slide" in compiled
+    answers, compiled = run(sources, tmp_path / "caches", *arguments, *arguments)
+    assert answers == expected(*arguments, *arguments)
+    assert compiled == []
+
+
+def test_an_edited_source_is_compiled_anew(sources: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "sources"
+    shutil.copytree(sources, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert run(copy, tmp_path / "caches", "max")[0] == expected("max")
+    helper = copy / "sash/monoids/order.py"
+    before = helper.read_text()
+    after = before.replace("return not (a >= b or a != a)", "return not (a >= b - 2.0 or a != a)")
+    assert after != before
+    helper.write_text(after)
+    answers, compiled = run(copy, tmp_path / "caches", "max")
+    assert answers == [[1.0, 1.0, 3.0]]
+    assert "slide" in compiled
+
+
+def test_a_damaged_file_is_compiled_anew(sources: Path, tmp_path: Path) -> None:
+    caches = tmp_path / "caches"
+    assert run(sources, caches, "max")[0] == expected("max")
+    (file,) = caches.rglob("*.code")
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF  # in the machine code: running it would be the end
+    file.write_bytes(damaged)
+    answers, compiled = run(sources, caches, "max")
+    assert answers == expected("max")
+    assert "slide" in compiled
+    assert run(sources, caches, "max") == (expected("max"), [])
+
+
+def test_without_any_place_it_computes_all_the_same(sources: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "nowhere")
+    places = dict.fromkeys(("SASH_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"), nowhere)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import tempfile; tempfile.gettempdir = lambda: {nowhere!r}\n{PROGRAM}", "max"],
+        env={**os.environ, **places, "PYTHONPATH": str(sources)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)[0] == expected("max")
+    assert done.stderr.count("RuntimeWarning") == 1
+
+
+# ---- sources ----
+
+
+def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "sash.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sources.rglob("*.py"):
+            file.write(path, path.relative_to(sources))
+    keys = []
+    for place in (sources, archive):
+        done = subprocess.run(
+            [sys.executable, "-c", "import sash.kernels.cache as c; print(c.__file__); print(c.sources_key())"],
+            env={**os.environ, "PYTHONPATH": str(place)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        where, key = done.stdout.split()
+        assert where.startswith(str(place))
+        keys.append(key)
+    assert keys[0] == keys[1]
+
+
+def test_without_sources_there_is_no_cache(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_sources", lambda folder, path: iter(()))
+    with pytest.warns(RuntimeWarning, match="sources of sash are not there"):
+        assert directory() is None
+
+
+def test_versions_and_the_processor_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sources_key()
+    monkeypatch.setattr(cache.numba, "__version__", "0")
+    other_version = sources_key()
+    monkeypatch.undo()
+    monkeypatch.setattr(cache.llvm, "get_host_cpu_name", lambda: "other")
+    assert len({before, other_version, sources_key()}) == 3
+    monkeypatch.undo()
+    assert sources_key() == before
+
+
+# ---- where ----
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No directory chosen yet, and all candidates below the test's own."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "chosen"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    directory.cache_clear()
+    yield
+    monkeypatch.undo()
+    directory.cache_clear()
+
+
+def found() -> str:
+    """The candidate that was taken."""
+    path = directory()
+    assert path is not None
+    assert path.is_dir()
+    assert path.name == PREFIX + sources_key()
+    return path.parent.name
+
+
+def test_the_chosen_place(fresh: None) -> None:
+    assert found() == "chosen"
+    path = directory()
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_a_place_relative_to_where_we_are(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SASH_CACHE_DIR", "here")
+    path = directory()
+    assert path is not None
+    assert path.parent == tmp_path / "here"
+
+
+def test_a_place_in_the_home_directory(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SASH_CACHE_DIR", "~/here")
+    path = directory()
+    assert path is not None
+    assert path.parent == tmp_path / "home" / "here"
+
+
+def test_the_users_cache(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SASH_CACHE_DIR")
+    path = directory()
+    assert path is not None
+    assert path.parent == tmp_path / "xdg" / "sash"
+    directory.cache_clear()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    path = directory()
+    assert path is not None
+    assert path.parent == tmp_path / "home" / ".cache" / "sash"
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_other_platforms(fresh: None, tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    places = {"darwin": Path("~/Library/Caches/sash"), "win32": tmp_path / "local" / "sash"}
+    assert list(cache.candidates())[1] == places[platform]
+
+
+def test_a_file_in_the_way(fresh: None, tmp_path: Path) -> None:
+    (tmp_path / "chosen").touch()
+    assert found() == "sash"
+
+
+def test_a_place_that_cannot_be_written(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated: who runs as root may write anywhere."""
+    whole = tempfile.TemporaryFile
+
+    def refuse(dir: Path) -> Any:  # noqa: A002
+        if "chosen" in str(dir):
+            raise PermissionError(errno.EROFS, "Read-only file system")
+        return whole(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    assert found() == "sash"
+
+
+def test_no_home(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SASH_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+
+    def unknown(uid: int) -> Any:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert found() == f"sash-{os.getuid()}"
+
+
+def test_no_temporary_directory(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    assert len(list(cache.candidates())) == 2
+
+
+def test_nowhere(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("chosen", "xdg", "temporary"):
+        (tmp_path / name).touch()
+    with pytest.warns(RuntimeWarning, match="Set SASH_CACHE_DIR") as told:
+        assert directory() is None
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert directory() is None
+        dispatcher = types.SimpleNamespace(_cache="none")
+        assert cache.keep(dispatcher)._cache == "none"
+
+
+def test_a_directory_of_another_user_is_refused(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found() == "chosen"
+    directory.cache_clear()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.warns(RuntimeWarning, match="others may write to"):
+        assert directory() is None
+
+
+@pytest.mark.parametrize(("part", "mode"), [("", 0o777), (PREFIX, 0o777), (PREFIX, 0o770)])
+def test_a_directory_that_others_may_write_is_refused(fresh: None, tmp_path: Path, part: str, mode: int) -> None:
+    assert found() == "chosen"
+    directory.cache_clear()
+    (tmp_path / "chosen" / (part + sources_key() if part else "")).chmod(mode)
+    assert found() == "sash"
+
+
+def test_a_shared_directory_may_be_sticky(fresh: None, tmp_path: Path) -> None:
+    (tmp_path / "chosen").mkdir()
+    (tmp_path / "chosen").chmod(0o1777)
+    assert found() == "chosen"
+
+
+# ---- what is old ----
+
+
+def test_old_directories_go(fresh: None, tmp_path: Path) -> None:
+    base = tmp_path / "chosen"
+    names = [f"{PREFIX}{age}" for age in range(KEPT + 3)]
+    for age, name in enumerate(names):
+        (base / name / "inside").mkdir(parents=True)
+        os.utime(base / name, (1e9 - age, 1e9 - age))
+    (base / "of somebody else").mkdir()
+    current = directory()
+    assert current is not None
+    assert {path.name for path in base.iterdir()} == {current.name, *names[:KEPT], "of somebody else"}
+
+
+def test_old_entries_go(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ENTRIES >= 1000
+    current = directory()
+    assert current is not None
+    for age in range(5):
+        path = current / f"{age}.code"
+        path.touch()
+        os.utime(path, (1e9 - age, 1e9 - age))
+    monkeypatch.setattr(cache, "ENTRIES", 3)
+    directory.cache_clear()
+    assert directory() == current
+    assert sorted(path.name for path in current.iterdir()) == ["0.code", "1.code", "2.code"]
+
+
+def test_what_another_process_removed_is_no_error(tmp_path: Path) -> None:
+    cache._prune([tmp_path / "gone", tmp_path / "too"], 0)
+
+
+# ---- entries ----
+
+
+class Context:
+    """As much of Numba's context as the cache asks for."""
+
+    def refresh(self) -> None:
+        pass
+
+    def codegen(self) -> Any:
+        return types.SimpleNamespace(magic_tuple=lambda: ("this", "machine"))
+
+
+class Compiled:
+    """As much of what Numba compiled."""
+
+    lifted = ()
+    codegen = Context().codegen()
+
+    def __init__(self, content: Any, dynamic: bool = False) -> None:
+        self.content, self.library = content, types.SimpleNamespace(has_dynamic_globals=dynamic)
+
+    def _reduce(self) -> tuple[Any, ...]:
+        return (self.content,)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda context, content: ("rebuilt", content))
+    return Files(tmp_path, "kernel")
+
+
+def test_an_entry_comes_back(files: Files, tmp_path: Path) -> None:
+    assert files.load_overload(("int",), Context()) is None
+    files.save_overload(("int",), Compiled(1))
+    files.save_overload(("float",), Compiled(2))
+    Files(tmp_path, "other kernel").save_overload(("int",), Compiled(3))
+    assert files.load_overload(("int",), Context()) == ("rebuilt", 1)
+    assert files.load_overload(("float",), Context()) == ("rebuilt", 2)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".code"] * 3
+
+
+def test_addresses_of_this_process_are_not_kept(files: Files, tmp_path: Path) -> None:
+    files.save_overload(("int",), Compiled(1, dynamic=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+class Bomb:
+    """Unpickled, it raises what it is told to."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __reduce__(self) -> Any:
+        return _explode, (self.error,)
+
+
+def _explode(error: type[BaseException]) -> None:
+    raise error("damaged")
+
+
+def checked(payload: bytes) -> bytes:
+    return hashlib.blake2b(payload, digest_size=16).digest() + payload
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:10],
+        lambda data: data[:-1],
+        lambda data: data + b"more",
+        lambda data: b"garbage" * 100,
+        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+        lambda data: checked(b"garbage"),
+        lambda data: checked(pickle.dumps("no pair")),
+        lambda data: checked(pickle.dumps(("another key", (1,)))),
+        *(
+            lambda data, error=error: checked(pickle.dumps(Bomb(error)))
+            for error in (KeyError, ImportError, RecursionError, MemoryError, AssertionError, SystemError)
+        ),
+    ],
+)
+def test_a_damaged_entry_is_none(files: Files, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    files.save_overload(("int",), Compiled(1))
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    assert files.load_overload(("int",), Context()) is None
+    files.save_overload(("int",), Compiled(1))
+    assert files.load_overload(("int",), Context()) == ("rebuilt", 1)
+
+
+def test_an_entry_that_cannot_be_rebuilt_is_none(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.save_overload(("int",), Compiled(1))
+    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda *parts: 1 / 0)
+    assert files.load_overload(("int",), Context()) is None
+
+
+def test_an_entry_under_the_name_of_another_is_none(files: Files, tmp_path: Path) -> None:
+    files.save_overload(("int",), Compiled(1))
+    (first,) = tmp_path.iterdir()
+    content = first.read_bytes()
+    first.unlink()
+    files.save_overload(("float",), Compiled(2))
+    (second,) = tmp_path.iterdir()
+    second.write_bytes(content)
+    assert files.load_overload(("float",), Context()) is None
+
+
+def full(*arguments: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["replace", "fdopen"])
+def test_a_full_disk_is_no_error(files: Files, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, step, full)
+    files.save_overload(("int",), Compiled(1))
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_and_no_pickle_are_no_errors(files: Files, tmp_path: Path) -> None:
+    files.save_overload(("int",), Compiled(sys._getframe()))
+    Files(tmp_path / "missing", "kernel").save_overload(("int",), Compiled(1))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,106 @@
+"""Raw memory: kernels write through pointers without a check, so what they are given must be exactly enough."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sash.aggregators import InOrder
+from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
+from sash.kernels import replay, slide, steady
+from sash.kernels.layout import DTYPES, Layout
+from sash.monoids import Max, Monoid
+from sash.monoids.sums import Sum
+
+GUARD = 64
+"""Cells before and after every array, which nobody may write."""
+
+every = pytest.mark.parametrize("structure", [record.cls for record in CATALOGUE.values()])
+
+
+def fitting(structure: type[InOrder]) -> Monoid:
+    return Sum() if "inverse" in structure.needs else Max()
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Every array that a kernel writes lies between guards, and starts as garbage, not as zeros."""
+    blocks: list[Any] = []
+
+    def allocate(layout: Layout, length: int) -> tuple[Any, ...]:
+        arrays = []
+        for kind in layout.leaves:
+            block = np.full(length + 2 * GUARD, 77, DTYPES[kind])
+            blocks.append(block)
+            arrays.append(block[GUARD : GUARD + length])
+        return tuple(arrays)
+
+    monkeypatch.setattr(Layout, "allocate", allocate)
+    yield blocks
+    assert blocks
+    for block in blocks:
+        outside = np.concatenate([block[:GUARD], block[-GUARD:]])
+        assert (outside == np.full(2 * GUARD, 77, block.dtype)).all(), "a kernel wrote beyond its memory"
+
+
+def in_a_loop(structure: type[InOrder], column: Any, operations: Any) -> list[Any]:
+    window = structure(fitting(structure))
+    values = iter(column.tolist())
+    results = []
+    for operation in operations:
+        if operation == INSERT:
+            window.insert(next(values))
+        else:
+            window.evict()
+        results.append(window.query() if len(window) else None)
+    return results
+
+
+def up_and_down(largest: int) -> list[int]:
+    """To the largest size and to nothing, then to and fro at the largest size, past the end of every ring."""
+    filled = [INSERT] * largest
+    return filled + [EVICT] * largest + filled + [EVICT, INSERT] * (3 * largest + 5) + [EVICT] * largest + [INSERT]
+
+
+@every
+def test_windows_as_large_as_their_memory(structure: type[InOrder], guarded: list[Any]) -> None:
+    """Sizes at a power of two, where the ring is full to the last slot, and one beyond, where it doubles."""
+    for largest in (1, 2, 3, 4, 5, 8, 9, 16, 17, 64, 65):
+        operations = np.array(up_and_down(largest), np.int8)
+        column = np.random.default_rng(largest).integers(-1000, 1000, int(operations.sum()))
+        found = replay(structure, fitting(structure), (column,), operations)
+        assert found.why_interpreted == ""
+        assert found.to_list() == in_a_loop(structure, column, operations)
+        found.structure.check_invariants()
+        assert len(found.structure) == 1
+
+
+@every
+def test_memory_is_a_power_of_two(structure: type[InOrder]) -> None:
+    """A slot is found by a mask."""
+    stored = [name for name, kind in fields(structure).items() if kind in STORED]
+    assert stored
+    for name in stored:
+        for largest in (*range(1, 70), 1000, 1023, 1024, 1025, 2**20, 2**20 + 1):
+            slots = structure.slots(name, largest)
+            assert slots > 0
+            assert slots & (slots - 1) == 0
+
+
+def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
+    structure = CATALOGUE["DABA"].cls
+    column = np.random.default_rng(0).normal(size=40)
+    for width in (1, 2, 3, 4, 5, 8, 16, 17, 32, 39, 40, 41, 10**9):
+        expected = [max(column[max(i + 1 - width, 0) : i + 1]) for i in range(40)]
+        assert slide(structure, Max(), (column,), width).to_list() == expected
+        if width < 40:
+            assert steady(structure, Max(), (column,), width).to_list() == expected[width:]
+
+
+def test_results_that_are_null_are_marked(guarded: list[Any]) -> None:
+    """Their cells may hold anything."""
+    found = replay(CATALOGUE["DABA"].cls, Max(), (np.arange(3.0),), np.array([INSERT, EVICT, INSERT], np.int8))
+    assert found.to_list() == [0.0, None, 1.0]
+    assert found.valid.tolist() == [True, False, True]

@@ -1,0 +1,163 @@
+"""slide_many: many ranges at each row, compiled and interpreted, beside Recalc."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sash
+from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
+from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.shorter import Shorter
+from sash.kernels import InterpretedWarning, slide, slide_many
+from sash.monoids.algebra import Monoid
+from sash.monoids.order import ArgMax, Max, Min
+from sash.monoids.positions import First
+from sash.monoids.sums import Mean, Sum
+from tests.aggregators.probes import AFFINE
+from tests.conformance.machines import JOIN, admits
+
+SHORTER: list[type[Shorter]] = [record.cls for record in CATALOGUE.values() if issubclass(record.cls, Shorter)]
+every = pytest.mark.parametrize("structure", SHORTER)
+
+RANGES = (3, 100, 1, 7, 3, 20)
+
+SUM = sash.monoid(identity=0, combine=lambda a, b: a + b, inverse=lambda t, a: t - a, exact=True, name="own sum")
+GREATEST = sash.monoid(
+    identity=-(2**63),
+    combine=lambda a, b: max(a, b),  # noqa: PLW0108 - a built-in function does not compile
+    selective=True,
+    exact=True,
+    name="own max",
+)
+
+
+def values(length: int = 150) -> Any:
+    return np.random.default_rng(11).integers(-50, 50, length)
+
+
+def by_hand(fold: Any, given: Any, ranges: tuple[int, ...]) -> list[Any]:
+    """A row's results side by side."""
+    plain = given.tolist()
+    return [fold(plain[max(0, i + 1 - n) : i + 1]) for i in range(len(plain)) for n in ranges]
+
+
+def test_the_protocol_is_what_they_share() -> None:
+    assert {FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv} <= {*SHORTER}
+
+
+@every
+@pytest.mark.parametrize("monoid", [Sum(), Max(), SUM, GREATEST, AFFINE, First()], ids=repr)
+def test_beside_recalc(structure: type[Shorter], monoid: Monoid) -> None:
+    if not admits(structure, monoid.typed("int")):
+        return
+    found = slide_many(structure, monoid, (values(),), RANGES)
+    assert found.why_interpreted == ""
+    found.structure.check_invariants()
+    assert found.to_list() == slide_many(Recalc, monoid, (values(),), RANGES).to_list()
+    assert len(found.structure) == 100
+
+
+@every
+def test_by_hand(structure: type[Shorter]) -> None:
+    monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
+    found = slide_many(structure, monoid, (values(),), RANGES)
+    assert found.to_list() == by_hand(fold, values(), RANGES)
+
+
+@every
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_all_ranges(structure: type[Shorter], n: int) -> None:
+    """The maximum of queries: every range from 1 to n, at each row."""
+    monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
+    for ranges in (tuple(range(1, n + 1)), tuple(range(n, 0, -1))):
+        found = slide_many(structure, monoid, (values(),), ranges)
+        assert found.why_interpreted == ""
+        found.structure.check_invariants()
+        assert found.to_list() == by_hand(fold, values(), ranges)
+
+
+@every
+def test_one_range_is_a_slide(structure: type[Shorter]) -> None:
+    monoid = next(m for m in (Sum(), Max()) if admits(structure, m.typed("int")))
+    for width in (1, 6, 1000):
+        many = slide_many(structure, monoid, (values(),), (width,))
+        assert many.to_list() == slide(structure, monoid, (values(),), width).to_list()
+
+
+@every
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_more_ranges_than_rows(structure: type[Shorter], length: int) -> None:
+    monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
+    ranges = tuple(range(1, 40))
+    found = slide_many(structure, monoid, (values(length),), ranges)
+    found.structure.check_invariants()
+    assert found.to_list() == by_hand(fold, values(length), ranges)
+
+
+@pytest.mark.parametrize("structure", [Recalc, FlatFIT, SlickDequeNonInv])
+def test_floats_and_several_columns(structure: type[Shorter]) -> None:
+    keys, payloads = values().astype(float), np.arange(150)
+    found = slide_many(structure, ArgMax(), (keys, payloads), (5, 2))
+    assert found.why_interpreted == ""
+    expected = [int(max(range(max(0, i + 1 - n), i + 1), key=lambda j: keys[j])) for i in range(150) for n in (5, 2)]
+    assert found.to_list() == expected
+
+
+def test_results_that_are_rounded() -> None:
+    given = values().astype(float) / 7
+    found = slide_many(FlatFIT, Mean(), (given,), (4, 9))
+    assert found.why_interpreted == ""
+    assert found.to_list() == pytest.approx(by_hand(lambda part: sum(part) / len(part), given, (4, 9)))
+
+
+def test_the_structure_that_is_left_can_be_asked() -> None:
+    for structure, monoid, fold in ((SlickDequeInv, Sum(), sum), (SlickDequeNonInv, Max(), max), (FlatFIT, Min(), min)):
+        found: Any = slide_many(structure, monoid, (values(),), RANGES)
+        assert found.structure.ranges == RANGES
+        assert found.structure.query_ranges() == tuple(found.to_list()[-len(RANGES) :])
+        assert found.structure.query_last(3) == fold(values().tolist()[-3:])
+
+
+@pytest.mark.parametrize("structure", [Recalc, FlatFIT])
+@pytest.mark.filterwarnings("default::sash.kernels.run.InterpretedWarning")
+def test_interpreted(structure: type[Shorter]) -> None:
+    letters = [chr(97 + i % 26) for i in range(40)]
+    found = slide_many(structure, JOIN, (letters,), RANGES)
+    assert "list of Python objects" in found.why_interpreted
+    found.structure.check_invariants()
+    assert found.to_list() == ["".join(letters[max(0, i + 1 - n) : i + 1]) for i in range(40) for n in RANGES]
+
+
+def test_interpreted_with_a_reason() -> None:
+    shouting = sash.monoid(identity="", combine=lambda a, b: a + b, lift=str, exact=True, name="text")
+    with pytest.warns(InterpretedWarning, match="monoid\\('text'\\) runs interpreted"):
+        found = slide_many(FlatFIT, shouting, (np.array([1, 2, 3]),), (2, 1))
+    assert found.to_list() == ["1", "1", "12", "2", "23", "3"]
+
+
+# ---- what is refused ----
+
+
+def test_a_structure_that_answers_no_shorter_windows() -> None:
+    with pytest.raises(TypeError, match=r"slide_many needs .* shorter windows; DABA has no last\(n\)"):
+        slide_many(DABA, Sum(), (values(),), (3,))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "error", "said"),
+    [
+        ((), ValueError, "at least one range"),
+        ((3, 0), ValueError, "a range has at least one element; got 0"),
+        ((3, 1.5), TypeError, r"a range is a whole number of elements; got 1\.5"),
+        (3, TypeError, "ranges= takes several numbers"),
+    ],
+)
+def test_ranges_that_are_refused(ranges: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        slide_many(FlatFIT, Sum(), (values(),), ranges)
+
+
+def test_a_monoid_without_the_property() -> None:
+    with pytest.raises(TypeError, match="SlickDequeInv needs a monoid with the property 'inverse'"):
+        slide_many(SlickDequeInv, Max(), (values(),), (3,))

@@ -1,0 +1,172 @@
+"""Variance, standard deviation, skewness, kurtosis: laws, decisions, examples. Accuracy is in test_accuracy."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.monoids.algebra import Kind, Monoid, agree
+from sash.monoids.moments import Kurtosis, Skewness, Std, Var
+from sash.testing import check_laws
+from tests.monoids.test_positions import FLOATS, INT64, folds, lawful, one
+
+ALL: list[Monoid] = [
+    Var(),
+    Var(ddof=0),
+    Std(),
+    Std(ddof=2),
+    Skewness(),
+    Skewness(bias=False),
+    Kurtosis(),
+    Kurtosis(bias=False),
+]
+LARGEST = 1.7976931348623157e308
+KIND: dict[type, Kind] = {bool: "bool", int: "int", float: "float"}
+
+
+def of(monoid: Monoid, values: list[Any]) -> Any:
+    """The result of a window, however grouped, in a loop and on a column."""
+    found = [monoid.lower(state) for state in folds(monoid, one(values))]
+    if len(set(map(type, values))) == 1:
+        typed = monoid.typed(KIND[type(values[0])])
+        found += [typed.lower(state) for state in folds(typed, one(values))]
+    assert all(agree(found[0], other, 1e-9) for other in found)
+    return found[0]
+
+
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+def test_laws(monoid: Monoid) -> None:
+    lawful(monoid, FLOATS | INT64 | st.booleans())()
+    lawful(monoid.typed("float"), FLOATS)()
+    lawful(monoid.typed("int"), INT64)()
+    lawful(monoid.typed("bool"), st.booleans())()
+
+
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+def test_nothing_gives_null(monoid: Monoid) -> None:
+    assert monoid.lower(monoid.identity) is None
+    assert monoid.nothing() is None
+
+
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+def test_typed_forms_differ_from_the_loop_only_in_how_they_read(monoid: Monoid) -> None:
+    typed = monoid.typed("int")
+    assert type(typed) is type(monoid)
+    assert typed.name == monoid.name
+    assert typed != monoid
+    assert typed == monoid.typed("bool") != monoid.typed("float")
+    assert repr(typed) == repr(monoid)
+
+
+@pytest.mark.parametrize(
+    ("monoid", "values", "wanted"),
+    [
+        (Var(), [1, 2, 3, 4], 5 / 3),
+        (Var(ddof=0), [1, 2, 3, 4], 1.25),
+        (Var(), [1e9 + 1, 1e9 + 2, 1e9 + 3], 1.0),
+        (Var(), [True, False], 0.5),
+        (Var(), [5.0], None),
+        (Var(ddof=0), [5.0], 0.0),
+        (Var(ddof=2), [5.0, 6.0], None),
+        (Var(), [0.1] * 7, 0.0),
+        (Var(), [LARGEST] * 3, 0.0),
+        (Var(), [2**63 - 1, 2**63 - 2], 0.5),
+        (Std(), [1, 2, 3, 4], math.sqrt(5 / 3)),
+        (Std(), [1], None),
+        (Std(ddof=0), [1], 0.0),
+        (Skewness(), [1, 1, 4], 0.5**0.5),
+        (Skewness(), [1.0, 2.0, 3.0], 0.0),
+        (Skewness(), [1.0, 2.0], 0.0),
+        (Skewness(), [1.0], None),
+        (Skewness(), [0.1, 0.1, 0.1], None),
+        (Skewness(bias=False), [1.0, 2.0], None),
+        (Skewness(bias=False), [1, 1, 4], 3**0.5),
+        (Skewness(bias=False), [1, 2, 3, 4, 10], 1.6970562748477143),
+        (Kurtosis(), [0, 1], -2.0),
+        (Kurtosis(), [1.0], None),
+        (Kurtosis(), [7, 7], None),
+        (Kurtosis(bias=False), [1, 2, 3], None),
+        (Kurtosis(bias=False), [1, 2, 3, 4], -1.2),
+        (Kurtosis(bias=False), [1, 2, 3, 4, 10], 3.152),
+    ],
+)
+def test_examples(monoid: Monoid, values: list[Any], wanted: float | None) -> None:
+    found = of(monoid, values)
+    assert found == wanted if wanted is None else found == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+    assert found is None or type(found) is float
+
+
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_makes_nan(monoid: Monoid, strange: float) -> None:
+    assert math.isnan(of(monoid, [1.0, 2.0, strange, 4.0, 7.0]))
+    assert math.isnan(of(monoid, [LARGEST, -LARGEST, strange, LARGEST, 0.0]))
+
+
+def test_values_too_far_apart() -> None:
+    far = [1e200, -1e200, 3e199, 1.0]
+    assert of(Var(), far) == math.inf
+    assert of(Std(), far) == math.inf
+    assert of(Var(), [LARGEST, -LARGEST]) == math.inf
+    assert math.isnan(of(Skewness(), far))
+    assert math.isnan(of(Kurtosis(), far))
+    assert of(Skewness(), [1e99, -1e99, 3e98]) == pytest.approx(of(Skewness(), [10.0, -10.0, 3.0]))
+    assert of(Kurtosis(), [1e74, -1e74, 3e73]) == pytest.approx(of(Kurtosis(), [10.0, -10.0, 3.0]))
+
+
+def test_values_too_close_to_be_told_apart() -> None:
+    close = [1e-130, -1e-130, 3e-131]
+    assert of(Skewness(), close) is None
+    assert of(Kurtosis(), close) is None
+    assert of(Var(), close) == pytest.approx(of(Var(), [10.0, -10.0, 3.0]) * 1e-262, rel=1e-12)
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=30))
+def test_moments_are_those_of_the_definition(values: list[int]) -> None:
+    n = len(values)
+    mean = sum(values) / n
+    m2, m3, m4 = (math.fsum((x - mean) ** power for x in values) / n for power in (2, 3, 4))
+    if len(set(values)) == 1:
+        assert of(Var(ddof=0), values) == 0.0
+        assert of(Skewness(), values) is of(Kurtosis(), values) is None
+        return
+    assert of(Var(ddof=0), values) == pytest.approx(m2, rel=1e-12)
+    assert of(Std(ddof=0), values) == pytest.approx(math.sqrt(m2), rel=1e-12)
+    assert of(Skewness(), values) == pytest.approx(m3 / m2**1.5, rel=1e-9, abs=1e-10)
+    assert of(Kurtosis(), values) == pytest.approx(m4 / m2**2 - 3, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("monoid", [Var, Std])
+def test_ddof_is_checked(monoid: Any) -> None:
+    assert monoid() == monoid(ddof=1)
+    assert monoid() != monoid(ddof=0)
+    assert repr(monoid(ddof=0)) == f"{monoid.__name__}(ddof=0)"
+    for wrong in (1.0, True, "1", None):
+        with pytest.raises(TypeError, match=r"ddof= .*got " + repr(wrong)):
+            monoid(ddof=wrong)
+    with pytest.raises(ValueError, match=r"ddof= .*got -1"):
+        monoid(ddof=-1)
+
+
+@pytest.mark.parametrize("monoid", [Skewness, Kurtosis])
+def test_bias_is_checked(monoid: Any) -> None:
+    assert monoid() == monoid(bias=True) != monoid(bias=False)
+    with pytest.raises(TypeError, match=r"bias= .*got 0"):
+        monoid(bias=0)
+
+
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+def test_what_is_no_number_is_refused(monoid: Monoid) -> None:
+    with pytest.raises(TypeError, match="not a number: '3'"):
+        monoid.lift("3")
+    text: Any = "text"
+    with pytest.raises(TypeError, match=f"{monoid.name} .*'text'"):
+        monoid.typed(text)
+
+
+def test_machine_code_agrees() -> None:
+    for values in ([1e9 + 1, 1e9 + 2, LARGEST, -LARGEST, math.nan], [2**63 - 1, 2**63 - 2, -(2**63)]):
+        report = check_laws(Var(), values)
+        assert report.compiled, report.why_not_compiled

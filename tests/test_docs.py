@@ -1,0 +1,180 @@
+"""Every Python block of the documentation runs.
+
+The blocks of a page run in order and share one namespace. A block with prompts is a doctest, any other is
+executed as it stands. No Python block can be left out: a fence that is not understood, and a doctest's `+SKIP`,
+fail the page.
+"""
+
+import doctest
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
+PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**/*.md"))
+
+PYTHON = frozenset({"py", "pycon", "python", "python3"})
+FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
+ODD_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*\{?\.?(py|python)", re.IGNORECASE)
+PROMPT = re.compile(r"^[ \t]*>>>", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The text between two fences, and the number of its first line, from 1."""
+
+    language: str
+    source: str
+    line: int
+
+
+def blocks(text: str, page: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order, of all languages."""
+    opening: re.Match[str] | None = None
+    body: list[str] = []
+    start = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if opening is None:
+            opening = FENCE.fullmatch(line)
+            body, start = [], number + 1
+            language = re.split(r"[\s,{]", opening["info"].strip().lower())[0] if opening else ""
+            if ODD_FENCE.search(line) and language not in PYTHON:
+                pytest.fail(f"{page}:{number}: a Python fence that is not understood: {line.strip()}", pytrace=False)
+        elif re.fullmatch(rf"[ \t]*{re.escape(opening['fence'])}{opening['fence'][0]}*[ \t]*", line):
+            yield Block(language, "\n".join(body) + "\n", start)
+            opening = None
+        else:
+            body.append(line.removeprefix(opening["indent"]))
+    if opening is not None:
+        pytest.fail(f"{page}:{start - 1}: a fence that is never closed", pytrace=False)
+
+
+def run_doctest(block: Block, page: Path, module: ModuleType) -> None:
+    # `DocTest` counts lines from 0, and works on a copy of the namespace.
+    test = doctest.DocTestParser().get_doctest(block.source, vars(module), page.name, str(page), block.line - 1)
+    for example in test.examples:
+        if example.options.get(doctest.SKIP):
+            pytest.fail(f"{page}:{block.line + example.lineno}: a skipped example", pytrace=False)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=report.append, clear_globs=False)
+    vars(module).update(test.globs)
+    if report:
+        pytest.fail("".join(report), pytrace=False)
+
+
+def run_script(block: Block, page: Path, module: ModuleType) -> None:
+    # Blank lines in front make the page's line numbers those of the code, so that tracebacks quote the page.
+    source = "\n" * (block.line - 1) + block.source
+    try:
+        exec(compile(source, str(page), "exec", dont_inherit=True), vars(module))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also what `pytest.skip` and `sys.exit` raise
+        pytest.fail(f"{page}:{block.line}: the block that starts here raised\n{traceback.format_exc()}", pytrace=False)
+
+
+def run_page(page: Path) -> int:
+    """Run the Python blocks of `page`, and give their number."""
+    # A module that can be found by its name: classes and functions defined on a page are whole ones.
+    module = ModuleType("page_" + re.sub(r"\W", "_", page.stem))
+    sys.modules[module.__name__] = module
+    try:
+        found = [block for block in blocks(page.read_text("utf-8"), str(page)) if block.language in PYTHON]
+        for block in found:
+            (run_doctest if PROMPT.search(block.source) else run_script)(block, page, module)
+        return len(found)
+    finally:
+        del sys.modules[module.__name__]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page writes, it writes to a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page: str) -> None:
+    run_page(ROOT / page)
+
+
+# What follows tests the test.
+
+
+def write(tmp_path: Path, *lines: str) -> Path:
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(lines) + "\n", "utf-8")
+    return page
+
+
+def test_blocks_share_a_namespace_in_order(tmp_path: Path) -> None:
+    page = write(
+        tmp_path,
+        "```python",
+        "x = [1]",
+        "```",
+        "~~~~ py",
+        ">>> x.append(2); y = 3",
+        ">>> x",
+        "[1, 2]",
+        "~~~~",
+        "- in a list",
+        '  ```python title="three"',
+        "  if x == [1, 2]:",
+        "      z = y",
+        "  assert z == 3",
+        "  ```",
+    )
+    assert run_page(page) == 3
+
+
+def test_other_languages_do_not_run(tmp_path: Path) -> None:
+    page = write(tmp_path, "```sh", "false", "```", "```", ">>> 1 / 0", "```", "````text", "```python", "1 / 0", "````")
+    assert run_page(page) == 0
+
+
+def test_a_class_of_a_page_knows_its_module(tmp_path: Path) -> None:
+    page = write(
+        tmp_path,
+        "```python",
+        "import dataclasses, sys",
+        "@dataclasses.dataclass",
+        "class A:",
+        "    x: 'int'",
+        "assert sys.modules[A.__module__].A is A",
+        "```",
+    )
+    assert run_page(page) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["text", "```python", "x = 1", "assert x == 2", "```"], r'page\.md", line 4.*\n.*assert x == 2'),
+        (["```python", "import pytest", "pytest.skip('no')", "```"], r'page\.md", line 3(.*\n)*.*Skipped: no'),
+        (["```python", "x = (", "```"], r"page\.md:2: .*\n(.*\n)*SyntaxError"),
+        (["", "```python", ">>> 1 + 1", "2", ">>> 1 + 1", "3", "```"], r'page\.md", line 5(.*\n)+Got:\n    2'),
+        (["```python", ">>> 1 / 0", "```"], r'page\.md", line 2(.*\n)+.*ZeroDivisionError'),
+        (["```python", ">>> 1 / 0  # doctest: +SKIP", "```"], r"page\.md:2: a skipped example"),
+        (["```python", "x = 1"], r"page\.md:1: a fence that is never closed"),
+        (["> ```python", "> 1 / 0", "> ```"], r"page\.md:1: a Python fence that is not understood"),
+        (["```{.python}", "1 / 0", "```"], r"page\.md:1: a Python fence that is not understood"),
+    ],
+)
+def test_a_failing_block_fails(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(pytest.fail.Exception, match=message):
+        run_page(write(tmp_path, *lines))
+
+
+def test_doc_code_warnings_are_errors(tmp_path: Path) -> None:
+    page = write(tmp_path, "```python", "import warnings", "warnings.warn('old')", "```")
+    with pytest.raises(pytest.fail.Exception, match="UserWarning: old"):
+        run_page(page)

@@ -1,0 +1,47 @@
+"""`import sash` is light: what is heavy or optional loads when it is first used. Counted, not clocked."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sash
+
+HEAVY = ("datasketches", "llvmlite", "numba", "pandas", "polars", "pyarrow", "pyspark")
+
+
+def packages_loaded_by(statement: str) -> set[str]:
+    """The top-level packages, beyond the standard library, that a fresh interpreter loads for `statement`.
+
+    What the interpreter loads at its start (a `.pth` file of the environment, say) does not count.
+    """
+    program = (
+        "import json, sys\n"
+        "before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1])) - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("module", ["sash", "sash.monoids", "sash.aggregators"])
+def test_import_loads_nothing_heavy(module: str) -> None:
+    assert packages_loaded_by(f"import {module}").isdisjoint(HEAVY)
+
+
+def test_the_whole_import_is_sash_and_numpy_at_most() -> None:
+    assert packages_loaded_by("import sash") <= {"sash", "numpy"}
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    assert "pyarrow" in packages_loaded_by("import pyarrow")
+
+
+def test_the_version_is_stated_alike() -> None:
+    pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    assert sash.__version__ == pyproject["project"]["version"]
