@@ -9,8 +9,9 @@ import numpy as np
 from benchmarks import page
 from benchmarks.contest import admitted, run_kernel, values
 from benchmarks.timing import best_of
+from sash.kernels.columns import column
 from sash.kernels.run import specify
-from sash.kernels.state import column, start, stop
+from sash.kernels.state import start, stop
 from sash.monoids import Max
 
 WINDOW = 2**14

@@ -52,8 +52,8 @@ def main(quick: bool) -> str:
             (
                 f"Bytes an element in a window of {window:,}, which is just above a power of two. Compiled, what a "
                 "kernel allocates for max (8 bytes a state) and sum (16) of integers; memory comes in powers of two "
-                "there. Interpreted, what Python's allocator has given out for max of small integers (count for those that "
-                "need an inverse), chunks and all. Last, the aggregates that the structure holds by the catalogue."
+                "there. Interpreted, what Python's allocator has given out for max of small integers (count for "
+                "those that need an inverse), chunks and all. Last, what the catalogue says."
             ),
             page.table(["", "max, compiled", "sum, compiled", "in a loop", "aggregates"], rows),
         ]

@@ -1,5 +1,6 @@
 """`import sash` is light: what is heavy or optional loads when it is first used. Counted, not clocked."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -45,3 +46,7 @@ def test_the_probe_sees_what_is_loaded() -> None:
 def test_the_version_is_stated_alike() -> None:
     pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
     assert sash.__version__ == pyproject["project"]["version"]
+
+
+def test_the_sketches_are_tested_where_they_can_be_installed() -> None:
+    assert importlib.util.find_spec("datasketches") or sys.version_info >= (3, 14)

@@ -21,9 +21,10 @@ from sash.aggregators.flat_fat import FLOOR
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
 from sash.kernels import bulk, replay, slide_many
+from sash.kernels.columns import column
 from sash.kernels.drive import emit
 from sash.kernels.run import _run
-from sash.kernels.state import column, start, stop
+from sash.kernels.state import start, stop
 from sash.monoids import functions
 from sash.monoids.algebra import agree
 from sash.monoids.gather import Collect
@@ -524,11 +525,12 @@ def test_resized_wherever_it_starts(start: int) -> None:
 
 def test_below_a_quarter_it_halves_down_to_a_floor() -> None:
     window = window_of(range(1024), Sum())
-    for size in range(1023, -1, -1):
+    held_by = {}
+    while len(window):
         window.evict()
-        assert leaves(window) == max(1 << FLOOR, 1 << (4 * size).bit_length() - 1 if size else 0)
-        window.check_invariants()
-    assert leaves(window) == 4
+        held_by.setdefault(leaves(window), len(window))
+    assert held_by == {1024: 1023, 512: 255, 256: 127, 128: 63, 64: 31, 32: 15, 16: 7, 8: 3, 4: 1}
+    assert 1 << FLOOR == 4
 
 
 def test_a_window_that_breathes_is_not_resized_at_each_breath() -> None:
@@ -722,7 +724,7 @@ def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: A
             window.remove(i * 7 % size)
         elif i % 5 == 1:
             window.replace(i * 11 % size, monoid.lift(*x[i - 1]))
-        elif size > argument:
+        while window.size() > argument:
             window.pop()
         emit(y, valid, i, monoid.lower(window.aggregate()))
     return stop(window)
@@ -730,7 +732,7 @@ def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: A
 
 @pytest.mark.parametrize("width", [1, 5, 30, 100])
 def test_compiled_with_holes(width: int) -> None:
-    results = _run(edited, FlatFAT, AFFINE, (COLUMN,), width + 3, width, len(COLUMN))
+    results = _run(edited, FlatFAT, AFFINE, (COLUMN,), width + 1, width, len(COLUMN))
     assert results.why_interpreted == ""
     results.structure.check_invariants()
     window, expected = FlatFAT(AFFINE), []
@@ -741,7 +743,7 @@ def test_compiled_with_holes(width: int) -> None:
             window.evict_at(i * 7 % size)
         elif i % 5 == 1:
             window.update(i * 11 % size, int(COLUMN[i - 1]))
-        elif size > width:
+        while len(window) > width:
             window.evict()
         expected.append(window.query())
     assert results.to_list() == expected
@@ -840,13 +842,12 @@ def test_a_wrong_node_is_found(inverted: bool, marking: bool) -> None:
 
 
 @shapes
-@pytest.mark.parametrize("name", ["F", "E", "height", "gone"])
-@pytest.mark.parametrize("by", [1, -1, 100])
+@pytest.mark.parametrize(("name", "by"), [("F", 1), ("F", 20), ("E", -1), ("E", 20), ("height", -1), ("gone", 1)])
 def test_a_wrong_number_is_found(inverted: bool, marking: bool, name: str, by: int) -> None:
     window = known(inverted, marking)
     setattr(window, name, getattr(window, name) + by)
-    with pytest.raises((AssertionError, KeyError, TypeError)):  # a place that was never written, perhaps
-        window.check_invariants()
+    window.old_front, window.old_end = window.F, window.E  # else it may be a change that is not yet propagated
+    refused(window)
 
 
 @pytest.mark.parametrize("inverted", [False, True])

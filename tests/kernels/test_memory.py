@@ -9,7 +9,7 @@ import pytest
 from sash.aggregators import InOrder
 from sash.aggregators.catalogue import CATALOGUE
 from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
-from sash.kernels import replay, slide, steady
+from sash.kernels import bulk, replay, slide, steady
 from sash.kernels.layout import DTYPES, Layout
 from sash.monoids import Max, Monoid
 from sash.monoids.sums import Sum
@@ -97,6 +97,15 @@ def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
         assert slide(structure, Max(), (column,), width).to_list() == expected
         if width < 40:
             assert steady(structure, Max(), (column,), width).to_list() == expected[width:]
+
+
+@pytest.mark.parametrize("structure", [CATALOGUE["AMTA"].cls, CATALOGUE["LogMTA"].cls])
+def test_batches_stay_within(structure: type[InOrder], guarded: list[Any]) -> None:
+    column = np.random.default_rng(0).normal(size=200)
+    for width, step in ((1, 1), (1, 7), (7, 1), (8, 8), (16, 17), (33, 31), (64, 64), (100, 100)):
+        ends = range(width + step, 201, step)
+        expected = [max(column[end - width : end]) for end in ends]
+        assert bulk(structure, Max(), (column,), width, step).to_list() == expected
 
 
 def test_results_that_are_null_are_marked(guarded: list[Any]) -> None:

@@ -43,7 +43,7 @@ class Bulk(InOrder):
         self._store: Blocks | None = None
         super().__init__(monoid)
         if store is not None:
-            if not isinstance(store, Blocks):
+            if isinstance(store, type) or not isinstance(store, Blocks):
                 raise TypeError(f"store= has the methods of sash.aggregators.levels.Blocks; got {store!r}")
             self._store = self.levels = cast(Levels, store)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from sash.aggregators.in_order import INSERT
-from sash.kernels.state import column, present, start, stop
+from sash.kernels.columns import column
+from sash.kernels.state import present, start, stop
 
 
 def slide(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) -> Any:

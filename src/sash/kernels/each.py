@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sash.kernels.columns import column
 from sash.kernels.drive import emit
 from sash.kernels.fingerprint import NotKeyed
 from sash.kernels.layout import DTYPES, Layout, NotColumnar, layouts
 from sash.kernels.machine import NotCompiled, machine_code, type_of
-from sash.kernels.state import column
 from sash.monoids.algebra import Kind, Monoid
 
 __all__ = ["Compiled", "NotCompiled"]

@@ -356,7 +356,10 @@ def _named(value: Any) -> tuple[str, ...]:
 
 @functools.cache
 def release(module: str) -> str | None:
-    """The installed software that a module belongs to, with its version; None for a user's own code."""
+    """The installed software that a module belongs to; None for a user's own code.
+
+    By version and time of installation: a package in the making is installed again under the same version.
+    """
     root = module.partition(".")[0]
     if root == "sash":
         return "sash"
@@ -365,7 +368,9 @@ def release(module: str) -> str | None:
     if root in sys.stdlib_module_names and (file is None or _standard(Path(file))):
         return "python"
     version = getattr(loaded, "__version__", None)
-    return f"{root} {version}" if file and version and _installed(Path(file)) else None
+    if not file or not version or not _installed(Path(file)):
+        return None
+    return f"{root} {version} {Path(file).stat().st_mtime_ns if Path(file).exists() else ''}"
 
 
 def _installed(file: Path) -> bool:

@@ -144,6 +144,12 @@ def compiled(function: python.FunctionType | Dispatcher, key: str = "") -> Dispa
     return _Twins(key).function(function)
 
 
+@functools.cache
+def compiled_once(function: python.FunctionType, key: str = "") -> Dispatcher:
+    """The same, made once a process: for functions of ours, which do not change."""
+    return compiled(function, key)
+
+
 class _Twins:
     """The compiled forms of functions that call each other."""
 

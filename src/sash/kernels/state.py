@@ -1,29 +1,23 @@
 """A structure's state in compiled code: a struct on the kernel's stack, its queues rings of raw memory.
 
-    Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
     State      the annotated fields of a structure's class, and its methods
+    Spec       what a kernel is compiled for: a structure, a typed monoid and its layouts
 
 The struct lives in the frame of the kernel that calls `start`. Its methods are inlined there, so LLVM takes
-it apart and keeps positions and running aggregates in registers. Raw pointers carry no reference counts;
-the arrays behind them are arguments of the kernel and outlive it. A ring never grows: the caller knows the
-largest window beforehand.
+it apart and keeps positions and running aggregates in registers. Its queues are columns (`columns.py`).
 """
 
 from __future__ import annotations
 
 import functools
-import operator
 import types as python
 from dataclasses import dataclass
 from typing import Any
 
-from numba.core import cgutils, errors, types
-from numba.core.dispatcher import Dispatcher
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core import cgutils, types
 from numba.extending import (
     NativeValue,
     intrinsic,
-    lower_builtin,
     lower_getattr_generic,
     lower_setattr_generic,
     models,
@@ -33,9 +27,10 @@ from numba.extending import (
 )
 
 from sash.aggregators.in_order import STORED, InOrder, fields
+from sash.kernels.columns import ColumnsType, LevelsType, Ring, RingLevels, columns_of, require_fit
 from sash.kernels.fingerprint import fingerprint
 from sash.kernels.layout import Layout, Layouts, Shape
-from sash.kernels.methods import NATIVE, Method, Owner, compiled
+from sash.kernels.methods import NATIVE, Method, Owner, compiled_once
 from sash.kernels.typed import LayoutType, MonoidType, constant, constant_type, shaped
 from sash.monoids.algebra import Monoid
 
@@ -54,169 +49,6 @@ class Spec:
         layouts = {"Queue": self.layouts.state, "Ints": Layout("int"), "Levels": self.layouts.state}
         stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
         return tuple(layouts[kind].allocate(self.structure.slots(name, largest)) for name, kind in stored)
-
-
-# ---- columns of raw memory ----
-
-
-class ColumnsType(Owner):
-    """Raw columns of one layout."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.item = shaped(shape)
-        self.index: types.Type = types.int64
-        self.scalars = tuple(shaped(leaf) for leaf in Layout(shape).leaves)
-        super().__init__(name=f"Columns({shape!r})")
-
-    def __reduce__(self) -> Any:
-        return ColumnsType, (self.shape,)
-
-    def field(self, name: str) -> types.Type | None:
-        return None
-
-    def method(self, name: str) -> Method | None:
-        return Method(_method(_drop), self) if name in ("drop_front", "drop_back", "drop_all", "forget") else None
-
-
-def _drop(columns: Any, *position: int) -> None:
-    """A slot of a ring is given up by writing the next value there."""
-
-
-@register_model(ColumnsType)
-class _ColumnsModel(models.StructModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, typ: ColumnsType) -> None:
-        pointers = [(f"p{i}", types.CPointer(scalar)) for i, scalar in enumerate(typ.scalars)]
-        super().__init__(manager, typ, [*pointers, ("mask", types.int64)])
-
-
-@intrinsic
-def _column(typing: Any, layout: LayoutType, arrays: types.BaseTuple) -> Any:
-    typ = ColumnsType(layout.shape)
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _columns(context, builder, typ, signature.args[1], args[1], ring=False)
-
-    return typ(layout, arrays), build
-
-
-def _columns(context: Any, builder: Any, typ: ColumnsType, arrays: Any, value: Any, ring: bool) -> Any:
-    columns = cgutils.create_struct_proxy(typ)(context, builder)
-    for i, array_type in enumerate(arrays.types):
-        if array_type.dtype != typ.scalars[i] or array_type.layout != "C":
-            raise errors.TypingError(f"column {i} is a {array_type}, not contiguous {typ.scalars[i]}")
-        array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
-        setattr(columns, f"p{i}", array.data)
-        if ring and i == 0:
-            one = context.get_constant(types.intp, 1)
-            slots = builder.lshr(array.nitems, one) if isinstance(typ, LevelsType) else array.nitems
-            columns.mask = builder.sub(slots, one)
-    if not ring:
-        columns.mask = context.get_constant(types.int64, -1)
-    return columns._getvalue()
-
-
-class LevelsType(ColumnsType):
-    """Raw columns of one layout, a ring a level: level l has half the slots of the level below."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.name = f"Levels({shape!r})"
-        self.index = types.UniTuple(types.int64, 2)
-
-    def __reduce__(self) -> Any:
-        return LevelsType, (self.shape,)
-
-    def method(self, name: str) -> Method | None:
-        return Method(_method(_drop), self) if name in ("drop_before", "drop_all") else None
-
-
-register_model(LevelsType)(_ColumnsModel)
-
-
-def level_start(mask: int, level: int) -> int:
-    """Where a level begins, if level 0 has mask + 1 slots."""
-    return 2 * (mask + 1) - (2 * (mask + 1) >> level)
-
-
-@infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        if isinstance(args[0], ColumnsType) and self.context.can_convert(args[1], args[0].index) is not None:
-            return signature(args[0].item, args[0], args[0].index)
-        return None
-
-
-@infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        if not (isinstance(args[0], ColumnsType) and self.context.can_convert(args[1], args[0].index) is not None):
-            return None
-        require_fit(self.context, args[2], args[0].item)
-        return signature(types.none, args[0], args[0].index, args[0].item)
-
-
-def require_fit(context: Any, value: types.Type, item: types.Type) -> None:
-    """Raises TypingError if storing a value could lose something: a fraction, a None."""
-    if not _fits(context, value, item):
-        shown = f"{value.type} or None" if isinstance(value, types.Optional) else value
-        raise errors.TypingError(f"a column of {item} cannot hold {shown}")
-
-
-def _fits(context: Any, value: types.Type, item: types.Type) -> bool:
-    if isinstance(value, types.BaseTuple) and isinstance(item, types.BaseTuple):
-        pairs = zip(value.types, item.types, strict=False)
-        return len(value.types) == len(item.types) and all(_fits(context, *pair) for pair in pairs)
-    conversion = context.can_convert(value, item)
-    return conversion is not None and conversion <= conversion.safe and not isinstance(value, types.Optional)
-
-
-@lower_builtin(operator.getitem, ColumnsType, types.Any)
-def _get_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    slots = _slots(context, builder, sig.args[0], args[0], args[1])
-    return _gather(context, builder, sig.args[0].shape, slots)
-
-
-def _gather(context: Any, builder: Any, shape: Shape, slots: Any) -> Any:
-    if isinstance(shape, tuple):
-        parts = [_gather(context, builder, part, slots) for part in shape]
-        return context.make_tuple(builder, shaped(shape), parts)
-    scalar, pointer = next(slots)
-    return context.unpack_value(builder, scalar, pointer)
-
-
-@lower_builtin(operator.setitem, ColumnsType, types.Any, types.Any)
-def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    slots = _slots(context, builder, sig.args[0], args[0], args[1])
-    _scatter(context, builder, sig.args[0].shape, slots, args[2])
-    return context.get_dummy_value()
-
-
-def _scatter(context: Any, builder: Any, shape: Shape, slots: Any, value: Any) -> None:
-    if isinstance(shape, tuple):
-        for i, part in enumerate(shape):
-            _scatter(context, builder, part, slots, builder.extract_value(value, i))
-    else:
-        scalar, pointer = next(slots)
-        context.pack_value(builder, scalar, value, pointer)
-
-
-def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any) -> Any:
-    columns = cgutils.create_struct_proxy(typ)(context, builder, value=value)
-    if isinstance(typ, LevelsType):
-        place = _place(builder, columns.mask, builder.extract_value(index, 0), builder.extract_value(index, 1))
-    else:
-        place = builder.and_(index, columns.mask)
-    for i, scalar in enumerate(typ.scalars):
-        yield scalar, cgutils.gep_inbounds(builder, getattr(columns, f"p{i}"), place)
-
-
-def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:
-    """`level_start` and the slot behind it, as instructions."""
-    one = mask.type(1)
-    slots = builder.shl(builder.add(mask, one), one)
-    start = builder.sub(slots, builder.lshr(slots, level))
-    return builder.add(start, builder.and_(number, builder.lshr(mask, level)))
 
 
 # ---- the state of a structure ----
@@ -246,7 +78,9 @@ class StateType(Owner):
         if name in ("combine", "inverse", "picks_right"):
             return self.monoid.method(name)
         function = getattr(self.structure, name, None)
-        return Method(_method(function, self.parts[0]), self) if isinstance(function, python.FunctionType) else None
+        return (
+            Method(compiled_once(function, self.parts[0]), self) if isinstance(function, python.FunctionType) else None
+        )
 
     def takes(self, name: str, args: tuple[types.Type, ...], context: Any) -> tuple[types.Type, ...]:
         if name != "push":
@@ -284,11 +118,6 @@ class _PayloadModel(models.StructModel):  # type: ignore[misc]
 
 
 register_model(StateType)(models.PointerModel)
-
-
-@functools.cache
-def _method(function: python.FunctionType, key: str = "") -> Dispatcher:
-    return compiled(function, key)
 
 
 @lower_getattr_generic(StateType)
@@ -364,7 +193,7 @@ def _start(typing: Any, spec: SpecType, storage: types.BaseTuple) -> Any:
             if kind in STORED:
                 arrays = builder.extract_value(args[1], queue)
                 layout = signature.args[1].types[queue]
-                value = _columns(context, builder, typ.fields[name], layout, arrays, ring=True)
+                value = columns_of(context, builder, typ.fields[name], layout, arrays, ring=True)
                 queue += 1
             elif kind == "State":
                 value = _get_field(context, builder, typ, None, "identity")
@@ -401,11 +230,6 @@ def _present(typing: Any, result: types.Type) -> Any:
 # ---- the same for interpreted kernels ----
 
 
-def column(layout: Layout, cells: Any) -> Any:
-    """Cells by index: in a kernel a tuple of arrays, interpreted any sequence."""
-    return cells
-
-
 def start(spec: Spec, storage: Any) -> Any:
     """An empty structure; in a kernel in the caller's frame, its queues rings over `storage`."""
     return spec.structure(spec.monoid)
@@ -421,28 +245,7 @@ def present(result: Any) -> Any:
     return result
 
 
-NATIVE.update({column: _column, start: _start, stop: _stop, present: _present})
-
-
-class Ring:
-    """A queue that a kernel left, read in place."""
-
-    def __init__(self, layout: Layout, arrays: Any) -> None:
-        self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) - 1
-
-    def __getitem__(self, position: int) -> Any:
-        return self.layout.value(self.arrays, position & self.mask)
-
-
-class RingLevels:
-    """Levels that a kernel left, read in place."""
-
-    def __init__(self, layout: Layout, arrays: Any) -> None:
-        self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) // 2 - 1
-
-    def __getitem__(self, key: tuple[int, int]) -> Any:
-        level, number = key
-        return self.layout.value(self.arrays, level_start(self.mask, level) + (number & (self.mask >> level)))
+NATIVE.update({start: _start, stop: _stop, present: _present})
 
 
 def rebuild(spec: Spec, storage: Any, left: Any) -> InOrder:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from importlib.util import find_spec
 from typing import Any
 
 from sash.monoids import DirectProduct, Nth, Var, functions
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.sketches import SketchMonoid
 
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "nth": {"n": 2},
@@ -32,12 +34,17 @@ _ADMITTED: dict[str, tuple[Kind, ...]] = {
 
 def monoids() -> dict[str, Monoid]:
     """Every aggregate of `sash`, and products of some, by name."""
-    found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in functions.AGGREGATES.items()}
+    offered = functions.AGGREGATES.items() if find_spec("datasketches") else _without_sketches()
+    found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in offered}
     found["nth(-2)"] = Nth(n=-2)
     found["var(ddof=0)"] = Var(ddof=0)
     found["max * sum"] = DirectProduct(found["max"], found["sum"])
     found["min * first * count"] = DirectProduct(found["min"], found["first"], found["count"])
     return found
+
+
+def _without_sketches() -> list[tuple[str, type[Monoid]]]:
+    return [(name, cls) for name, cls in functions.AGGREGATES.items() if not issubclass(cls, SketchMonoid)]
 
 
 def kinds_of(monoid: Monoid) -> list[tuple[Kind, ...]]:
