@@ -27,6 +27,7 @@ test: lint ## every check and the tests; this is what must pass
 test-all: lint ## the same, with every compiled combination and more random examples
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
 
+bench: EXTRAS := dev,sketches,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
 

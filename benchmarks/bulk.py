@@ -16,13 +16,17 @@ from sash.kernels.state import start, stop
 from sash.monoids import Max
 
 SIZES = [2**k for k in range(4, 21, 4)]
-AT_ONCE = ("LogMTA", "AMTA")
-ONE_BY_ONE = ("TwoStacksLite", "DABA", "AMTA")
+STRUCTURES = {
+    "LogMTA": "at once",
+    "AMTA": "at once",
+    "TwoStacksLite": "one by one",
+    "DABA": "one by one",
+}
 BULKS = 64
 
 
-def at_once(spec: Any, storage: Any, rows: Any, width: int, out: Any, cycles: Any) -> Any:
-    """Evict half of the window in one go and query, then fill it up again; only the former is timed."""
+def half(spec: Any, storage: Any, rows: Any, width: int, out: Any, cycles: Any) -> Any:
+    """Evict half of the window and query, then fill it up again; only the former is timed."""
     window = start(spec, storage)
     monoid = spec.monoid
     x = column(spec.inputs, rows)
@@ -39,33 +43,14 @@ def at_once(spec: Any, storage: Any, rows: Any, width: int, out: Any, cycles: An
     return stop(window)
 
 
-def one_by_one(spec: Any, storage: Any, rows: Any, width: int, out: Any, cycles: Any) -> Any:
-    """The same, an eviction at a time."""
-    window = start(spec, storage)
-    monoid = spec.monoid
-    x = column(spec.inputs, rows)
-    y = column(spec.result, out)
-    taken = 0
-    for i in range(len(cycles)):
-        while window.size() < width:
-            window.push(monoid.lift(*x[taken % width]))
-            taken += 1
-        began = clock()
-        for _ in range(width // 2):
-            window.pop()
-        y[i] = monoid.lower(window.aggregate())
-        cycles[i] = clock() - began
-    return stop(window)
-
-
-def cycles_of(name: str, kernel: Any, width: int) -> float:
+def cycles_of(name: str, width: int) -> float:
     """The median cycles of giving up half of a window."""
     spec = specify(CATALOGUE[name].cls, Max(), ("float",))
     cycles = np.zeros(BULKS, np.int64)
     data, out = (values(width)["float"],), spec.layouts.result.allocate(BULKS)
     medians = []
     for _ in range(4):
-        run_kernel(kernel, spec, spec.allocate(width), data, width, out, cycles)
+        run_kernel(half, spec, spec.allocate(width), data, width, out, cycles)
         medians.append(float(np.median(cycles)))
     return min(medians)
 
@@ -74,9 +59,7 @@ def main(quick: bool) -> str:
     """Time, and give the section."""
     sizes = SIZES[:2] if quick else SIZES
     rows = [
-        [f"{name}, {label}", *(f"{cycles_of(name, kernel, size):,.0f}" for size in sizes)]
-        for names, kernel, label in ((AT_ONCE, at_once, "at once"), (ONE_BY_ONE, one_by_one, "one by one"))
-        for name in names
+        [f"{name}, {how}", *(f"{cycles_of(name, size):,.0f}" for size in sizes)] for name, how in STRUCTURES.items()
     ]
     return "\n\n".join(
         [

@@ -43,6 +43,16 @@ def test_a_level_may_begin_anywhere() -> None:
     assert levels.slots() == 2 * SIZE
 
 
+def test_a_level_may_begin_below_one_that_was_there_before() -> None:
+    levels = Levels()
+    levels[1, 8] = "above"
+    levels.drop_before(0, 4)
+    for number in range(4, 20):
+        levels[0, number] = number
+    levels.drop_before(0, 12)
+    assert held(levels) == {"above", *range(12, 20)}
+
+
 def test_a_single_block_goes_at_once() -> None:
     levels = filled(range(3 * SIZE))
     for number in range(3 * SIZE):

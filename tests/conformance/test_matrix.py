@@ -30,7 +30,7 @@ from sash.testing.discovery import kinds_of, monoids, sample_kinds, sample_rows
 from tests.conformance.machines import admits
 
 LENGTH = 300
-LONG = 3000
+LONG = 2000
 CHEAP = ("count", "max", "last", "bit_xor", "arg_max")
 """Exact monoids whose oracle can be asked about windows of hundreds of elements."""
 
@@ -87,7 +87,7 @@ def test_interpreted(structure: str, name: str, workload: str) -> None:
     same_as_recalc(structure, name, workload, LENGTH)
 
 
-@pytest.mark.parametrize("workload", ["fixed", "oscillating", "random"])
+@pytest.mark.parametrize("workload", ["fixed", "oscillating"])
 @pytest.mark.parametrize(("structure", "name"), [pair for pair in ADMITTED if pair[1] in CHEAP])
 def test_interpreted_on_long_windows(structure: str, name: str, workload: str) -> None:
     same_as_recalc(structure, name, workload, LONG)

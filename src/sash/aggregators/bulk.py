@@ -60,7 +60,7 @@ class Bulk(InOrder):
             raise ValueError(f"evict_many({n}): n is 0 at least")
         if n > len(self):
             raise IndexError(f"evict_many({n}): the window has {len(self)} elements")
-        self.drop(n)
+        self._step(self.drop, n)
 
     def enforce(self, evict: Policy) -> int:
         """Remove the longest prefix that the policy `evict(total, prefix)` gives up, possibly all of the window.
@@ -74,9 +74,9 @@ class Bulk(InOrder):
         if not self.size():
             return 0
         seen = self.monoid.seen
-        total = seen(self.aggregate())
+        total = seen(self._step(self.aggregate))
         gone = self.size() if evict(total, total) else self.longest(lambda prefix: bool(evict(total, seen(prefix))))
-        self.drop(gone)
+        self._step(self.drop, gone)
         return gone
 
     def clear(self) -> None:

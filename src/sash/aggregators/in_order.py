@@ -85,42 +85,33 @@ class InOrder:
         """
         if self._inputs > 1 and len(row) == 1 and isinstance(row[0], tuple):
             row = row[0]
-        v = self.monoid.lifted(row)
-        try:
-            self.push(v)
-        except Exception as error:
-            self._spoil(error)
-            raise
+        self._step(self.push, self.monoid.lifted(row))
 
     def evict(self) -> None:
         """Remove the oldest element. Raises IndexError if there is none."""
         if not self.size():
             raise IndexError(f"evict() from an empty {type(self).__name__}: insert() first, or ask len()")
-        try:
-            self.pop()
-        except Exception as error:
-            self._spoil(error)
-            raise
+        self._step(self.pop)
 
     def query(self) -> Any:
         """The aggregate of the window, lowered; for the empty window what the monoid declares for it."""
-        if not self.size():
-            return self.monoid.nothing()
-        try:
-            total = self.aggregate()
-        except Exception as error:
-            self._spoil(error)
-            raise
-        return self.monoid.lower(total)
+        return self.monoid.lower(self._step(self.aggregate)) if self.size() else self.monoid.nothing()
 
-    def _spoil(self, error: Exception) -> None:
-        """A ⊕ that raises leaves the algorithm half-way: refuse to answer from such a state until cleared."""
-        refuse = functools.partial(_refuse, f"{type(error).__name__}: {error}", type(self).__name__)
-        self.push = self.pop = self.aggregate = refuse
+    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Carry out a step of the algorithm. If ⊕ raises in it, refuse all others until cleared.
+
+        Such a window is half-way through a change: an answer from it would be wrong.
+        """
+        try:
+            return step(*arguments)
+        except Exception as error:
+            refuse = functools.partial(_refuse, f"{type(error).__name__}: {error}", type(self).__name__)
+            vars(self).update((name, refuse) for name in STEPS if hasattr(self, name))
+            raise
 
     def clear(self) -> None:
         """Empty the window and release its memory."""
-        for name in ("push", "pop", "aggregate"):
+        for name in STEPS:
             vars(self).pop(name, None)
         for name, kind in fields(type(self)).items():
             setattr(self, name, self.identity if kind == "State" else FRESH[kind]())
@@ -158,6 +149,10 @@ class InOrder:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.monoid!r}: {len(self)} elements, aggregate {self.aggregate()!r}>"
+
+
+STEPS = ("push", "pop", "drop", "aggregate", "last", "answer", "between", "longest", "remove", "replace")
+"""What the structures' public methods call: the ways into an algorithm."""
 
 
 def _refuse(error: str, structure: str, *arguments: Any) -> Any:

@@ -22,8 +22,8 @@ from sash.aggregators.queue import Queue
 class Blocks(Protocol):
     """A store of blocks.
 
-    A block is written before it is read, and never written or read again once it is done with. A level begins at
-    any number.
+    A block is written before it is read, and never written or read again once it is done with. The first block that
+    is written to a level may have any number; none below it follows.
     """
 
     def __getitem__(self, key: tuple[int, int], /) -> Any:
@@ -43,6 +43,10 @@ class Blocks(Protocol):
 
     def copy(self) -> Self:
         """The same blocks in a store of their own. A store that has no such thing raises TypeError."""
+
+
+UNUSED = -1
+"""Up to where a level is done with that has no block yet."""
 
 
 class Levels:
@@ -70,17 +74,18 @@ class Levels:
     def __setitem__(self, key: tuple[int, int], value: Any) -> None:
         level, number = key
         while level >= len(self.queues):
-            first = number << (level - len(self.queues))
             self.queues.append(Queue())
-            self.done.append(first)
-            self.kept.append(first)
+            self.done.append(UNUSED)
+            self.kept.append(UNUSED)
+        if self.done[level] == UNUSED:
+            self.done[level] = self.kept[level] = number
         self.queues[level][number] = value
         if self.owing:
             self._give_back()
 
     def drop_before(self, level: int, number: int) -> None:
         """All blocks of the level below `number` are done with."""
-        if level < len(self.queues) and number > self.done[level]:
+        if level < len(self.queues) and number > self.done[level] != UNUSED:
             self.queues[level].drop_some(number - 1, number)
             if self.kept[level] == number - 1:
                 self.kept[level] = number

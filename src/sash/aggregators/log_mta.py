@@ -108,11 +108,11 @@ class LogMTA(Bulk):
         return self.combine(self.levels[self.top, first], self.levels[self.top, last])
 
     def blocks(self, level: int) -> int:
-        """How many blocks level level has."""
+        """How many blocks the level has."""
         return ((self.E - 1) >> level) - (self.F >> level) + 1
 
     def forget(self, level: int) -> None:
-        """Level level is no more in use, and what is left of it holds what leaves."""
+        """The level is no more in use, and what is left of it holds what leaves."""
         for j in range(self.F >> level, ((self.E - 1) >> level) + 1):
             self.levels[level, j] = self.identity
 

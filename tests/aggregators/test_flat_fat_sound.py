@@ -1,0 +1,225 @@
+"""FlatFAT: compiled beside Recalc, what it refuses, and its own check."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sash.aggregators import FlatFAT, Recalc
+from sash.kernels import bulk, replay, slide_many
+from sash.kernels.columns import column
+from sash.kernels.drive import emit
+from sash.kernels.methods import compiled
+from sash.kernels.run import specify
+from sash.kernels.state import rebuild, start, stop
+from sash.monoids.gather import Collect
+from sash.monoids.order import Max
+from sash.monoids.sums import Sum
+from sash.testing import WORKLOADS
+from tests.aggregators.flat import leaves, window_of
+from tests.aggregators.probes import AFFINE
+
+# ---- compiled ----
+
+
+COLUMN = np.random.default_rng(1).integers(-1000, 1000, 900)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("monoid", [Max(), Sum(), AFFINE], ids=["max", "sum", "affine"])
+def test_compiled_as_recalc(monoid: Any, workload: str) -> None:
+    operations = np.array(WORKLOADS[workload](900), np.int8)
+    results = replay(FlatFAT, monoid, (COLUMN,), operations)
+    assert results.why_interpreted == ""
+    assert results.to_list() == replay(Recalc, monoid, (COLUMN,), operations).to_list()
+    results.structure.check_invariants()
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 8, 64, 100])
+@pytest.mark.parametrize("step", [1, 3, 16, 100])
+def test_compiled_by_batches(width: int, step: int) -> None:
+    results = bulk(FlatFAT, AFFINE, (COLUMN,), width, step)
+    assert results.why_interpreted == ""
+    assert results.to_list() == bulk(Recalc, AFFINE, (COLUMN,), width, step).to_list()
+    results.structure.check_invariants()
+
+
+def test_compiled_ranges() -> None:
+    ranges = (1, 2, 7, 64, 65, 100)
+    results = slide_many(FlatFAT, AFFINE, (COLUMN,), ranges)
+    assert results.why_interpreted == ""
+    assert results.to_list() == slide_many(Recalc, AFFINE, (COLUMN,), ranges).to_list()
+
+
+def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: Any) -> Any:
+    """A kernel that takes elements out and replaces others, at places that depend on the step."""
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    for i in range(len(valid)):
+        window.push(monoid.lift(*x[i]))
+        size = window.size()
+        if i % 3 == 1 and i * 7 % size > 0:
+            window.remove(i * 7 % size)
+        elif i % 5 == 1:
+            window.replace(i * 11 % size, monoid.lift(*x[i - 1]))
+        while window.size() > argument:
+            window.pop()
+        emit(y, valid, i, monoid.lower(window.aggregate()))
+    return stop(window)
+
+
+def test_compiled_with_holes() -> None:
+    """No kernel of ours does this, but all of it compiles. Not kept on disk: nothing would tell that it changed."""
+    code = compiled(edited)
+    spec = specify(FlatFAT, AFFINE, ("int",))
+    for width in (1, 5, 30, 100):
+        storage = spec.allocate(width + 1)
+        out, valid = spec.layouts.result.allocate(len(COLUMN)), np.zeros(len(COLUMN), np.bool_)
+        left = rebuild(spec, storage, code(spec, storage, (COLUMN,), width, out, valid))
+        left.check_invariants()
+        window = FlatFAT(AFFINE)
+        for i, x in enumerate(COLUMN.tolist()):
+            window.insert(x)
+            size = len(window)
+            if i % 3 == 1 and i * 7 % size > 0:
+                window.evict_at(i * 7 % size)
+            elif i % 5 == 1:
+                window.update(i * 11 % size, int(COLUMN[i - 1]))
+            while len(window) > width:
+                window.evict()
+            assert spec.layouts.result.value(out, i) == window.query()
+        assert list(left) == list(window)
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize("i", [-1, 3, 100])
+def test_a_number_that_is_not_there(i: int) -> None:
+    window = window_of("abc")
+    for method, call in (("evict_at", window.evict_at), ("update", lambda i: window.update(i, "x"))):
+        with pytest.raises(IndexError, match=rf"{method}\({i}\): the window has 3 elements"):
+            call(i)
+    assert window.query() == "abc"
+
+
+@pytest.mark.parametrize("i", [1.5, "1", None])
+def test_what_is_no_number(i: Any) -> None:
+    window = window_of("abc")
+    with pytest.raises(TypeError, match=rf"evict_at\(i\) is a whole number of elements; got {re.escape(repr(i))}"):
+        window.evict_at(i)
+    with pytest.raises(TypeError, match=r"update\(i\) is a whole number of elements"):
+        window.update(i, "x")
+
+
+def test_prefixes_and_suffixes_that_are_not_there() -> None:
+    window = window_of("abc")
+    assert [window.prefix(i) for i in range(4)] == ["", "a", "ab", "abc"]
+    assert [window.suffix(j) for j in range(4)] == ["abc", "bc", "c", ""]
+    for call, said in (
+        (lambda: window.prefix(4), "query_range(0, 4)"),
+        (lambda: window.prefix(-1), "query_range(0, -1)"),
+        (lambda: window.suffix(4), "query_range(4, 3)"),
+        (lambda: window.suffix(-1), "query_range(-1, 3)"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f"{said}: the window has 3 elements")):
+            call()
+
+
+def test_a_value_that_is_refused_changes_nothing() -> None:
+    window = window_of([1, 2], Sum())
+    with pytest.raises(TypeError):
+        window.update(0, "three")
+    window.check_invariants()
+    assert window.query() == 3
+
+
+# ---- its own check ----
+
+
+def known(inverted: bool, marking: bool) -> FlatFAT:
+    window = FlatFAT(Collect())
+    for i in range(21 if inverted else 13):
+        window.insert(i)
+        if len(window) > 13:
+            window.evict()
+    if marking:
+        for i in (4, 4, 8):
+            window.evict_at(i)
+    window.query()
+    window.check_invariants()
+    assert (window.inverted(), leaves(window)) == (inverted, 16)
+    return window
+
+
+def refused(window: FlatFAT, what: str = "") -> None:
+    with pytest.raises(AssertionError, match=f"^FlatFAT: .*{re.escape(what)}"):
+        window.check_invariants()
+
+
+shapes = pytest.mark.parametrize(("inverted", "marking"), [(i, m) for i in (False, True) for m in (False, True)])
+
+
+@shapes
+def test_a_wrong_node_is_found(inverted: bool, marking: bool) -> None:
+    window = known(inverted, marking)
+    computed = {
+        window.node(level, block)
+        for level in range(1, 5)
+        for block in range(window.F >> level, ((window.E - 1) >> level) + 1)
+    }
+    wrong = {window.node(level, window.F >> level) for level in range(window.meet, 5)} if inverted else set()
+    for v in computed - wrong:
+        spoilt = window.copy()
+        spoilt.nodes[v] = ("wrong",)
+        refused(spoilt, f"nodes[{v}] is ('wrong',)")
+    for v in wrong:
+        spoilt = window.copy()
+        spoilt.nodes[v] = ("wrong",)
+        spoilt.check_invariants()
+    for position in range(window.F, window.E):
+        spoilt = window.copy()
+        spoilt.nodes[window.node(0, position)] = ("wrong",)
+        refused(spoilt, "nodes[")
+
+
+@shapes
+@pytest.mark.parametrize(("name", "by"), [("F", 1), ("F", 20), ("E", -1), ("E", 20), ("height", -1), ("gone", 1)])
+def test_a_wrong_number_is_found(inverted: bool, marking: bool, name: str, by: int) -> None:
+    window = known(inverted, marking)
+    setattr(window, name, getattr(window, name) + by)
+    window.old_front, window.old_end = window.F, window.E  # else it may be a change that is not yet propagated
+    refused(window)
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_wrong_mark_is_found(inverted: bool) -> None:
+    window = known(inverted, marking=True)
+    for v in range(1, 32):
+        spoilt = window.copy()
+        spoilt.holes[v] += 1
+        refused(spoilt, "hole")
+    for v in range(2, 16):
+        spoilt = window.copy()
+        spoilt.dirty[v] = 1
+        refused(spoilt, f"dirty[{v}]")
+    window.marking = False
+    refused(window, "changes are not marked")
+
+
+def test_what_is_not_yet_propagated_may_differ() -> None:
+    """And what is not above a change may not."""
+    window = known(inverted=False, marking=False)
+    window.evict()
+    window.insert("x")
+    window.check_invariants()
+    spoilt = window.copy()
+    spoilt.nodes[spoilt.node(2, 1)] = ("wrong",)
+    refused(spoilt, "nodes[5]")
+    spoilt = window.copy()
+    spoilt.nodes[spoilt.node(2, 0)] = ("wrong",)
+    spoilt.check_invariants()
+    assert spoilt.query() == window.query()

@@ -1,0 +1,84 @@
+"""A monoid that raises in the middle of a change: no answer comes from a window that is half-way through it."""
+
+import pickle
+
+import pytest
+
+from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.in_order import InOrder
+from sash.monoids import Monoid
+
+
+class Brittle(Monoid):
+    """Sum of ints that raises on 13, whatever it is combined with."""
+
+    identity = 0
+    exact = True
+    commutative = True
+    selective = True  # it is not; but it must be admitted everywhere
+
+    def lift(self, x: int) -> int:
+        return x
+
+    def combine(self, a: int, b: int) -> int:
+        if 13 in (a, b):
+            raise ArithmeticError("13")
+        return a + b
+
+    def picks_right(self, a: int, b: int) -> bool:
+        return self.combine(a, b) > 0
+
+    def inverse(self, total: int, oldest: int) -> int:
+        return self.combine(total, -oldest)
+
+    def lower(self, a: int) -> int:
+        return a
+
+
+def broken(structure: type[InOrder]) -> InOrder:
+    """A window in which ⊕ has just raised, at the insert, the evict or the query of a 13."""
+    window = structure(Brittle())
+    for x in (1, 13, 2, 3):
+        try:
+            window.insert(x)
+            window.query()
+        except ArithmeticError:
+            return window
+    with pytest.raises(ArithmeticError, match="13"):
+        for _ in range(4):
+            window.evict()
+            window.query()
+    return window
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_window_half_way_through_a_change_gives_no_answer(name: str) -> None:
+    window = broken(CATALOGUE[name].cls)
+    with pytest.raises(RuntimeError, match=f"this {name} is half-way .* ArithmeticError: 13; clear"):
+        window.insert(1)
+    if len(window):
+        with pytest.raises(RuntimeError, match="half-way"):
+            window.query()
+        with pytest.raises(RuntimeError, match="half-way"):
+            pickle.loads(pickle.dumps(window)).evict()
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_clear_makes_it_good_again(name: str) -> None:
+    window = broken(CATALOGUE[name].cls)
+    window.clear()
+    for x in (1, 2, 3):
+        window.insert(x)
+    window.check_invariants()
+    assert len(window) == 3
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_value_that_cannot_be_lifted_changes_nothing(name: str) -> None:
+    window = CATALOGUE[name].cls(Brittle())
+    window.insert(1)
+    with pytest.raises(TypeError):
+        window.insert(1, 2, 3)
+    window.insert(2)
+    assert len(window) == 2
+    window.check_invariants()
