@@ -45,10 +45,14 @@ def broken(structure: type[InOrder]) -> InOrder:
         except ArithmeticError:
             return window
     with pytest.raises(ArithmeticError, match="13"):
-        for _ in range(4):
-            window.evict()
-            window.query()
+        empty(window)
     return window
+
+
+def empty(window: InOrder) -> None:
+    while len(window):
+        window.evict()
+        window.query()
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -7,10 +7,10 @@ Needs nothing but associativity. An insert completes the intervals that end with
 less than one on average. An evict takes none. A query, of the window or any range of it, joins the fewest intervals
 that make it up: at most 2 log2(n + 2) - 3 ⊕. Space 2n, and a begun chunk a level.
 
-    level 3   [ 0 … 7 ]·······················
-    level 2   [ 0 … 3 ]······· [ 4 … 7 ]              F = 3, E = 11: what has dots began before F and is gone
-    level 1   [0 1]· [2 3]·  [4 5] [6 7]  [8 9]       [8 … 11] and [8 … 15] are not complete and not there yet
-    level 0   0· 1· 2· 3     4  5  6  7   8  9  10
+    level 3   ·······················
+    level 2   ···········  [ 4 … 7 ]
+    level 1   ·····  ·····  [4 5] [6 7]  [8 9]        F = 3, E = 11: what began before F is gone,
+    level 0   ·  ·   ·  3    4 5   6 7    8 9  10     and [10 11] and [8 … 11] are not complete yet
 
     query: 3 ⊕ [4 … 7] ⊕ [8 9] ⊕ 10
 
