@@ -121,7 +121,7 @@ helpers = types.ModuleType("helpers")
 helpers.K = 7.0
 helpers.scaled = scaled
 helpers.inner = types.ModuleType("helpers.inner")
-helpers.inner.odd = odd
+helpers.inner.odd = factorial
 
 
 class Mode(enum.Enum):
@@ -168,7 +168,6 @@ def _overloaded(x):
         factorial,
         with_inner,
         caught,
-        lambda x: 1.0 if even(x) else 0.5,
         capturing(),
         lambda x: scaled(x) + factorial(x) + with_inner(x),
         lambda x: helpers.K + helpers.scaled(x) + helpers.inner.odd(x),
@@ -181,6 +180,11 @@ def _overloaded(x):
 )
 def test_helpers(lift: Callable[..., Any]) -> None:
     compiled(of(lift))
+
+
+def test_functions_that_call_each_other_in_a_circle_do_not_compile() -> None:
+    """Numba compiles them, and crashes when such code comes back from the disk."""
+    refused(of(lambda x: 1.0 if even(x) else 0.5), "functions that call each other in a circle, through even")
 
 
 @pytest.mark.parametrize(

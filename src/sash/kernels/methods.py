@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from numba import jit, njit
-from numba.core import types
+from numba.core import errors, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr
@@ -156,8 +156,12 @@ class _Twins:
     def __init__(self, key: str) -> None:
         self.key = key
         self.done: dict[int, Any] = {}
+        self.open: list[int] = []
 
     def function(self, function: python.FunctionType | Dispatcher) -> Any:
+        if id(function) in self.open[:-1]:
+            # a function may call itself; machine code of a circle crashes when it comes back from the disk
+            raise errors.TypingError(f"functions that call each other in a circle, through {function.__name__}")
         if id(function) in self.done:
             return self.done[id(function)]
         if isinstance(function, Dispatcher):
@@ -182,10 +186,12 @@ class _Twins:
         twin.__kwdefaults__ = function.__kwdefaults__
         twin.__qualname__, twin.__module__ = f"{function.__qualname__}{self.key}", function.__module__
         made = self.done[id(original)] = jit(**options)(twin)
+        self.open.append(id(original))
         for (place, *names), value in read_by(function):
             target = scope if place == "global" else cells
             if _unknown(value):
                 _put(target, names, self.function(value))
+        self.open.pop()
         for name, cell in zip(function.__code__.co_freevars, closure or (), strict=True):
             if name in cells:
                 cell.cell_contents = cells[name]
