@@ -27,7 +27,7 @@ CURVE = [2**k for k in range(0, 23, 2)]
 def seconds_a_round(name: str, monoid: Monoid, sizes: list[int]) -> dict[str, list[float]]:
     """Seconds a round of each structure at each size; compiled on ints where the aggregate compiles."""
     rounds = 2**14 if name in COMPILED else 40
-    column = values(max(sizes) + rounds)["int"]
+    column = values(5 * max(sizes) + rounds)["int"]
     columns = (column,) * len(monoid.domain)
     judged = monoid.typed(*(["int"] * len(columns))) if name in COMPILED else monoid
     found: dict[str, list[float]] = {record.name: [] for record in admitted(judged)}
@@ -75,7 +75,7 @@ def tables(sizes: list[int]) -> tuple[list[list[str]], list[list[str]]]:
 def throughput(sizes: list[int]) -> dict[str, list[float]]:
     """Million rounds a second, max of floats."""
     rounds = 2**18
-    column = values(max(sizes) + rounds)["float"]
+    column = values(5 * max(sizes) + rounds)["float"]
     found: dict[str, list[float]] = {record.name: [] for record in admitted(Max())}
     for size in sizes:
         runs = {record.name: full_rounds(record, Max(), (column,), size, rounds) for record in admitted(Max())}

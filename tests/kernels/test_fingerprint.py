@@ -269,7 +269,7 @@ def test_a_global_that_is_read_on_the_way(lift: Callable[..., Any], monkeypatch:
     assert key(lift) == before
 
 
-@pytest.mark.parametrize("lift", [ping, lambda x: settings.FACTOR * x], ids=["function", "module"])
+@pytest.mark.parametrize("lift", [recursive, lambda x: settings.FACTOR * x], ids=["function", "module"])
 def test_a_changed_global_changes_the_answer(lift: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monoid = of(lift)
     assert sums(monoid) == [2.0, 4.0]
