@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import page
+from benchmarks import contest, page
 from benchmarks.contest import admitted, full_rounds, in_a_loop, values
 from benchmarks.timing import best_of
 from sash.aggregators.catalogue import CATALOGUE
@@ -33,14 +33,14 @@ def seconds_a_round(name: str, monoid: Monoid, sizes: list[int]) -> dict[str, li
     found: dict[str, list[float]] = {record.name: [] for record in admitted(judged)}
     rows: list[tuple[Any, ...]] = list(zip(*(part.tolist() for part in columns), strict=True))
     for size in sizes:
-        runs, counts = {}, {}
-        for record in admitted(judged):
-            if name in COMPILED:
-                runs[record.name], counts[record.name] = full_rounds(record, monoid, columns, size, rounds)
-            else:
-                runs[record.name], counts[record.name] = in_a_loop(record, monoid, rows, size, rounds), rounds
-        for structure, best in best_of(runs, repeats=3, seconds=0.5).items():
-            found[structure].append(best / counts[structure])
+        if name in COMPILED:
+            runs = {record.name: full_rounds(record, monoid, columns, size, rounds) for record in admitted(judged)}
+            times = contest.seconds_a_round(runs, repeats=3, seconds=0.5)
+        else:
+            loops = {record.name: in_a_loop(record, monoid, rows, size, rounds) for record in admitted(judged)}
+            times = {structure: best / rounds for structure, best in best_of(loops, repeats=3, seconds=0.5).items()}
+        for structure, seconds in times.items():
+            found[structure].append(seconds)
     return found
 
 
@@ -79,9 +79,8 @@ def throughput(sizes: list[int]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {record.name: [] for record in admitted(Max())}
     for size in sizes:
         runs = {record.name: full_rounds(record, Max(), (column,), size, rounds) for record in admitted(Max())}
-        seconds = best_of({name: run for name, (run, _) in runs.items()}, repeats=3, seconds=1.0)
-        for name, (_, count) in runs.items():
-            found[name].append(count / seconds[name] / 1e6)
+        for name, seconds in contest.seconds_a_round(runs, repeats=3, seconds=1.0).items():
+            found[name].append(1e-6 / seconds)
     return found
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.timing import best_of
 from sash.aggregators.catalogue import CATALOGUE, Record
 from sash.kernels import steady
 from sash.kernels.machine import machine_code
@@ -29,16 +32,31 @@ def values(length: int) -> dict[str, NDArray[Any]]:
     return {"float": chance.random(length) + 0.5, "int": chance.integers(-(10**9), 10**9, length)}
 
 
-def full_rounds(
-    record: Record, monoid: Monoid, columns: tuple[NDArray[Any], ...], window: int, rounds: int
-) -> tuple[Callable[[], object], int]:
-    """Rounds of evict, insert, query on a full window, compiled: what to time, and how many rounds that is."""
-    rounds = max(rounds, 4 * window)  # so that filling the window does not count
+@dataclass(frozen=True)
+class Rounds:
+    """Rounds on a full window to time: the whole run, the filling of the window alone, and how many rounds."""
+
+    run: Callable[[], object]
+    fill: Callable[[], object]
+    count: int
+
+
+def full_rounds(record: Record, monoid: Monoid, columns: tuple[NDArray[Any], ...], window: int, rounds: int) -> Rounds:
+    """Rounds of evict, insert, query on a full window, compiled."""
+    rounds = max(rounds, 4 * window)
     if record.name == "Recalc":
         rounds = max(8, min(rounds, LARGEST_FOLD // window))
-    part = tuple(column[: window + rounds] for column in columns)
-    steady(record.cls, monoid, tuple(column[: window + 1] for column in columns), window)
-    return lambda: steady(record.cls, monoid, part, window), rounds
+    part, filling = (tuple(column[: window + n] for column in columns) for n in (rounds, 1))
+    fill = functools.partial(steady, record.cls, monoid, filling, window)
+    fill()  # compiles
+    return Rounds(functools.partial(steady, record.cls, monoid, part, window), fill, rounds)
+
+
+def seconds_a_round(runs: dict[str, Rounds], repeats: int = 5, seconds: float = 2.0) -> dict[str, float]:
+    """Seconds a round of each contestant: what the run takes beyond the filling of the window."""
+    timed = {(name, part): getattr(rounds, part) for name, rounds in runs.items() for part in ("run", "fill")}
+    best = best_of(timed, repeats, seconds)
+    return {name: (best[name, "run"] - best[name, "fill"]) / rounds.count for name, rounds in runs.items()}
 
 
 def run_kernel(kernel: Any, spec: Spec, *arguments: Any) -> Any:

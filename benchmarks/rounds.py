@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import page
-from benchmarks.contest import admitted, full_rounds, in_a_loop, values
+from benchmarks.contest import admitted, full_rounds, in_a_loop, seconds_a_round, values
 from benchmarks.timing import best_of
 from sash.aggregators.catalogue import CATALOGUE
 from sash.monoids import Max, Mean, Monoid, Sum
@@ -22,9 +22,8 @@ def compiled(windows: list[int]) -> list[list[str]]:
             figures: dict[str, list[str]] = {record.name: [] for record in admitted(typed)}
             for window in windows:
                 runs = {r.name: full_rounds(r, monoid, (column,), window, ROUNDS) for r in admitted(typed)}
-                seconds = best_of({name: run for name, (run, _) in runs.items()})
-                for structure, (_, rounds) in runs.items():
-                    figures[structure].append(f"{seconds[structure] / rounds * 1e9:,.1f}")
+                for structure, seconds in seconds_a_round(runs).items():
+                    figures[structure].append(f"{seconds * 1e9:,.1f}")
             rows += [[f"{name} of {kind}s, {structure}", *cells] for structure, cells in figures.items()]
     return rows
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 
-def best_of(contestants: dict[str, Callable[[], object]], repeats: int = 5, seconds: float = 2.0) -> dict[str, float]:
+def best_of(contestants: dict[Name, Callable[[], object]], repeats: int = 5, seconds: float = 2.0) -> dict[Name, float]:
     """The least seconds each contestant took, interleaved; one that has had `seconds` in all is not run again."""
     best = dict.fromkeys(contestants, float("inf"))
     spent = dict.fromkeys(contestants, 0.0)

@@ -50,7 +50,7 @@ class LongestRun(Monoid):
 
     def __init__(self, identity: Any = _nothing(None, None)) -> None:  # noqa: B008 (a constant)
         self.identity = identity
-        self.place: Callable[[Any], Any] = _as_it_is
+        self.place: Callable[[Any], Any] = _as_number
         self.interval: Callable[[Any, Any], Any] = _interval
 
     def typed(self, *kinds: Kind) -> Monoid:
@@ -96,6 +96,10 @@ def _as_it_is(at: Any) -> Any:
 
 def _as_int(at: Any) -> Any:
     return int(at)
+
+
+def _as_number(at: Any) -> Any:
+    return int(at) if isinstance(at, bool) else at
 
 
 def _interval(start: Any, end: Any) -> Any:
