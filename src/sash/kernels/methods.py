@@ -137,7 +137,8 @@ def compiled(function: python.FunctionType | Dispatcher, key: str = "") -> Dispa
     """A plain function as Numba compiles it inside a kernel, and so all plain functions it calls.
 
     A global, captured or module's Python function is unknown to Numba; each is replaced by its compiled form.
-    Forced inlining lets LLVM keep a structure's fields in registers. The key says what a user's functions mean:
+    Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `apart`, and called,
+    for to compile them once for each caller takes minutes. The key says what a user's functions mean:
     it becomes part of their names, for in one process machine code from several others is linked by name, and
     Numba tells functions of one name apart only within a process.
     """
@@ -168,7 +169,8 @@ class _Twins:
             return self.dispatcher(function)
         if function in NATIVE:
             return NATIVE[function]
-        return self.made(function, function, {"nopython": True, "forceinline": True})
+        inlined = not getattr(function, "apart", False)
+        return self.made(function, function, {"nopython": True, "forceinline": inlined})
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
         """A user's own, made anew with its options: its globals, too, are to be those of now."""
