@@ -65,8 +65,7 @@ class AugmentedBTree(Checked, Span):
         if inner:
             total = self.combine(self.aggs[self.links[node, CHILD]], total)
             for i in range(1, last):
-                total = self.combine(total, self.aggs[self.links[node, CHILD + i]])
-                total = self.combine(total, self.vals[node, i])
+                total = self.combine(total, self.combine(self.aggs[self.links[node, CHILD + i]], self.vals[node, i]))
             total = self.combine(total, self.aggs[self.links[node, CHILD + last]])
         else:
             for i in range(1, last):

@@ -125,8 +125,7 @@ class FiBA(Checked, Span):
         total = self.vals[node, 0]
         if flags & INNER:
             for i in range(1, last):
-                total = self.combine(total, self.aggs[self.links[node, CHILD + i]])
-                total = self.combine(total, self.vals[node, i])
+                total = self.combine(total, self.combine(self.aggs[self.links[node, CHILD + i]], self.vals[node, i]))
             if not flags & (LEFT | ROOT):
                 total = self.combine(self.aggs[self.links[node, CHILD]], total)
             if not flags & (RIGHT | ROOT):
