@@ -45,7 +45,7 @@ class AugmentedBTree(Checked, Span):
     def settle(self, node: int) -> None:
         self.fold(node)
 
-    def settle_left(self) -> None:
+    def settle_left(self, node: int) -> None:
         self.mend(self.left, 0)
 
     @apart

@@ -19,7 +19,8 @@ aggregate that suits its place, so that a change near an end of the window reach
 
 Left and right aggregates take in that of the parent, unless it is the root: they are repaired downwards, up and inner
 ones upwards. A change below an up node goes up to the first node that is on a spine, or the root, and from there, if
-that is on a spine, down to the finger. The search starts at a finger as well: up the spine, then down.
+that is on a spine, down to the finger. So that each step down takes one ⊕, a node on a spine also keeps its own part,
+⊕ over what is below it; this goes beyond the paper. The search starts at a finger as well: up the spine, then down.
 
 Splits, merges and moves are paid with coins: two for each insert and evict are enough for ever, since a node of
 MAX_ARITY = 2·MIN_ARITY children is split into two that are far from the next split or merge.
@@ -31,10 +32,11 @@ each node either in the tree or, once, on the chain of those that are done with.
 from __future__ import annotations
 
 from sash.aggregators.nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE
+from sash.aggregators.pool import Aggs
 from sash.aggregators.span import Span
-from sash.aggregators.timed import Time
+from sash.aggregators.timed import Place, Time
 from sash.aggregators.tree_check import Checked
-from sash.aggregators.window import State, apart
+from sash.aggregators.window import State, apart, expect, fold
 
 
 class FiBA(Checked, Span):
@@ -50,6 +52,14 @@ class FiBA(Checked, Span):
     >>> window.evict_through(2); window.query(), [time for time, _ in window]
     ('no', [3, 5])
     """
+
+    own: Aggs
+
+    def find(self, t: Time) -> Place:
+        last = self.links[self.right, ARITY] - 1
+        if last > 0 and self.times[self.right, last - 1] < t:
+            return self.right, last, False
+        return self.find_below(self.near(t), t)
 
     def near(self, t: Time) -> int:
         """From the nearer finger up its spine, to the first node that t belongs below; in the middle, the root."""
@@ -79,11 +89,13 @@ class FiBA(Checked, Span):
         return self.combine(self.combine(self.aggs[self.left], middle), self.aggs[self.right])
 
     def added(self, node: int, i: int, v: State) -> None:
-        """One ⊕ where the new entry is the first or last that its finger's aggregate takes in."""
+        """Two ⊕ where the new entry is the first or last that its finger's aggregate takes in."""
         flags = self.links[node, FLAGS]
-        if flags & (RIGHT | ROOT) and i == self.links[node, ARITY] - 2:
-            self.aggs[node] = v if i == 0 else self.combine(self.aggs[node], v)
-        elif flags & (LEFT | ROOT) and i == 0:
+        if flags & RIGHT and i == self.links[node, ARITY] - 2:
+            self.own[node] = self.combine(self.own[node], v)
+            self.aggs[node] = self.combine(self.aggs[node], v)
+        elif flags & LEFT and i == 0:
+            self.own[node] = self.combine(v, self.own[node])
             self.aggs[node] = self.combine(v, self.aggs[node])
         else:
             self.mend(node, 0)
@@ -91,34 +103,47 @@ class FiBA(Checked, Span):
     def whole(self, node: int) -> bool:
         return not self.links[node, FLAGS] & SPINE
 
+    @apart
     def settle(self, node: int) -> None:
-        if not self.links[node, FLAGS] & SPINE:
-            self.fold(node)
+        self.fold(node)
 
     @apart
     def mend(self, node: int, hits: int) -> None:
         self.fold(node)
-        while not self.links[node, FLAGS] & SPINE:
+        flags = self.links[node, FLAGS]
+        while not flags & SPINE:
             node = self.links[node, PARENT]
             self.fold(node)
-        flags = self.links[node, FLAGS]
+            flags = self.links[node, FLAGS]
         if flags & ROOT:
             flags = flags & INNER | hits & (LEFT | RIGHT)
+        else:
+            self.chain(node)
         if flags & INNER == 0:
             return
         if flags & LEFT:
-            young = node
-            while self.links[young, FLAGS] & INNER:
-                young = self.links[young, CHILD]
-                self.fold(young)
+            child = node
+            while self.links[child, FLAGS] & INNER:
+                child = self.links[child, CHILD]
+                self.chain(child)
         if flags & RIGHT:
             while self.links[node, FLAGS] & INNER:
                 node = self.links[node, CHILD + self.links[node, ARITY] - 1]
-                self.fold(node)
+                self.chain(node)
 
-    @apart
+    def chain(self, node: int) -> None:
+        """The aggregate of a node on a spine: its own part and that of its parent, unless that is the root."""
+        parent = self.links[node, PARENT]
+        if self.links[parent, FLAGS] & ROOT:
+            self.aggs[node] = self.own[node]
+        elif self.links[node, FLAGS] & LEFT:
+            self.aggs[node] = self.combine(self.own[node], self.aggs[parent])
+        else:
+            self.aggs[node] = self.combine(self.aggs[parent], self.own[node])
+
     def fold(self, node: int) -> None:
-        flags, parent, last = self.links[node, FLAGS], self.links[node, PARENT], self.links[node, ARITY] - 1
+        """⊕ over what is below a node and counts for it: the aggregate, on a spine its own part of that."""
+        flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
         if last == 0:
             self.aggs[node] = self.identity
             return
@@ -133,19 +158,42 @@ class FiBA(Checked, Span):
         else:
             for i in range(1, last):
                 total = self.combine(total, self.vals[node, i])
-        if flags & (LEFT | RIGHT) and not self.links[parent, FLAGS] & ROOT:
-            total = self.combine(total, self.aggs[parent]) if flags & LEFT else self.combine(self.aggs[parent], total)
-        self.aggs[node] = total
+        if flags & (LEFT | RIGHT):
+            self.own[node] = total
+        else:
+            self.aggs[node] = total
+            self.own.close(node)
+
+    def settle_left(self, node: int) -> None:
+        while True:
+            self.settle(node)
+            if not self.links[node, FLAGS] & INNER:
+                return
+            node = self.links[node, CHILD]
+
+    def release(self, node: int) -> None:
+        self.own.close(node)
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        for node in self.nodes_below(self.root):
+            if self.links[node, FLAGS] & (LEFT | RIGHT):
+                expect(self, f"the own part of node {node}", self.own[node], fold(self.monoid, iter(self.part(node))))
 
     def defined(self, node: int) -> list[State]:
         """The entries that the aggregate of a node is ⊕ over, by definition."""
         flags, parent = self.links[node, FLAGS], self.links[node, PARENT]
-        first = self.links[node, CHILD] if flags & INNER and flags & (LEFT | ROOT) else None
-        last = (
-            self.links[node, CHILD + self.links[node, ARITY] - 1] if flags & INNER and flags & (RIGHT | ROOT) else None
-        )
-        own = [v for _, v in self.elements_below(node, without=(first, last))]
         if flags & (LEFT | RIGHT) and not self.links[parent, FLAGS] & ROOT:
-            above = self.defined(parent)
+            own, above = self.part(node), self.defined(parent)
             return [*own, *above] if flags & LEFT else [*above, *own]
-        return own
+        return self.part(node)
+
+    def part(self, node: int) -> list[State]:
+        """The entries below a node that count for it, by definition."""
+        flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
+        without = []
+        if flags & INNER and flags & (LEFT | ROOT):
+            without.append(self.links[node, CHILD])
+        if flags & INNER and flags & (RIGHT | ROOT):
+            without.append(self.links[node, CHILD + last])
+        return [v for _, v in self.elements_below(node, tuple(without))]

@@ -59,10 +59,10 @@ class Nodes(Timed):
     # ---- what a structure decides ----
 
     fold: Callable[[int], None]
-    """Compute the aggregate of a node from its entries and from those it depends on."""
+    """Compute what is kept for a node from its entries and from what is below."""
 
     settle: Callable[[int], None]
-    """The same, if the aggregate depends on nothing above: at once, amid a change of shape."""
+    """The same, amid a change of shape: what depends on nothing above."""
 
     mend: Callable[[int, int], None]
     """Repair all aggregates that depend on a node, itself included, and on the spines that were hit."""
@@ -84,7 +84,7 @@ class Nodes(Timed):
     @staticmethod
     def width(field: str, min_arity: int) -> int:
         """How many slots a node has in a field: room for one entry and child too many, until it is split."""
-        return {"links": CHILD + 2 * min_arity + 1, "aggs": 1}.get(field, 2 * min_arity)
+        return {"links": CHILD + 2 * min_arity + 1, "aggs": 1, "own": 1}.get(field, 2 * min_arity)
 
     @classmethod
     def slots(cls, field: str, largest: int) -> int:
@@ -151,6 +151,10 @@ class Nodes(Timed):
         self.vals.close(node)
         self.links.close(node)
         self.aggs.close(node)
+        self.release(node)
+
+    def release(self, node: int) -> None:
+        """Let go of what else a structure keeps for a node."""
 
     def size(self) -> int:
         """The number of entries. After `cut`, in time of the nodes that are done with, whose memory it returns."""

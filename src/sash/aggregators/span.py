@@ -19,6 +19,8 @@ with Efficient Bulk Evictions and Insertions, PVLDB 2023) in what it costs; to r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sash.aggregators.nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE
 from sash.aggregators.timed import Place, Time
 from sash.aggregators.tree import Tree
@@ -27,6 +29,9 @@ from sash.aggregators.window import State, apart
 
 class Span(Tree):
     """A B-tree that answers for ranges of time, and changes by many entries at once."""
+
+    settle_left: Callable[[int], None]
+    """Compute what is kept for the nodes of the left spine, from one downwards."""
 
     # ---- range queries ----
 
@@ -107,11 +112,8 @@ class Span(Tree):
         hits = self.fill_path(top)
         if hits & RIGHT:  # the root was reached, and may be another now
             start = self.root
-        self.settle_left()
+        self.settle_left(start)
         self.refill(start, 0, hits | LEFT)
-
-    def settle_left(self) -> None:
-        """Compute what on the left spine depends only on what is below; nothing, if a repair goes down there."""
 
     def raze(self) -> None:
         """Empty the tree. The root stays."""
@@ -234,8 +236,8 @@ class Span(Tree):
         spines: dict[int, int] = {}
         for level, nodes in enumerate(touched):  # grows as it goes
             for node in nodes:
+                self.fold(node)
                 if self.whole(node):
-                    self.fold(node)
                     self._touch(touched, level + 1, self.links[node, PARENT])
                 else:
                     spines[self.links[node, FLAGS] & SPINE] = node

@@ -122,7 +122,10 @@ class Tree(Nodes):
                 node, i, above = self.descend(self.links[node, CHILD + i], 1)
             self.copy_entry(inner, place, node, i)
         self.close_entry(node, i)
-        self.refill(node, above, 0)
+        if above == 0 and self.links[node, ARITY] >= self.min_arity:
+            self.mend(node, 0)
+        else:
+            self.refill(node, above, 0)
 
     def descend(self, node: int, end: int) -> tuple[int, int, int]:
         """The oldest (end 0) or youngest (1) entry below a node: its leaf, its place, and the levels to the parent."""
