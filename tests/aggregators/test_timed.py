@@ -322,7 +322,7 @@ def test_insert_many_takes_arrays_and_iterators(structure: Any) -> None:
 @every
 @pytest.mark.parametrize("min_arity", [2, 3, 4])
 def test_evict_through_every_time(structure: Any, min_arity: int) -> None:
-    for count in (1, 2, 5, 17, 70, 200):
+    for count in (1, 2, 5, 17, 60):
         full = window_of(structure, JOIN, [(2 * i, chr(200 + i)) for i in range(count)], min_arity)
         for time in range(-1, 2 * count + 1):
             window = full.copy()

@@ -282,7 +282,7 @@ _RECORDS = (
         FiBA,
         FINGERS,
         "§3.2–4",
-        average=_costs(times(5), times(10), times(2)),
+        average=_costs(times(6), times(9), times(2)),
         worst=_costs(_LOG_16, _LOG_16, times(2)),
         space=_NODES,
         summary="in order of time: log d for an event d places out of order; any range; evicts any number for log n",
