@@ -21,24 +21,27 @@ no change but a query from a time to another."""
 
 
 def slide_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Fill `out` with the result of the rows so far whose times lie less than `size` before the latest."""
+    """Fill `out` with the result of the rows so far whose times lie less than `size` before the latest.
+
+    Before the time `least` nothing leaves: `size` earlier than that, there are no integers of 64 bits.
+    """
     window = start(spec, storage)
     window.begin()
     monoid = spec.monoid
     x = column(spec.inputs, rows)
     y = column(spec.result, out)
-    times, size = plan
+    times, size, least = plan
     if len(valid):
         latest = times[0]
     for i in range(len(valid)):
         if latest < times[i]:
             latest = times[i]
-        limit = latest - size
-        wrapped = latest < limit  # below the least integer of 64 bits
-        if wrapped or limit < times[i]:
+        if latest < least:
             window.add(times[i], monoid.lift(*x[i]))
-        if not wrapped:
-            window.cut(limit)
+        else:
+            if latest - size < times[i]:
+                window.add(times[i], monoid.lift(*x[i]))
+            window.cut(latest - size)
         window.tidy()
         if window.vacant():
             valid[i] = False

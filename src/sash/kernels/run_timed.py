@@ -57,26 +57,31 @@ def slide_timed(
     _require_times(times)
     if not size > type(size)():
         raise ValueError(f"a window of time has a length above 0; got {size!r}")
-    capacity, size = _longest(times, size) if isinstance(times, np.ndarray) and rows else (rows, size)
+    capacity, *plan = _longest(times, size)
     chosen = with_arity(structure, min_arity)
-    return run(drive_timed.slide_timed, chosen, monoid, columns, capacity, (size,), rows, times)
+    return run(drive_timed.slide_timed, chosen, monoid, columns, capacity, tuple(plan), rows, times)
 
 
-def _longest(times: NDArray[Any], size: Any) -> tuple[int, Any]:
-    """The most distinct times in a window of this length, and the length as a number of the same kind."""
+def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
+    """The most distinct times in a window of this length; the length, and the least time from which to take it off."""
     try:
         kind = time_kind(times)
     except NotColumnar:
-        return len(times), size
+        return len(times), size, min(times, default=None)
     ordered = np.unique(times)
+    if not len(ordered):
+        return 0, DTYPES[kind](1), DTYPES[kind](0)
     if kind == "int":
-        size = min(operator.index(size), 2**63 - 1)
+        size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer one holds no more
+        if size >= 2**63:
+            raise ValueError(f"a window over 64-bit integers is shorter than 2**63; got {size}")
+        least: Any = size - 2**63
         spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # exact, as differences may not be
         starts = np.searchsorted(spread, spread - np.minimum(spread, np.uint64(size)), "left")
     else:
-        size = float(size)
+        size, least = float(size), -np.inf
         starts = np.searchsorted(ordered, ordered - size, "left")
-    return int((np.arange(len(ordered)) - starts).max()) + 1, DTYPES[kind](size)
+    return int((np.arange(len(ordered)) - starts).max()) + 1, DTYPES[kind](size), DTYPES[kind](least)
 
 
 def steady_timed(

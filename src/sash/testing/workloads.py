@@ -75,7 +75,8 @@ WORKLOADS: dict[str, Workload] = {
 
 
 def _bursts(length: int) -> list[int]:
-    chance, times = random.Random(length), []
+    chance = random.Random(length)
+    times: list[int] = []
     for start in range(0, length, 20):
         batch = list(range(start, min(start + 20, length)))
         held = chance.randrange(0, len(times) + 1)
