@@ -55,7 +55,7 @@ def test_an_interpreted_window_of_time() -> None:
 
 def test_the_ends_of_64_bits() -> None:
     least, most = -(2**63), 2**63 - 1
-    times = np.array([least, least + 5, most, most - 3, 0])
+    times = np.array([least, least + 5, most, most - 3, 7])
     assert slide_timed(FiBA, Max(), times, (np.arange(5.0),), 4).to_list() == [0.0, 1.0, 2.0, 3.0, 3.0]
     for times_of_one_sign in (times[:2], times[2:]):
         found = slide_timed(FiBA, Max(), times_of_one_sign, (np.arange(float(len(times_of_one_sign))),), 2**70)

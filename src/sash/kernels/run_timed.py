@@ -63,12 +63,12 @@ def slide_timed(
 
 
 def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
-    """The most distinct times in a window of this length; the length, and the least time from which to take it off."""
+    """The most times in a window of this length; the length, and the least time from which to take it off."""
     try:
         kind = time_kind(times)
     except NotColumnar:
         return len(times), size, min(times, default=None)
-    ordered = np.unique(times)
+    ordered = np.sort(times)
     if not len(ordered):
         return 0, DTYPES[kind](1), DTYPES[kind](0)
     if kind == "int":
@@ -95,7 +95,7 @@ def steady_timed(
     _require_times(times)
     if not 1 <= width < rows:
         raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
-    if len(np.unique(times) if isinstance(times, np.ndarray) else {*times}) < rows:
+    if len({*times.tolist()} if isinstance(times, np.ndarray) else {*times}) < rows:
         raise ValueError("a steady window needs distinct times")
     chosen = with_arity(structure, min_arity)
     return run(drive_timed.steady_timed, chosen, monoid, columns, width, (width,), rows - width, times)
