@@ -14,7 +14,7 @@ from sash.aggregators import AugmentedBTree, FiBA
 from sash.kernels.columns import column
 from sash.kernels.run import specify
 from sash.kernels.run_timed import with_arity
-from sash.kernels.state import Spec, start, stop
+from sash.kernels.state import Spec, present, start, stop
 from sash.monoids.algebra import Kind, Monoid
 
 CONTESTANTS = {f"{cls.__name__}, min-arity {arity}": (cls, arity) for cls, arity in
@@ -49,7 +49,7 @@ def rounds_after_filling(spec: Any, storage: Any, rows: Any, plan: Any, out: Any
     for i in range(len(times) - width):
         window.pop()
         window.add(times[width + i], monoid.lift(*x[width + i]))
-        y[i] = monoid.lower(window.aggregate())
+        y[i] = present(monoid.lower(window.aggregate()))
     cycles[0] = full - began
     cycles[1] = clock() - full
     return stop(window)
@@ -85,6 +85,6 @@ def each_round(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, cycles: 
         began = clock()
         window.pop()
         window.add(times[width + i], monoid.lift(*x[width + i]))
-        y[i] = monoid.lower(window.aggregate())
+        y[i] = present(monoid.lower(window.aggregate()))
         cycles[i] = clock() - began
     return stop(window)
