@@ -109,12 +109,13 @@ class FiBA(Checked, Span):
 
     @apart
     def mend(self, node: int, hits: int) -> None:
-        self.fold(node)
-        flags = self.links[node, FLAGS]
-        while not flags & SPINE:
-            node = self.links[node, PARENT]
+        flags = 0
+        while True:
             self.fold(node)
             flags = self.links[node, FLAGS]
+            if flags & SPINE:
+                break
+            node = self.links[node, PARENT]
         if flags & ROOT:
             flags = flags & INNER | hits & (LEFT | RIGHT)
         else:

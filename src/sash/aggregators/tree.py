@@ -33,7 +33,6 @@ class Tree(Nodes):
         node, i, found = self.find(t)
         self.put(node, i, found, t, v)
 
-    @apart
     def put(self, node: int, i: int, found: bool, t: Time, v: State) -> None:
         if found:
             self.vals[node, i] = self.combine(self.vals[node, i], v)
