@@ -247,3 +247,14 @@ def test_no_node_is_taken_by_the_operation_that_gave_it_up(monkeypatch: pytest.M
         else:
             window.evict(time)
         assert len({*calls}) <= 1, calls
+
+
+@records
+@pytest.mark.parametrize("arrival", ARRIVALS)
+def test_space(record: Record, arrival: str) -> None:
+    """Slots for aggregates, in use or not; a few nodes that are done with may wait for the next operation."""
+    window: Any = record.cls(Sum())
+    for time in ARRIVALS[arrival](300):
+        window.insert(time, 1)
+        kept = len(window.aggs.rows) + len(getattr(window, "own", window.aggs).rows)
+        assert kept + 8 * len(window.vals.rows) <= record.space.at(len(window))

@@ -124,7 +124,7 @@ def _costs(insert: Cost, evict: Cost, query: Cost) -> Mapping[str, Cost]:
 
 _LOG_4 = Cost("4 log n + 6", lambda n: 4 * math.log2(max(n, 1)) + 6)
 _LOG_16 = Cost("16 log n + 16", lambda n: 16 * math.log2(max(n, 1)) + 16)
-_NODES = Cost("3n + 9", lambda n: 3 * n + 9)
+_NODES = Cost("4n + 10", lambda n: 4 * n + 10)
 
 _RECORDS = (
     Record(

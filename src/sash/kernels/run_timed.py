@@ -1,6 +1,7 @@
 """Running the structures in order of time on columns: as `run.py`, with a column of times.
 
-Times compile as 64-bit integers or floats; all others (datetimes, strings, tuples) run interpreted, with a warning.
+Times compile as 64-bit integers or floats, and windows of time over NumPy's datetimes, too, which then are integers in
+the structure. All others (Python's datetimes, strings, tuples) run interpreted, with a warning.
 """
 
 from __future__ import annotations
@@ -57,9 +58,19 @@ def slide_timed(
     _require_times(times)
     if not size > type(size)():
         raise ValueError(f"a window of time has a length above 0; got {size!r}")
+    times, size = _counted(times, size)
     capacity, *plan = _longest(times, size)
     chosen = with_arity(structure, min_arity)
     return run(drive_timed.slide_timed, chosen, monoid, columns, capacity, tuple(plan), rows, times)
+
+
+def _counted(times: Times, size: Any) -> tuple[Times, Any]:
+    """NumPy's datetimes and a length as integers, of the finer of their units; others as they are."""
+    if not isinstance(times, np.ndarray) or times.dtype.kind != "M":
+        return times, size
+    length = np.timedelta64(size)
+    unit, _ = np.datetime_data(np.promote_types(f"m8[{np.datetime_data(times.dtype)[0]}]", length.dtype))
+    return times.astype(f"M8[{unit}]").astype(np.int64), int(length.astype(f"m8[{unit}]").astype(np.int64))
 
 
 def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
@@ -132,9 +143,12 @@ def replay_timed(
 
 def _require_times(times: Times) -> None:
     """Raises ValueError for a time that is None or NaN, TypeError for one without an order."""
-    if isinstance(times, np.ndarray) and times.dtype.kind in "iufb":
-        if times.dtype.kind == "f" and np.isnan(times).any():
-            require_time(float("nan"))
+    if isinstance(times, np.ndarray) and times.dtype.kind in "iufbM":
+        if (
+            times.dtype.kind in "fM"
+            and (missing := np.isnat(times) if times.dtype.kind == "M" else np.isnan(times)).any()
+        ):
+            require_time(times[missing.argmax()])
     else:
         for time in times:
             require_time(time)
