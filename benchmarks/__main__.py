@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import break_even, bulk, coarse, latency, memory, page, ranges, rounds
+from benchmarks import (
+    break_even,
+    bulk,
+    coarse,
+    distance,
+    fifo,
+    latency,
+    memory,
+    page,
+    ranges,
+    rounds,
+    sharing,
+    slides,
+    trips,
+)
 
 BENCHMARKS = {
     "rounds": rounds.main,
@@ -14,6 +28,11 @@ BENCHMARKS = {
     "latency": latency.main,
     "bulk": bulk.main,
     "memory": memory.main,
+    "distance": distance.main,
+    "fifo": fifo.main,
+    "sharing": sharing.main,
+    "slides": slides.main,
+    "trips": trips.main,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks import contest, page
 from benchmarks.contest import admitted, full_rounds, in_a_loop, values
 from benchmarks.timing import best_of
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids import ArgMax, Bloom, Collect, GeometricMean, Max, Mean, MinCount, Monoid, Std, Sum
 
 COMPILED: dict[str, Monoid] = {
@@ -55,7 +55,7 @@ def first_size(sizes: list[int], structure: list[float], recalc: list[float], fa
 def tables(sizes: list[int]) -> tuple[list[list[str]], list[list[str]]]:
     """The break-even and the tenfold sizes, a row a structure."""
     found = {name: seconds_a_round(name, monoid, sizes) for name, monoid in (COMPILED | INTERPRETED).items()}
-    structures = [name for name in CATALOGUE if name != "Recalc"]
+    structures = [name for name in IN_ORDER if name != "Recalc"]
 
     def table(factor: float) -> list[list[str]]:
         return [

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import page
 from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.kernels.columns import column
 from sash.kernels.run import specify
 from sash.kernels.state import start, stop
@@ -45,7 +45,7 @@ def half(spec: Any, storage: Any, rows: Any, width: int, out: Any, cycles: Any) 
 
 def cycles_of(name: str, width: int) -> float:
     """The median cycles of giving up half of a window."""
-    spec = specify(CATALOGUE[name].cls, Max(), ("float",))
+    spec = specify(IN_ORDER[name].cls, Max(), ("float",))
     cycles = np.zeros(BULKS, np.int64)
     data, out = (values(width)["float"],), spec.layouts.result.allocate(BULKS)
     medians = []

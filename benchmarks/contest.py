@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import best_of
-from sash.aggregators.catalogue import CATALOGUE, Record
+from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.kernels import steady
 from sash.kernels.machine import machine_code
 from sash.kernels.state import Spec
@@ -23,7 +23,7 @@ LARGEST_FOLD = 2**23
 
 def admitted(monoid: Monoid) -> list[Record]:
     """The structures that a monoid has the properties for."""
-    return [record for record in CATALOGUE.values() if all(getattr(monoid, need) for need in record.needs)]
+    return [record for record in IN_ORDER.values() if all(getattr(monoid, need) for need in record.needs)]
 
 
 def values(length: int) -> dict[str, NDArray[Any]]:

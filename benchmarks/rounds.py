@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks import page
 from benchmarks.contest import admitted, full_rounds, in_a_loop, seconds_a_round, values
 from benchmarks.timing import best_of
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids import Max, Mean, Monoid, Sum
 
 WINDOWS = [2**k for k in range(4, 21, 2)]
@@ -31,7 +31,7 @@ def compiled(windows: list[int]) -> list[list[str]]:
 def interpreted(window: int = 2**10) -> list[list[str]]:
     """Microseconds a round at one size, plain Python objects."""
     rows = [(x,) for x in values(window + 500)["float"].tolist()]
-    figures: dict[str, list[str]] = {name: [] for name in CATALOGUE}
+    figures: dict[str, list[str]] = {name: [] for name in IN_ORDER}
     for monoid in AGGREGATES.values():
         runs = {record.name: in_a_loop(record, monoid, rows, window, 500) for record in admitted(monoid)}
         seconds = best_of(runs)

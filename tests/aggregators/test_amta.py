@@ -9,7 +9,7 @@ import pytest
 
 import sash
 from sash.aggregators import AMTA, Recalc
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
@@ -215,7 +215,7 @@ def test_on_average_whatever_the_order_of_operations(workload: str, every: int) 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
     """Whatever the place of the window: on a copy of each, settled or not, each operation once."""
     counted = Counted(PLAIN)
-    worst = CATALOGUE["AMTA"].worst
+    worst = IN_ORDER["AMTA"].worst
     seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
     for start in range(66):
         window = window_of(counted, [1] * start)
@@ -243,7 +243,7 @@ def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
 def test_the_worst_evict_is_reached() -> None:
     """It begins the second block of the leftmost pair, with no more elements to its right than there must be."""
     counted = Counted(PLAIN)
-    worst = CATALOGUE["AMTA"].worst["evict"]
+    worst = IN_ORDER["AMTA"].worst["evict"]
     for top in range(1, 9):
         window = window_of(counted, [1] * ((3 << top) - 1))
         window.query()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sash.aggregators import BInt, Recalc
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
 from sash.kernels import bulk, replay, slide_many
@@ -119,7 +119,7 @@ def test_the_worst_window(levels: int) -> None:
     window = window_between(1, 1 + n, counted)
     counted.taken()
     window.query()
-    assert counted.taken() == 2 * levels - 1 == CATALOGUE["BInt"].worst["query"].at(n)
+    assert counted.taken() == 2 * levels - 1 == IN_ORDER["BInt"].worst["query"].at(n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 100, 200])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sash.aggregators import DABA, InOrder
-from sash.aggregators.catalogue import CATALOGUE, Record
+from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.monoids.sums import Sum
 from sash.testing import WORKLOADS, Counted
@@ -18,7 +18,7 @@ MARGIN = 1.02
 DESCENT = 200
 """Values fall until the window holds so many, and then rise: a deque of maxima first keeps all, then drops all."""
 
-records = pytest.mark.parametrize("record", CATALOGUE.values(), ids=CATALOGUE)
+records = pytest.mark.parametrize("record", IN_ORDER.values(), ids=IN_ORDER)
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
 
 
@@ -107,7 +107,7 @@ def test_an_element_pays_for_its_insert_and_its_evict(record: Record, workload: 
 @pytest.mark.parametrize(("structure", "most"), [("TwoStacks", 3), ("TwoStacksLite", 3), ("DABA", 4)])
 @pytest.mark.parametrize("width", [2, 7, 64, 500])
 def test_a_round_of_evict_insert_and_query(structure: str, most: int, width: int) -> None:
-    window, counted = counting(CATALOGUE[structure])
+    window, counted = counting(IN_ORDER[structure])
     for i in range(3 * width):
         window.insert(i)
         if len(window) > width:
@@ -136,7 +136,7 @@ def test_a_second_query_of_daba_costs_nothing() -> None:
 
 
 def test_the_empty_window_answers_without_a_combine() -> None:
-    for record in CATALOGUE.values():
+    for record in IN_ORDER.values():
         window, counted = counting(record)
         window.insert(1)
         window.evict()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from sash.aggregators import BInt, FlatFAT
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.dyadic import Dyadic
 from sash.monoids.gather import Collect
 from sash.monoids.sums import Count, Sum
@@ -30,7 +30,7 @@ def window_between(structure: type[Dyadic], first: int, last: int, monoid: Any) 
 
 
 def test_these_are_all() -> None:
-    assert [record.cls for record in CATALOGUE.values() if issubclass(record.cls, Dyadic)] == DYADIC
+    assert [record.cls for record in IN_ORDER.values() if issubclass(record.cls, Dyadic)] == DYADIC
 
 
 @every

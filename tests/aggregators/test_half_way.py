@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import InOrder
 from sash.monoids import Monoid
 
@@ -55,9 +55,9 @@ def empty(window: InOrder) -> None:
         window.query()
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", IN_ORDER)
 def test_a_window_half_way_through_a_change_gives_no_answer(name: str) -> None:
-    window = broken(CATALOGUE[name].cls)
+    window = broken(IN_ORDER[name].cls)
     with pytest.raises(RuntimeError, match=f"this {name} is half-way .* ArithmeticError: 13; clear"):
         window.insert(1)
     if len(window):
@@ -67,9 +67,9 @@ def test_a_window_half_way_through_a_change_gives_no_answer(name: str) -> None:
             pickle.loads(pickle.dumps(window)).evict()
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", IN_ORDER)
 def test_clear_makes_it_good_again(name: str) -> None:
-    window = broken(CATALOGUE[name].cls)
+    window = broken(IN_ORDER[name].cls)
     window.clear()
     for x in (1, 2, 3):
         window.insert(x)
@@ -77,9 +77,9 @@ def test_clear_makes_it_good_again(name: str) -> None:
     assert len(window) == 3
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", IN_ORDER)
 def test_a_value_that_cannot_be_lifted_changes_nothing(name: str) -> None:
-    window = CATALOGUE[name].cls(Brittle())
+    window = IN_ORDER[name].cls(Brittle())
     window.insert(1)
     with pytest.raises(TypeError):
         window.insert(1, 2, 3)

@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash.aggregators import LogMTA, Recalc
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
 from sash.testing import WORKLOADS, Counted
@@ -91,7 +91,7 @@ def test_a_zero_is_a_value_like_any_other() -> None:
 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
     counted = Counted(PLAIN)
-    worst = CATALOGUE["LogMTA"].worst
+    worst = IN_ORDER["LogMTA"].worst
     seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
     for start in range(66):
         window = window_of(counted, [1] * start)
@@ -126,7 +126,7 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
 
 def test_many_cost_no_more_than_one() -> None:
     counted = Counted(PLAIN)
-    worst = CATALOGUE["LogMTA"].worst["evict"]
+    worst = IN_ORDER["LogMTA"].worst["evict"]
     for start in (0, 1, 21, 31):
         filled = window_of(counted, [1] * (start + 150))
         filled.evict_many(start)

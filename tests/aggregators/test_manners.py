@@ -10,7 +10,7 @@ import pytest
 
 import sash
 from sash.aggregators import DABA, InOrder, Recalc
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.monoids.algebra import Monoid
 from sash.monoids.gather import Collect
@@ -21,7 +21,7 @@ from sash.monoids.sums import Count, Sum
 from sash.testing import WORKLOADS
 from tests.conformance.machines import JOIN, admits, fitting
 
-STRUCTURES = [record.cls for record in CATALOGUE.values()]
+STRUCTURES = [record.cls for record in IN_ORDER.values()]
 every = pytest.mark.parametrize("structure", STRUCTURES)
 
 
@@ -85,8 +85,8 @@ def test_query_last_answers_for_the_youngest() -> None:
 
 
 def test_the_catalogue_knows_who_answers_for_shorter_windows() -> None:
-    assert CATALOGUE["Recalc"].answers_shorter
-    assert not CATALOGUE["DABA"].answers_shorter
+    assert IN_ORDER["Recalc"].answers_shorter
+    assert not IN_ORDER["DABA"].answers_shorter
 
 
 # ---- nulls ----
@@ -289,7 +289,7 @@ def test_a_missing_property_is_named(structure: type[InOrder]) -> None:
 
 
 def test_what_is_overwritten_is_not_iterated() -> None:
-    for record in CATALOGUE.values():
+    for record in IN_ORDER.values():
         monoid = fitting(record.cls)
         window = window_of(record.cls, monoid, (3, 1))
         if record.keeps_elements:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.aggregators.catalogue import CATALOGUE, Record
+from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.queue import MASK, SIZE, Queue
 from tests.conformance.machines import fitting, queues
 
-records = pytest.mark.parametrize("record", CATALOGUE.values(), ids=CATALOGUE)
+records = pytest.mark.parametrize("record", IN_ORDER.values(), ids=IN_ORDER)
 
 
 def filled(start: int, stop: int) -> Queue:

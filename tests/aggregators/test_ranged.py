@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.shorter import Ranged, Shorter
 from sash.monoids.order import Max
 from sash.monoids.sums import Count, Sum
@@ -36,8 +36,8 @@ def expected(window: Ranged, values: list[int]) -> tuple[Any, ...]:
 
 
 def test_these_are_all() -> None:
-    assert [record.cls for record in CATALOGUE.values() if issubclass(record.cls, Ranged)] == RANGED
-    for record in CATALOGUE.values():
+    assert [record.cls for record in IN_ORDER.values() if issubclass(record.cls, Ranged)] == RANGED
+    for record in IN_ORDER.values():
         assert record.answers_shorter == issubclass(record.cls, Shorter), record.name
     assert issubclass(Recalc, Shorter)
     assert not issubclass(DABA, Shorter)

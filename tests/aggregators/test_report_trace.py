@@ -11,7 +11,7 @@ and go first put the pointers where the figures have them.
 import pytest
 
 from sash.aggregators import ABA, DABA, DABALite, InOrder, TwoStacks, TwoStacksLite
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids.order import Max
 from sash.testing import Counted
 from tests.conformance.machines import admits
@@ -51,9 +51,9 @@ def step(window: InOrder, state: str) -> None:
         window.evict()
 
 
-@pytest.mark.parametrize("name", [name for name, record in CATALOGUE.items() if admits(record.cls, Max())])
+@pytest.mark.parametrize("name", [name for name, record in IN_ORDER.items() if admits(record.cls, Max())])
 def test_the_maximum_of_each_state(name: str) -> None:
-    window = CATALOGUE[name].cls(Max())
+    window = IN_ORDER[name].cls(Max())
     start(window)
     for state, values in STATES.items():
         step(window, state)

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import sash
 from sash.aggregators import InOrder, queue
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
 from sash.monoids.gather import Collect
@@ -161,7 +161,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def memory_follows_the_window(self) -> None:
         found = queues(self.window)
-        most = CATALOGUE[self.structure.__name__].space.at(len(self.inserted)) + 2 * queue.SIZE * len(found)
+        most = IN_ORDER[self.structure.__name__].space.at(len(self.inserted)) + 2 * queue.SIZE * len(found)
         assert sum(each.slots() for each in found) <= most
 
 

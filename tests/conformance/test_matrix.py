@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sash.aggregators import InOrder, Recalc
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.kernels.layout import DTYPES, NotColumnar
 from sash.kernels.run import InterpretedWarning, replay, slide, specify
@@ -77,8 +77,8 @@ def oracle(name: str, workload: str, length: int) -> tuple[list[Row], Run]:
     return rows, run(Recalc, MONOIDS[name], workload, rows)
 
 
-ADMITTED = [(s, m) for s, record in CATALOGUE.items() for m in MONOIDS if admits(record.cls, MONOIDS[m])]
-REFUSED = [(s, m) for s in CATALOGUE for m in MONOIDS if (s, m) not in ADMITTED]
+ADMITTED = [(s, m) for s, record in IN_ORDER.items() for m in MONOIDS if admits(record.cls, MONOIDS[m])]
+REFUSED = [(s, m) for s in IN_ORDER for m in MONOIDS if (s, m) not in ADMITTED]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -94,7 +94,7 @@ def test_interpreted_on_long_windows(structure: str, name: str, workload: str) -
 
 
 def same_as_recalc(structure: str, name: str, workload: str, length: int) -> None:
-    monoid, cls = MONOIDS[name], CATALOGUE[structure].cls
+    monoid, cls = MONOIDS[name], IN_ORDER[structure].cls
     rows, expected = oracle(name, workload, length)
     found = run(cls, monoid, workload, rows)
     for step, (aggregate, defined) in enumerate(zip(found.aggregates, expected.aggregates, strict=True)):
@@ -136,7 +136,7 @@ def size_of_terms(monoid: Monoid, state: Any) -> float:
 
 @pytest.mark.parametrize(("structure", "name"), REFUSED)
 def test_refused(structure: str, name: str) -> None:
-    cls = CATALOGUE[structure].cls
+    cls = IN_ORDER[structure].cls
     missing = [need for need in cls.needs if not getattr(MONOIDS[name], need)]
     with pytest.raises(TypeError, match=f"{structure} needs a monoid with the property '{missing[0]}'"):
         cls(MONOIDS[name])
@@ -162,14 +162,14 @@ class Form:
 
 
 FORMS = [Form(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]
-ADMITTED_FORMS = [(s, form) for s, record in CATALOGUE.items() for form in FORMS if admits(record.cls, form.typed)]
-REFUSED_FORMS = [(s, form) for s in CATALOGUE for form in FORMS if (s, form) not in ADMITTED_FORMS]
+ADMITTED_FORMS = [(s, form) for s, record in IN_ORDER.items() for form in FORMS if admits(record.cls, form.typed)]
+REFUSED_FORMS = [(s, form) for s in IN_ORDER for form in FORMS if (s, form) not in ADMITTED_FORMS]
 
 
 @pytest.mark.parametrize(("structure", "form"), REFUSED_FORMS, ids=str)
 def test_refused_on_columns(structure: str, form: Form) -> None:
     """Though the monoid may have the property in a loop: a sum of floats is never undone."""
-    cls = CATALOGUE[structure].cls
+    cls = IN_ORDER[structure].cls
     missing = [need for need in cls.needs if not getattr(form.typed, need)]
     said = f"{structure} needs a monoid with the property '{missing[0]}'"
     with pytest.raises(TypeError, match=said):
@@ -227,7 +227,7 @@ def of_each_sort(structure: str) -> dict[str, Form]:
 def of_each_shape() -> dict[Any, tuple[str, Form]]:
     """One form of each shape of state, on the structures in turn."""
     chosen: dict[Any, tuple[str, Form]] = {}
-    structures = list(CATALOGUE)
+    structures = list(IN_ORDER)
     for form in FORMS:
         start = len(chosen) % len(structures)
         in_turn = structures[start:] + structures[:start]
@@ -235,7 +235,7 @@ def of_each_shape() -> dict[Any, tuple[str, Form]]:
     return chosen
 
 
-CHOSEN = {*of_each_shape().values(), *((s, form) for s in CATALOGUE for form in of_each_sort(s).values())}
+CHOSEN = {*of_each_shape().values(), *((s, form) for s in IN_ORDER for form in of_each_sort(s).values())}
 COMPILED = [
     pytest.param(*pair, id=f"{pair[0]}-{pair[1]}", marks=() if pair in CHOSEN else pytest.mark.all_compiled)
     for pair in ADMITTED_FORMS
@@ -267,7 +267,7 @@ def test_compiled(structure: str, form: Form) -> None:
     for workload, of_length in WORKLOADS.items():
         rows, generic, typed = oracles(form, workload)
         operations = np.array(of_length(LENGTH), np.int8)
-        found = replay(CATALOGUE[structure].cls, form.generic, columns_of(form, rows), operations)
+        found = replay(IN_ORDER[structure].cls, form.generic, columns_of(form, rows), operations)
         assert found.why_interpreted == ""
         found.structure.check_invariants()
         sizes = np.cumsum(np.where(operations == INSERT, 1, -1))
@@ -293,18 +293,18 @@ def test_every_sort_and_every_shape_is_compiled_each_time() -> None:
     assert {sort_of(form) for _, form in CHOSEN} == {"scalar", "tuple", "nested", "optional"}
     assert {state_shape(form) for _, form in CHOSEN} == {state_shape(form) for form in FORMS}
     assert {"bool", "int", "float"} <= {state_shape(form) for _, form in CHOSEN}
-    for structure, record in CATALOGUE.items():
+    for structure, record in IN_ORDER.items():
         found = {sort_of(form) for s, form in CHOSEN if s == structure}
         assert found == {sort_of(form) for s, form in ADMITTED_FORMS if s == structure}
         assert len(found) == 4 or record.needs
 
 
-@pytest.mark.parametrize("structure", [s for s, record in CATALOGUE.items() if admits(record.cls, MONOIDS["max"])])
+@pytest.mark.parametrize("structure", [s for s, record in IN_ORDER.items() if admits(record.cls, MONOIDS["max"])])
 def test_slide(structure: str) -> None:
     form = Form("max", ("float",))
     rows = sample_rows(form.kinds, LENGTH)
     for width in (1, 2, 7, 64, LENGTH, 5 * LENGTH):
-        found = slide(CATALOGUE[structure].cls, form.generic, columns_of(form, rows), width)
+        found = slide(IN_ORDER[structure].cls, form.generic, columns_of(form, rows), width)
         assert found.why_interpreted == ""
         assert found.to_list() == [max(rows[max(0, i + 1 - width) : i + 1])[0] for i in range(LENGTH)]
         found.structure.check_invariants()

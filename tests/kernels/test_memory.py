@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sash.aggregators import InOrder
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
 from sash.kernels import bulk, replay, slide, steady
 from sash.kernels.layout import DTYPES, Layout
@@ -17,7 +17,7 @@ from sash.monoids.sums import Sum
 GUARD = 64
 """Cells before and after every array, which nobody may write."""
 
-every = pytest.mark.parametrize("structure", [record.cls for record in CATALOGUE.values()])
+every = pytest.mark.parametrize("structure", [record.cls for record in IN_ORDER.values()])
 
 
 def fitting(structure: type[InOrder]) -> Monoid:
@@ -90,7 +90,7 @@ def test_memory_is_a_power_of_two(structure: type[InOrder]) -> None:
 
 
 def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
-    structure = CATALOGUE["DABA"].cls
+    structure = IN_ORDER["DABA"].cls
     column = np.random.default_rng(0).normal(size=40)
     for width in (1, 2, 3, 4, 5, 8, 16, 17, 32, 39, 40, 41, 10**9):
         expected = [max(column[max(i + 1 - width, 0) : i + 1]) for i in range(40)]
@@ -99,7 +99,7 @@ def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
             assert steady(structure, Max(), (column,), width).to_list() == expected[width:]
 
 
-@pytest.mark.parametrize("structure", [CATALOGUE["AMTA"].cls, CATALOGUE["LogMTA"].cls])
+@pytest.mark.parametrize("structure", [IN_ORDER["AMTA"].cls, IN_ORDER["LogMTA"].cls])
 def test_batches_stay_within(structure: type[InOrder], guarded: list[Any]) -> None:
     column = np.random.default_rng(0).normal(size=200)
     for width, step in ((1, 1), (1, 7), (7, 1), (8, 8), (16, 17), (33, 31), (64, 64), (100, 100)):
@@ -110,6 +110,6 @@ def test_batches_stay_within(structure: type[InOrder], guarded: list[Any]) -> No
 
 def test_results_that_are_null_are_marked(guarded: list[Any]) -> None:
     """Their cells may hold anything."""
-    found = replay(CATALOGUE["DABA"].cls, Max(), (np.arange(3.0),), np.array([INSERT, EVICT, INSERT], np.int8))
+    found = replay(IN_ORDER["DABA"].cls, Max(), (np.arange(3.0),), np.array([INSERT, EVICT, INSERT], np.int8))
     assert found.to_list() == [0.0, None, 1.0]
     assert found.valid.tolist() == [True, False, True]

@@ -7,7 +7,7 @@ import pytest
 
 import sash
 from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.shorter import Shorter
 from sash.kernels import InterpretedWarning, slide, slide_many
 from sash.monoids.algebra import Monoid
@@ -17,7 +17,7 @@ from sash.monoids.sums import Mean, Sum
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, admits
 
-SHORTER: list[type[Shorter]] = [record.cls for record in CATALOGUE.values() if issubclass(record.cls, Shorter)]
+SHORTER: list[type[Shorter]] = [record.cls for record in IN_ORDER.values() if issubclass(record.cls, Shorter)]
 every = pytest.mark.parametrize("structure", SHORTER)
 
 RANGES = (3, 100, 1, 7, 3, 20)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.testing import WORKLOADS
+from sash.testing import ARRIVALS, WORKLOADS
 
 
 def sizes(operations: list[int]) -> list[int]:
@@ -69,3 +69,16 @@ def test_random_goes_up_and_down() -> None:
     found = sizes(WORKLOADS["random"](3000))
     assert min(found) == 0
     assert max(found) > 50
+
+
+@pytest.mark.parametrize("name", ARRIVALS)
+def test_arrivals_have_their_length(name: str) -> None:
+    for length in (1, 2, 50, 301):
+        times = ARRIVALS[name](length)
+        assert len(times) == length
+        if name != "equal":
+            assert len({*times}) == length
+
+
+def test_arrivals_are_out_of_order_but_for_one() -> None:
+    assert [name for name, times in ARRIVALS.items() if times(300) == sorted(times(300))] == ["in_order"]

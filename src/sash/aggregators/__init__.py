@@ -2,9 +2,11 @@
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
+from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.bint import BInt
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
+from sash.aggregators.fiba import FiBA
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
 from sash.aggregators.in_order import InOrder
@@ -13,6 +15,7 @@ from sash.aggregators.recalc import Recalc
 from sash.aggregators.slick_deque_inv import SlickDequeInv
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.subtract_on_evict import SubtractOnEvict
+from sash.aggregators.timed import Timed
 from sash.aggregators.two_stacks import TwoStacks
 from sash.aggregators.two_stacks_lite import TwoStacksLite
 
@@ -20,8 +23,10 @@ __all__ = [
     "ABA",
     "AMTA",
     "DABA",
+    "AugmentedBTree",
     "BInt",
     "DABALite",
+    "FiBA",
     "FlatFAT",
     "FlatFIT",
     "InOrder",
@@ -30,6 +35,7 @@ __all__ = [
     "SlickDequeInv",
     "SlickDequeNonInv",
     "SubtractOnEvict",
+    "Timed",
     "TwoStacks",
     "TwoStacksLite",
 ]

@@ -13,25 +13,30 @@ from types import MappingProxyType
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
+from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.bint import BInt
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
+from sash.aggregators.fiba import FiBA
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
-from sash.aggregators.in_order import InOrder
 from sash.aggregators.log_mta import LogMTA
 from sash.aggregators.recalc import Recalc
 from sash.aggregators.slick_deque_inv import SlickDequeInv
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.subtract_on_evict import SubtractOnEvict
+from sash.aggregators.timed import Timed
 from sash.aggregators.two_stacks import TwoStacks
 from sash.aggregators.two_stacks_lite import TwoStacksLite
+from sash.aggregators.window import Window
 
 REPORT = "Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574, 2015"
 JOURNAL = "Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDBJ 2021"
 
 REACTIVE = "Tangwongsan, Hirzel, Schneider, Wu: General Incremental Sliding-Window Aggregation, PVLDB 2015"
 SLICKDEQUE = "Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018"
+
+FINGERS = "Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 2019"
 
 MTA = (
     "Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient "
@@ -70,9 +75,12 @@ LOGARITHMIC = Cost("log n", lambda n: 1 + math.ceil(math.log2(max(n, 1))))
 
 @dataclass(frozen=True)
 class Record:
-    """What there is to know of a structure before choosing it."""
+    """What there is to know of a structure before choosing it.
 
-    cls: type[InOrder]
+    Costs of the structures in order of time are for a min-arity of 4, on average for elements that come in order.
+    """
+
+    cls: type[Window]
     paper: str
     section: str
     average: Mapping[str, Cost]
@@ -90,9 +98,14 @@ class Record:
         return self.cls.needs
 
     @property
+    def timed(self) -> bool:
+        """Are its elements in order of time, in whatever order they come?"""
+        return issubclass(self.cls, Timed)
+
+    @property
     def keeps_elements(self) -> bool:
         """Can the window be iterated?"""
-        return self.cls.keeps_elements
+        return getattr(self.cls, "keeps_elements", True)
 
     @property
     def answers_shorter(self) -> bool:
@@ -108,6 +121,10 @@ class Record:
 def _costs(insert: Cost, evict: Cost, query: Cost) -> Mapping[str, Cost]:
     return MappingProxyType({"insert": insert, "evict": evict, "query": query})
 
+
+_LOG_4 = Cost("4 log n + 6", lambda n: 4 * math.log2(max(n, 1)) + 6)
+_LOG_16 = Cost("16 log n + 16", lambda n: 16 * math.log2(max(n, 1)) + 16)
+_NODES = Cost("4n + 10", lambda n: 4 * n + 10)
 
 _RECORDS = (
     Record(
@@ -252,10 +269,34 @@ _RECORDS = (
         space=Cost("2n", lambda n: 2 * n),
         summary="a forest of pairs; evicts any number at once for 2 log n",
     ),
+    Record(
+        AugmentedBTree,
+        FINGERS,
+        "§3.1",
+        average=_costs(_LOG_4, _LOG_4, times(0)),
+        worst=_costs(_LOG_16, _LOG_16, times(0)),
+        space=_NODES,
+        summary="in order of time: a B-tree with the aggregate of each subtree",
+    ),
+    Record(
+        FiBA,
+        FINGERS,
+        "§3.2–4",
+        average=_costs(times(6), times(9), times(2)),
+        worst=_costs(_LOG_16, _LOG_16, times(2)),
+        space=_NODES,
+        summary="in order of time: log d for an event d places out of order; any range; evicts any number for log n",
+    ),
 )
 
 CATALOGUE: Mapping[str, Record] = MappingProxyType({record.name: record for record in _RECORDS})
 """Every structure by name."""
+
+IN_ORDER: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if not record.timed})
+"""Those whose elements leave in the order they came."""
+
+TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if record.timed})
+"""Those in order of time."""
 
 
 def table() -> str:

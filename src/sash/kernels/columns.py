@@ -2,6 +2,7 @@
 
     Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
     Levels     the same with a ring a level, addressed by (level, number)
+    Pool       rows of a fixed width, addressed by (node, place); of width 1 by node alone
 
 Raw pointers carry no reference counts; the arrays behind them are arguments of the kernel and outlive it. A ring
 never grows: the caller knows the largest window beforehand.
@@ -96,6 +97,33 @@ class LevelsType(ColumnsType):
 register_model(LevelsType)(_ColumnsModel)
 
 
+class PoolType(ColumnsType):
+    """Raw columns of one layout, in rows of a fixed width, a constant in the machine code."""
+
+    def __init__(self, shape: Shape, width: int) -> None:
+        super().__init__(shape)
+        self.width = width
+        self.name = f"Pool({shape!r}, {width})"
+        if width > 1:
+            self.index = types.UniTuple(types.int64, 2)
+
+    def __reduce__(self) -> Any:
+        return PoolType, (self.shape, self.width)
+
+    def method(self, name: str) -> Method | None:
+        if name == "back":
+            return Method(compiled_once(_nothing), self)
+        return Method(compiled_once(_drop), self) if name in ("open", "close", "forget") else None
+
+
+def _nothing(columns: Any) -> int:
+    """Of raw memory nothing is given back."""
+    return 0
+
+
+register_model(PoolType)(_ColumnsModel)
+
+
 def level_start(mask: int, level: int) -> int:
     """Where a level begins, if level 0 has mask + 1 slots."""
     return 2 * (mask + 1) - (2 * (mask + 1) >> level)
@@ -167,6 +195,11 @@ def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any)
     columns = cgutils.create_struct_proxy(typ)(context, builder, value=value)
     if isinstance(typ, LevelsType):
         place = _place(builder, columns.mask, builder.extract_value(index, 0), builder.extract_value(index, 1))
+    elif isinstance(typ, PoolType):
+        place = index
+        if typ.width > 1:
+            row = builder.mul(builder.extract_value(index, 0), context.get_constant(types.int64, typ.width))
+            place = builder.add(row, builder.extract_value(index, 1))
     else:
         place = builder.and_(index, columns.mask)
     for i, scalar in enumerate(typ.scalars):
@@ -200,6 +233,35 @@ class Ring:
 
     def __getitem__(self, position: int) -> Any:
         return self.layout.value(self.arrays, position & self.mask)
+
+
+class Rows:
+    """A pool that a kernel left, read and written in place."""
+
+    def __init__(self, layout: Layout, arrays: Any, width: int) -> None:
+        self.layout, self.arrays, self.width = layout, arrays, width
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.layout.value(self.arrays, self._slot(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.layout.store(self.arrays, self._slot(key), value)
+
+    def _slot(self, key: Any) -> int:
+        return int(key[0] * self.width + key[1] if self.width > 1 else key)
+
+    def open(self, node: int, width: int) -> None:
+        """As in a kernel: there is room for the node, or this raises IndexError when it is written."""
+
+    def close(self, node: int) -> None:
+        """As in a kernel: the memory stays."""
+
+    def forget(self, node: int, place: int) -> None:
+        """As in a kernel: the value stays until another is written there."""
+
+    def back(self) -> int:
+        """As in a kernel: no memory goes back."""
+        return 0
 
 
 class RingLevels:

@@ -54,9 +54,18 @@ class Layout:
         """The value at index i, as Python objects."""
         return _build(self.shape, iter([array[i].item() for array in arrays]))
 
+    def store(self, arrays: tuple[NDArray[Any], ...], i: int, value: Any) -> None:
+        """Write a value at index i."""
+        for array, scalar in zip(arrays, _scalars(value), strict=True):
+            array[i] = scalar
+
 
 def _leaves(shape: Shape) -> tuple[Kind, ...]:
     return tuple(leaf for part in shape for leaf in _leaves(part)) if isinstance(shape, tuple) else (shape,)
+
+
+def _scalars(value: Any) -> tuple[Any, ...]:
+    return tuple(scalar for part in value for scalar in _scalars(part)) if isinstance(value, tuple) else (value,)
 
 
 def _build(shape: Shape, scalars: Any) -> Any:

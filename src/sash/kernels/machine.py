@@ -58,7 +58,7 @@ _lock = threading.RLock()
 
 @functools.cache
 def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
-    return keep(compiled(kernel))
+    return keep(compiled(kernel, entry=True))
 
 
 def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:

@@ -133,15 +133,16 @@ NATIVE: dict[Any, Any] = {}
 """Functions that compiled code replaces by something of its own (`state.py` fills this)."""
 
 
-def compiled(function: python.FunctionType | Dispatcher, key: str = "") -> Dispatcher:
+def compiled(function: python.FunctionType | Dispatcher, key: str = "", entry: bool = False) -> Dispatcher:
     """A plain function as Numba compiles it inside a kernel, and so all plain functions it calls.
 
     A global, captured or module's Python function is unknown to Numba; each is replaced by its compiled form.
-    Forced inlining lets LLVM keep a structure's fields in registers. The key says what a user's functions mean:
+    Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `apart`, and called,
+    for to compile them once for each caller takes minutes. The key says what a user's functions mean:
     it becomes part of their names, for in one process machine code from several others is linked by name, and
-    Numba tells functions of one name apart only within a process.
+    Numba tells functions of one name apart only within a process. An entry is called from Python.
     """
-    return _Twins(key).function(function)
+    return _Twins(key, entry).function(function)
 
 
 @functools.cache
@@ -153,8 +154,8 @@ def compiled_once(function: python.FunctionType, key: str = "") -> Dispatcher:
 class _Twins:
     """The compiled forms of functions that call each other."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    def __init__(self, key: str, entry: bool) -> None:
+        self.key, self.entry = key, entry
         self.done: dict[int, Any] = {}
         self.open: list[int] = []
 
@@ -168,7 +169,13 @@ class _Twins:
             return self.dispatcher(function)
         if function in NATIVE:
             return NATIVE[function]
-        return self.made(function, function, {"nopython": True, "forceinline": True})
+        inlined = not getattr(function, "apart", False)
+        return self.made(function, function, {"nopython": True, "forceinline": inlined, **self.inner()})
+
+    def inner(self) -> dict[str, bool]:
+        """Options of what no one calls from Python: all but an entry itself. It takes half as long to compile."""
+        entry = self.entry and not self.open
+        return {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
         """A user's own, made anew with its options: its globals, too, are to be those of now."""

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.aggregators.in_order import INSERT, InOrder, require
+from sash.aggregators.in_order import INSERT, InOrder
 from sash.aggregators.shorter import Ranged, Shorter, checked_ranges
+from sash.aggregators.window import Window, require
 from sash.kernels import drive
 from sash.kernels.fingerprint import NotKeyed, fingerprint_and_origin
 from sash.kernels.layout import DTYPES, Layouts, NotColumnar, layouts
@@ -44,6 +45,14 @@ def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
     return kind
 
 
+def time_kind(times: Sequence[Any] | NDArray[Any]) -> Kind:
+    """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
+    kind = kind_of(times)
+    if kind == "bool":
+        raise NotColumnar("the times are of bool, which no column of times holds")
+    return kind
+
+
 _KINDS: dict[str, Kind] = {
     "b1": "bool",
     **dict.fromkeys(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), "int"),
@@ -55,8 +64,8 @@ def _article(column: NDArray[Any]) -> str:
     return "a masked array" if isinstance(column, np.ma.MaskedArray) else "an array"
 
 
-def specify(structure: type[InOrder], monoid: Monoid, kinds: tuple[Kind, ...]) -> Spec:
-    """What to compile for.
+def specify(structure: type[Window], monoid: Monoid, kinds: tuple[Kind, ...], time: Kind = "int") -> Spec:
+    """What to compile for; `time` is the kind of times, where the structure has any.
 
     Raises TypeError if the typed monoid lacks a property, NotColumnar if it has no layout, NotKeyed if it
     depends on something without a key.
@@ -64,8 +73,8 @@ def specify(structure: type[InOrder], monoid: Monoid, kinds: tuple[Kind, ...]) -
     if monoid.interpreted_only:
         raise NotColumnar(monoid.interpreted_only)
     key, ours = fingerprint_and_origin(monoid)
-    if ours and (structure, key, kinds) in _specs:
-        return _specs[structure, key, kinds]
+    if ours and (structure, key, kinds, time) in _specs:
+        return _specs[structure, key, kinds, time]
     monoid(*(f"column {i}" for i in range(len(kinds))))  # raises TypeError, if it takes more columns or fewer
     typed = monoid.typed(*kinds)
     require(structure, typed)
@@ -73,13 +82,13 @@ def specify(structure: type[InOrder], monoid: Monoid, kinds: tuple[Kind, ...]) -
     if (typed_as, kinds) not in _layouts:
         _layouts[typed_as, kinds] = layouts(typed, kinds)
     found = _layouts[typed_as, kinds]
-    spec = Spec(structure, typed, found, spec_type(structure_key(structure), typed_as, found))
+    spec = Spec(structure, typed, found, spec_type(structure_key(structure), typed_as, found, time))
     if ours:
-        _specs[structure, key, kinds] = spec
+        _specs[structure, key, kinds, time] = spec
     return spec
 
 
-_specs: dict[tuple[type[InOrder], str, tuple[Kind, ...]], Spec] = {}
+_specs: dict[tuple[type[Window], str, tuple[Kind, ...], Kind], Spec] = {}
 """Of our own monoids: a user's may mean something else at the next call."""
 
 _layouts: dict[tuple[MonoidType, tuple[Kind, ...]], Layouts] = {}
@@ -92,11 +101,11 @@ class Results:
     out: Any
     valid: Any
     spec: Spec | None
-    rebuilt: Callable[[], InOrder]
+    rebuilt: Callable[[], Any]
     why_interpreted: str = ""
 
     @functools.cached_property
-    def structure(self) -> InOrder:
+    def structure(self) -> Any:
         """The window at the end, to look at."""
         return self.rebuilt()
 
@@ -118,11 +127,11 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
 
     Raises ValueError for a width below 1 and for columns of different lengths.
     """
-    rows, width = _rows(columns), operator.index(width)
+    rows, width = rows_of(columns), operator.index(width)
     if width < 1:
         raise ValueError(f"a window has at least one row; got a width of {width}")
     width = min(width, rows + 1)  # a wider one never evicts either, and fits an integer of 64 bits
-    return _run(drive.slide, structure, monoid, columns, min(width, rows), width, rows)
+    return run(drive.slide, structure, monoid, columns, min(width, rows), width, rows)
 
 
 def slide_many(structure: type[Shorter], monoid: Monoid, columns: Columns, ranges: Iterable[int]) -> Results:
@@ -143,13 +152,13 @@ def slide_many(structure: type[Shorter], monoid: Monoid, columns: Columns, range
     wanted = np.array(checked_ranges(ranges), np.int64)
     if not len(wanted):
         raise ValueError("slide_many needs at least one range")
-    rows = _rows(columns)
+    rows = rows_of(columns)
     wanted = np.minimum(wanted, max(rows, 1))  # a longer one answers for all rows
     places = np.argsort(-wanted, kind="stable")
     spans = wanted[places]
     ranks = np.cumsum(np.diff(spans, prepend=spans[0]) != 0)
     plan = (spans, ranks, places)
-    results = _run(drive.slide_many, structure, monoid, columns, int(spans[0]), plan, rows * len(spans))
+    results = run(drive.slide_many, structure, monoid, columns, int(spans[0]), plan, rows * len(spans))
     if isinstance(results.structure, Ranged):
         results.structure.ranges = tuple(wanted.tolist())
     return results
@@ -157,10 +166,10 @@ def slide_many(structure: type[Shorter], monoid: Monoid, columns: Columns, range
 
 def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int) -> Results:
     """As `slide`, on a window that is full from the start: results from row `width` on."""
-    rows, width = _rows(columns), operator.index(width)
+    rows, width = rows_of(columns), operator.index(width)
     if not 1 <= width < rows:
         raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
-    return _run(drive.steady, structure, monoid, columns, width, width, rows - width)
+    return run(drive.steady, structure, monoid, columns, width, width, rows - width)
 
 
 def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
@@ -174,10 +183,10 @@ def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int,
 
     Raises ValueError if there are fewer rows than the window and one batch have.
     """
-    rows, width, step = _rows(columns), operator.index(width), operator.index(step)
+    rows, width, step = rows_of(columns), operator.index(width), operator.index(step)
     if width < 1 or step < 1 or width + step > rows:
         raise ValueError(f"{rows} rows do not fill a window of {width} and batches of {step}")
-    return _run(drive.bulk, structure, monoid, columns, width + step, (width, step), (rows - width) // step)
+    return run(drive.bulk, structure, monoid, columns, width + step, (width, step), (rows - width) // step)
 
 
 def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operations: NDArray[np.int8]) -> Results:
@@ -185,7 +194,7 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
 
     Raises IndexError if an operation evicts from the empty window, or inserts beyond the last row.
     """
-    rows, operations = _rows(columns), np.ascontiguousarray(operations, np.int8)
+    rows, operations = rows_of(columns), np.ascontiguousarray(operations, np.int8)
     inserts = operations == INSERT
     sizes = np.cumsum(np.where(inserts, 1, -1))
     if len(sizes) and sizes.min() < 0:
@@ -193,10 +202,10 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
     if inserts.sum() > rows:
         raise IndexError(f"the operations insert {inserts.sum()} rows; there are {rows}")
     largest = int(sizes.max(initial=0))
-    return _run(drive.replay, structure, monoid, columns, largest, operations, len(operations))
+    return run(drive.replay, structure, monoid, columns, largest, operations, len(operations))
 
 
-def _rows(columns: Columns) -> int:
+def rows_of(columns: Columns) -> int:
     """The number of rows. Compiled code trusts it: raises if the columns do not agree on it."""
     if not isinstance(columns, tuple) or not columns:
         raise TypeError(f"columns are given as a tuple of at least one; got {type(columns).__name__}")
@@ -209,19 +218,34 @@ def _rows(columns: Columns) -> int:
     return lengths[0]
 
 
-def _run(
-    kernel: Any, structure: type[InOrder], monoid: Monoid, columns: Columns, capacity: int, argument: Any, results: int
+def run(
+    kernel: Any,
+    structure: type[Window],
+    monoid: Monoid,
+    columns: Columns,
+    capacity: int,
+    argument: Any,
+    results: int,
+    times: Sequence[Any] | NDArray[Any] | None = None,
 ) -> Results:
+    """Run a loop of `drive.py` or `drive_timed.py`, compiled or interpreted.
+
+    `capacity` is the largest size of the window, `argument` what the loop takes beside its rows, `results` how many
+    it gives; `times`, where rows have such, are the first part of the argument.
+    """
     require(structure, monoid)
     try:
-        spec = specify(structure, monoid, tuple(kind_of(column) for column in columns))
+        time = "int" if times is None else time_kind(times)
+        spec = specify(structure, monoid, tuple(kind_of(column) for column in columns), time)
+        plan = argument if times is None else (_contiguous(times, time), *argument)
         inputs = tuple(map(_contiguous, columns, spec.layouts.inputs.leaves))
         storage = spec.allocate(capacity)
         out, valid = spec.layouts.result.allocate(results), np.zeros(results, np.bool_)
-        arguments = (spec, storage, inputs, argument, out, valid)
+        arguments = (spec, storage, inputs, plan, out, valid)
         code = machine_code(kernel, spec.compiled_as, arguments)
     except (NotColumnar, NotKeyed, NotCompiled) as error:
-        return _run_interpreted(kernel, structure, monoid, columns, argument, results, str(error))
+        plan = argument if times is None else (_objects(times), *argument)
+        return _run_interpreted(kernel, structure, monoid, columns, plan, results, str(error))
     left = code(*arguments)
     return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
 
@@ -231,7 +255,7 @@ def _contiguous(column: Any, kind: Kind) -> NDArray[Any]:
 
 
 def _run_interpreted(
-    kernel: Any, structure: type[InOrder], monoid: Monoid, columns: Columns, argument: Any, results: int, why: str
+    kernel: Any, structure: type[Window], monoid: Monoid, columns: Columns, argument: Any, results: int, why: str
 ) -> Results:
     warn_once(monoid, why)
     rows = list(zip(*(_objects(column) for column in columns), strict=True))
@@ -245,7 +269,7 @@ def _run_interpreted(
 class Interpreted:
     """A Spec for an interpreted run: nothing has a layout."""
 
-    structure: type[InOrder]
+    structure: type[Window]
     monoid: Monoid
     inputs: None = None
     result: None = None

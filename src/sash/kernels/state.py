@@ -26,29 +26,35 @@ from numba.extending import (
     unbox,
 )
 
-from sash.aggregators.in_order import STORED, InOrder, fields
-from sash.kernels.columns import ColumnsType, LevelsType, Ring, RingLevels, columns_of, require_fit
+from sash.aggregators.nodes import Nodes
+from sash.aggregators.window import STORED, Window, fields
+from sash.kernels.columns import ColumnsType, LevelsType, PoolType, Ring, RingLevels, Rows, columns_of, require_fit
 from sash.kernels.fingerprint import fingerprint
 from sash.kernels.layout import Layout, Layouts, Shape
 from sash.kernels.methods import NATIVE, Method, Owner, compiled_once
 from sash.kernels.typed import LayoutType, MonoidType, constant, constant_type, shaped
-from sash.monoids.algebra import Monoid
+from sash.monoids.algebra import Kind, Monoid
 
 
 @dataclass(frozen=True)
 class Spec:
     """What a kernel is compiled for: a structure, a typed monoid and its layouts; and that as a type."""
 
-    structure: type[InOrder]
+    structure: type[Window]
     monoid: Monoid
     layouts: Layouts
     compiled_as: SpecType
 
     def allocate(self, largest: int) -> tuple[Any, ...]:
-        """Memory for each queue of the structure, for windows of up to `largest`."""
-        layouts = {"Queue": self.layouts.state, "Ints": Layout("int"), "Levels": self.layouts.state}
+        """Memory for each queue or pool of the structure, for windows of up to `largest`."""
         stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
-        return tuple(layouts[kind].allocate(self.structure.slots(name, largest)) for name, kind in stored)
+        return tuple(self.layout(kind).allocate(self.structure.slots(name, largest)) for name, kind in stored)
+
+    def layout(self, kind: str) -> Layout:
+        """How the values of a queue or pool of this kind lie in columns."""
+        if kind == "Times":
+            return Layout(self.compiled_as.state.time)
+        return Layout("int") if kind in ("Ints", "Links") else self.layouts.state
 
 
 # ---- the state of a structure ----
@@ -57,21 +63,29 @@ class Spec:
 class StateType(Owner):
     """A structure over a monoid, as a type: a pointer to its fields."""
 
-    def __init__(self, structure: str, monoid: MonoidType, shape: Shape) -> None:
-        self.parts = structure, monoid, shape
+    def __init__(self, structure: str, monoid: MonoidType, shape: Shape, time: Kind = "int") -> None:
+        self.parts = structure, monoid, shape, time
         self.structure = _structures[structure]
-        self.monoid, self.shape = monoid, shape
-        stored = {"Queue": ColumnsType(shape), "Ints": ColumnsType("int"), "Levels": LevelsType(shape)}
-        kinds = {**stored, "int": types.int64, "bool": types.boolean, "State": shaped(shape)}
+        self.monoid, self.shape, self.time = monoid, shape, time
         self.kinds = fields(self.structure)
-        self.fields = {name: kinds[kind] for name, kind in self.kinds.items()}
-        super().__init__(name=f"State({structure}, {monoid.monoid_key}, {shape!r})")
+        self.fields = {name: self.field_type(name, kind) for name, kind in self.kinds.items()}
+        super().__init__(name=f"State({structure}, {monoid.monoid_key}, {shape!r}, {time})")
         self.dtype = Payload(self)
 
     def __reduce__(self) -> Any:
         return StateType, self.parts
 
+    def field_type(self, name: str, kind: str) -> types.Type:
+        """The type of a field of this kind."""
+        if issubclass(self.structure, Nodes) and kind in POOLS:
+            shape = {"Times": self.time, "Links": "int"}.get(kind, self.shape)
+            return PoolType(shape, self.structure.width(name, self.structure.min_arity))
+        stored = {"Queue": ColumnsType(self.shape), "Ints": ColumnsType("int"), "Levels": LevelsType(self.shape)}
+        return {**stored, "int": types.int64, "bool": types.boolean, "State": shaped(self.shape)}[kind]
+
     def field(self, name: str) -> types.Type | None:
+        if name in self.structure.constants:
+            return types.int64
         return shaped(self.shape) if name == "identity" else self.fields.get(name)
 
     def method(self, name: str) -> Method | None:
@@ -83,24 +97,29 @@ class StateType(Owner):
         )
 
     def takes(self, name: str, args: tuple[types.Type, ...], context: Any) -> tuple[types.Type, ...]:
-        if name != "push":
+        if name not in ("push", "add"):
             return args
-        require_fit(context, args[0], shaped(self.shape))
-        return (shaped(self.shape),)
+        require_fit(context, args[-1], shaped(self.shape))
+        return (*args[:-1], shaped(self.shape))
 
     def returns(self, name: str, result: types.Type, context: Any) -> None:
         if name in ("combine", "inverse"):  # a field, unlike a column, would take any number and drop its fraction
             require_fit(context, result, shaped(self.shape))
 
 
-def structure_key(structure: type[InOrder]) -> str:
+POOLS = ("Times", "States", "Links", "Aggs")
+"""The kinds of fields that have a row of a fixed width for each node."""
+
+
+def structure_key(structure: type[Window]) -> str:
     """The key of a structure's class; a user's own by all that it depends on."""
-    key = f"{structure.__qualname__} {fingerprint(structure)} {fields(structure)}"
+    constants = {name: getattr(structure, name) for name in structure.constants}
+    key = f"{structure.__qualname__} {fingerprint(structure)} {fields(structure)} {constants}"
     _structures[key] = structure
     return key
 
 
-_structures: dict[str, type[InOrder]] = {}
+_structures: dict[str, type[Window]] = {}
 
 
 class Payload(types.Type):  # type: ignore[misc]
@@ -122,6 +141,8 @@ register_model(StateType)(models.PointerModel)
 
 @lower_getattr_generic(StateType)
 def _get_field(context: Any, builder: Any, typ: StateType, value: Any, name: str) -> Any:
+    if name in typ.structure.constants:
+        return context.get_constant(types.int64, getattr(typ.structure, name))
     if name == "identity":
         identity = constant_type(typ.monoid.monoid.identity)
         literal = constant(context, builder, identity, typ.monoid.monoid.identity)
@@ -161,9 +182,9 @@ register_model(SpecType)(models.OpaqueModel)
 
 
 @functools.lru_cache(1024)
-def spec_type(structure: str, monoid: MonoidType, found: Layouts) -> SpecType:
-    """The type for a structure (by its key), a monoid and its layouts."""
-    return SpecType(StateType(structure, monoid, found.state.shape), found.inputs.shape, found.result.shape)
+def spec_type(structure: str, monoid: MonoidType, found: Layouts, time: Kind) -> SpecType:
+    """The type for a structure (by its key), a monoid and its layouts, and the kind of times."""
+    return SpecType(StateType(structure, monoid, found.state.shape, time), found.inputs.shape, found.result.shape)
 
 
 @typeof_impl.register(Spec)
@@ -193,7 +214,7 @@ def _start(typing: Any, spec: SpecType, storage: types.BaseTuple) -> Any:
             if kind in STORED:
                 arrays = builder.extract_value(args[1], queue)
                 layout = signature.args[1].types[queue]
-                value = columns_of(context, builder, typ.fields[name], layout, arrays, ring=True)
+                value = columns_of(context, builder, typ.fields[name], layout, arrays, ring=kind not in POOLS)
                 queue += 1
             elif kind == "State":
                 value = _get_field(context, builder, typ, None, "identity")
@@ -248,11 +269,15 @@ def present(result: Any) -> Any:
 NATIVE.update({start: _start, stop: _stop, present: _present})
 
 
-def rebuild(spec: Spec, storage: Any, left: Any) -> InOrder:
-    """The structure that a kernel left, to look at: its fields from `stop`, its queues in place."""
+def rebuild(spec: Spec, storage: Any, left: Any) -> Any:
+    """The structure that a kernel left, to look at: its fields from `stop`, its queues and pools in place."""
     structure, memory, others = spec.structure(spec.monoid), iter(storage), iter(left)
     for name, kind in fields(spec.structure).items():
-        layout = Layout("int") if kind == "Ints" else spec.layouts.state
-        ring = RingLevels if kind == "Levels" else Ring
-        setattr(structure, name, ring(layout, next(memory)) if kind in STORED else next(others))
+        setattr(structure, name, _in_place(spec, name, kind, next(memory)) if kind in STORED else next(others))
     return structure
+
+
+def _in_place(spec: Spec, name: str, kind: str, arrays: Any) -> Any:
+    if kind in POOLS and issubclass(spec.structure, Nodes):
+        return Rows(spec.layout(kind), arrays, spec.structure.width(name, spec.structure.min_arity))
+    return (RingLevels if kind == "Levels" else Ring)(spec.layout(kind), arrays)

@@ -6,6 +6,6 @@ for the inputs of aggregates (and needs `hypothesis`).
 
 from sash.testing.counted import Counted
 from sash.testing.laws import LawError, Report, check_laws
-from sash.testing.workloads import WORKLOADS
+from sash.testing.workloads import ARRIVALS, WORKLOADS
 
-__all__ = ["WORKLOADS", "Counted", "LawError", "Report", "check_laws"]
+__all__ = ["ARRIVALS", "WORKLOADS", "Counted", "LawError", "Report", "check_laws"]

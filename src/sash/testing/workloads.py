@@ -7,6 +7,16 @@ oscillating    up to n and down to one, again and again
 refilled       filled and emptied, again and again
 single         never more than one element
 random         anything goes
+
+Arrivals: the times of events in the order in which they come.
+
+in_order       0, 1, 2, …
+reversed       the youngest first
+bursts         in order, but now and then a batch that was held up
+alternating    from the middle to both ends in turn
+equal          few times, again and again
+late           most in order, some a little late, few very late
+shuffled       any order
 """
 
 from __future__ import annotations
@@ -62,3 +72,37 @@ WORKLOADS: dict[str, Workload] = {
     "random": lambda length: _legal(_random(length), length),
 }
 """Every workload by name."""
+
+
+def _bursts(length: int) -> list[int]:
+    chance = random.Random(length)
+    times: list[int] = []
+    for start in range(0, length, 20):
+        batch = list(range(start, min(start + 20, length)))
+        held = chance.randrange(0, len(times) + 1)
+        times = times[:held] + batch + times[held:] if chance.random() < 0.3 else times + batch
+    return times
+
+
+def _late(length: int) -> list[int]:
+    chance = random.Random(length)
+    delays = [
+        chance.choice((0,) * 15 + (chance.randrange(6),) * 4 + (chance.randrange(length),)) for _ in range(length)
+    ]
+    return [i for _, i in sorted((i + delay, i) for i, delay in enumerate(delays))]
+
+
+def _shuffled(length: int) -> list[int]:
+    return random.Random(length).sample(range(length), length)
+
+
+ARRIVALS: dict[str, Callable[[int], list[int]]] = {
+    "in_order": lambda length: list(range(length)),
+    "reversed": lambda length: list(range(length - 1, -1, -1)),
+    "bursts": _bursts,
+    "alternating": lambda length: [length // 2 + (i + 1) // 2 * (-1) ** i for i in range(length)],
+    "equal": lambda length: [i * i % 7 for i in range(length)],
+    "late": _late,
+    "shuffled": _shuffled,
+}
+"""The times of arriving events, by name."""

@@ -1,0 +1,77 @@
+"""AugmentedBTree: a B-tree with the aggregate of each subtree, the baseline of FiBA.
+
+Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 12 (2019),
+section 3.1.
+
+Needs nothing but associativity, and times with an order. Each insert and evict takes O(log n): the search begins at
+the root, and every aggregate from the place of the change up to the root is repaired. A query takes no ⊕ at all, one
+of a range O(log n), and to evict any number of the oldest at once O(log n). Space O(n).
+
+                [  7:g   15:o  ]              ab…u
+               /       │        \\
+        [ 2 4 ]    [ 9 11 13 ]    [ 17 19 ]   ab…f    hi…n    pq…u     each the aggregate of its subtree
+
+Invariants: those of the B-tree (`nodes.py`, `tree.py`); every aggregate is ⊕ over the entries of its subtree.
+"""
+
+from __future__ import annotations
+
+from sash.aggregators.nodes import ARITY, CHILD, FLAGS, INNER, PARENT, ROOT
+from sash.aggregators.span import Span
+from sash.aggregators.timed import Time
+from sash.aggregators.tree_check import Checked
+from sash.aggregators.window import State, apart
+
+
+class AugmentedBTree(Checked, Span):
+    """A window in order of time, logarithmic in its size.
+
+    >>> from sash.monoids import Max
+    >>> window = AugmentedBTree(Max(), min_arity=2)
+    >>> for time, x in [(2.0, 4), (3.0, 3), (6.0, 1), (2.3, 5)]: window.insert(time, x)
+    >>> window.query(), window.query(from_time=3.0)
+    (5, 3)
+    """
+
+    def near(self, t: Time) -> int:
+        return self.root
+
+    def aggregate(self) -> State:
+        return self.aggs[self.root]
+
+    def whole(self, node: int) -> bool:
+        return not self.links[node, FLAGS] & ROOT
+
+    def settle(self, node: int) -> None:
+        self.fold(node)
+
+    def settle_left(self, node: int) -> None:
+        self.mend(self.left, 0)
+
+    @apart
+    def mend(self, node: int, hits: int) -> None:
+        self.fold(node)
+        while not self.links[node, FLAGS] & ROOT:
+            node = self.links[node, PARENT]
+            self.fold(node)
+
+    @apart
+    def fold(self, node: int) -> None:
+        inner, last = self.links[node, FLAGS] & INNER, self.links[node, ARITY] - 1
+        if last == 0:
+            self.aggs[node] = self.identity
+            return
+        total = self.vals[node, 0]
+        if inner:
+            total = self.combine(self.aggs[self.links[node, CHILD]], total)
+            for i in range(1, last):
+                total = self.combine(total, self.combine(self.aggs[self.links[node, CHILD + i]], self.vals[node, i]))
+            total = self.combine(total, self.aggs[self.links[node, CHILD + last]])
+        else:
+            for i in range(1, last):
+                total = self.combine(total, self.vals[node, i])
+        self.aggs[node] = total
+
+    def defined(self, node: int) -> list[State]:
+        """The entries that the aggregate of a node is ⊕ over, by definition."""
+        return [v for _, v in self.elements_below(node)]
