@@ -1,0 +1,228 @@
+"""Python values as bytes, without pickle: what a monoid's state may be made of when it leaves the process.
+
+    None bool int float str bytes                 as they are, integers of any size
+    date datetime time timedelta Decimal          with their time zone: fixed, or a ZoneInfo by its key
+    tuple list dict set frozenset                 of these, nested to any depth
+    NumPy scalars                                 numbers and times, with their type
+
+A value is a tag and what follows from it; a container is its tag, its length, and its parts one after the other:
+
+    (1, "a")     t │ 2 │ i │ 1 │ s │ 1 │ a
+    (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
+
+The same value gives the same bytes: a set's parts are sorted by their bytes, a dict keeps its order. Only exact types
+are taken, since a subclass (a namedtuple, a Timestamp) would not come back as itself. Both directions use a list for a
+stack, so depth costs memory, not recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct, error
+from typing import Any
+
+from sash.stores.scalars import DAMAGED, READERS, WRITERS, CodecError, Reader, number_writer
+
+Value = Any
+
+_LENGTH = Struct("<cI")
+_COUNT = Struct("<I")
+_TAGS: dict[type, bytes] = {tuple: b"t", list: b"l", dict: b"m", set: b"e", frozenset: b"z"}
+_BUILD: dict[int, Callable[[list[Value]], Value]] = {
+    ord(b"t"): tuple,
+    ord(b"l"): list,
+    ord(b"m"): lambda items: _unique(dict(zip(items[::2], items[1::2], strict=True)), len(items) // 2),
+    ord(b"e"): lambda items: _unique(set(items), len(items)),
+    ord(b"z"): lambda items: _unique(frozenset(items), len(items)),
+}
+_DICT = ord(b"m")
+_NUMBERS = ord(b"n")
+_CODES = {int: "q", float: "d", bool: "?"}
+_LARGEST = 16
+
+
+class _Close:
+    """On the stack of `dumps`: the container with this id is complete."""
+
+    __slots__ = ("container",)
+
+    def __init__(self, container: int) -> None:
+        self.container = container
+
+
+class _Sort:
+    """On the stack of `dumps`: the parts of a set begin at these places of the output, and are to be sorted."""
+
+    __slots__ = ("starts",)
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+
+
+class _Start:
+    """On the stack of `dumps`: a part of a set begins here."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: _Sort) -> None:
+        self.of = of
+
+
+def dumps(value: Value) -> bytes:
+    """A value as bytes. Linear in its size; a flat tuple of a few numbers takes about a microsecond.
+
+    >>> loads(dumps((3, [0.5, None], {"a", "b"}))) == (3, [0.5, None], {"a", "b"})
+    True
+
+    Raises TypeError, naming the type, for anything that is not listed above, and ValueError for a value that contains
+    itself or has a part of 4 GiB or more.
+    """
+    if type(value) is tuple and (flat := _flat(value)) is not None:
+        return flat
+    out: list[bytes] = []
+    todo: list[Value] = [value]
+    within: set[int] = set()
+    try:
+        while todo:
+            part = todo.pop()
+            kind = type(part)
+            if (write := WRITERS.get(kind)) is not None:
+                out.append(write(part))
+            elif kind in _TAGS:
+                _open(part, out, todo, within)
+            elif kind is _Close:
+                within.discard(part.container)
+            elif kind is _Start:
+                part.of.starts.append(len(out))
+            elif kind is _Sort:
+                _sort(part.starts, out)
+            else:
+                out.append(number_writer(part, value))
+    except error:
+        raise ValueError("a value with a part of 4 GiB or more cannot be written") from None
+    return b"".join(out)
+
+
+def _open(part: Value, out: list[bytes], todo: list[Value], within: set[int]) -> None:
+    """Write the head of a container, and its parts where they are plain; else leave them to do."""
+    kind = type(part)
+    if kind is tuple and (flat := _flat(part)) is not None:
+        out.append(flat)
+        return
+    out.append(_LENGTH.pack(_TAGS[kind], len(part)))
+    items = [x for pair in part.items() for x in pair] if kind is dict else list(part)
+    try:
+        plain = [WRITERS[type(item)](item) for item in items]
+    except KeyError:
+        pass
+    else:
+        out.extend(sorted(plain) if kind is set or kind is frozenset else plain)
+        return
+    if kind is set or kind is frozenset:
+        todo.append(sort := _Sort())
+        for item in items:
+            todo += item, _Start(sort)
+        return
+    if id(part) in within:
+        raise ValueError(f"a {kind.__name__} that contains itself cannot be written")
+    within.add(id(part))
+    todo.append(_Close(id(part)))
+    items.reverse()
+    todo += items
+
+
+def _sort(starts: list[int], out: list[bytes]) -> None:
+    ends = [*starts[1:], len(out)]
+    out[starts[0] :] = sorted(b"".join(out[start:end]) for start, end in zip(starts, ends, strict=True))
+
+
+def _flat(value: tuple[Value, ...]) -> bytes | None:
+    """A tuple of a few numbers in one piece; None if it is anything else."""
+    found = _numbers(tuple(map(type, value)))
+    if found is None:
+        return None
+    try:
+        return found[0] + found[1].pack(*value)
+    except error:  # an integer beyond 64 bits
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _numbers(kinds: tuple[type, ...]) -> tuple[bytes, Struct] | None:
+    """The head of a flat tuple of these types, and how its numbers are packed."""
+    if not 0 < len(kinds) <= _LARGEST or not all(kind in _CODES for kind in kinds):
+        return None
+    codes = "".join(_CODES[kind] for kind in kinds)
+    return b"n" + bytes([len(codes)]) + codes.encode(), Struct("<" + codes)
+
+
+@lru_cache(maxsize=1024)
+def _packed(codes: bytes) -> Struct:
+    if not codes or len(codes) > _LARGEST or codes.strip(b"qd?"):
+        raise CodecError(f"{DAMAGED}: numbers of kinds {codes!r}")
+    return Struct("<" + codes.decode())
+
+
+def loads(data: bytes) -> Value:
+    """The value again, of the same types.
+
+    >>> loads(dumps({"a": (1, 2.5), "b": frozenset()}))
+    {'a': (1, 2.5), 'b': frozenset()}
+
+    Raises ValueError if the bytes are truncated or damaged, or name a time zone that this machine does not have.
+    """
+    if type(data) is not bytes:
+        data = bytes(data)
+    try:
+        value, end = _load(data)
+    except CodecError:
+        raise
+    except (error, IndexError, OverflowError, TypeError, ValueError) as why:
+        raise CodecError(f"{DAMAGED}, or truncated: {why}") from why
+    if end != len(data):
+        raise CodecError(f"{DAMAGED}: {len(data) - end} bytes follow the value")
+    return value
+
+
+def _load(data: bytes) -> tuple[Value, int]:
+    at = 0
+    open_: list[tuple[int, int, list[Value]]] = []
+    while True:
+        tag = data[at]
+        at += 1
+        if tag == _NUMBERS:
+            begin = at + 1 + data[at]
+            packed = _packed(data[at + 1 : begin])
+            value: Value = packed.unpack_from(data, begin)
+            at = begin + packed.size
+        elif tag in _BUILD:
+            (count,) = _COUNT.unpack_from(data, at)
+            at += 4
+            count *= 1 + (tag == _DICT)
+            if count > len(data) - at:
+                raise CodecError(f"{DAMAGED}, or truncated: {count} parts in {len(data) - at} bytes")
+            if count:
+                open_.append((tag, count, []))
+                continue
+            value = _BUILD[tag]([])
+        else:
+            reader: Reader | None = READERS.get(tag)
+            if reader is None:
+                raise CodecError(f"{DAMAGED}: no value begins with {bytes([tag])!r}")
+            value, at = reader(data, at)
+        while open_:
+            kind, wanted, items = open_[-1]
+            items.append(value)
+            if len(items) < wanted:
+                break
+            open_.pop()
+            value = _BUILD[kind](items)
+        else:
+            return value, at
+
+
+def _unique(built: Value, wanted: int) -> Value:
+    if len(built) != wanted:
+        raise CodecError(f"{DAMAGED}: a {type(built).__name__} holds something twice")
+    return built

@@ -1,0 +1,62 @@
+"""A store in the memory of the process: a dict. The default."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(repr=False)
+class MemoryStore:
+    """Pages in a dict.
+
+    >>> store = MemoryStore()
+    >>> store.put_many({"a": b"12", "b": b"345"})
+    >>> store.delete_many(["b", "c"]); store.get_many(["a", "b"])
+    [b'12', None]
+    >>> store
+    <MemoryStore: 1 page, 2 bytes>
+    """
+
+    pages: dict[str, bytes] = field(default_factory=dict)
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """The pages of these names, in their order; None for one that is not there."""
+        return [self.pages.get(name) for name in ids]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Keep these pages, each in place of the one of its name.
+
+        Raises TypeError, naming it, for a page that is not bytes: one that can still change is no state.
+        """
+        for name, page in pages.items():
+            if type(page) is not bytes:
+                raise TypeError(f"a store keeps pages of bytes; page {name!r} is a {type(page).__name__}")
+        self.pages.update(pages)
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        """Drop these pages; one that is not there is no error."""
+        for name in ids:
+            self.pages.pop(name, None)
+
+    def items(self) -> ItemsView[str, bytes]:
+        """Every page with its name."""
+        return self.pages.items()
+
+    def copy(self) -> MemoryStore:
+        """A store of its own with the same pages, which are shared: bytes do not change."""
+        return MemoryStore(self.pages.copy())
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all pages."""
+        return sum(map(len, self.pages.values()))
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def __bool__(self) -> bool:
+        return True  # `store or MemoryStore()` keeps an empty store
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore: {len(self)} page{'s' * (len(self) != 1)}, {self.nbytes} bytes>"

@@ -1,0 +1,91 @@
+"""A page: Arrow record batches and a few words about them, in a frame.
+
+    frame of a kind ─┬─ meta       a dict, as JSON
+                     ├─ batch 1    as Arrow's IPC writes it, without its schema
+                     └─ batch 2    …
+
+The schemas are not in the page: the fingerprint vouches for them. That saves 8 µs of the writing and 5 of the
+reading; without them 512 rows of 4 columns take some 17 µs each way, 5 of these for the checksum. Batches are read
+where they lie in the bytes of the page, and keep those alive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.stores.frame import PageError, seal, unseal
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+_plain: dict[tuple[str, int], pa.Schema] = {}
+"""The last schema of each batch of a kind without dictionaries: to compare takes 0.1 µs, to look into it 3."""
+
+_DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
+
+
+def pack(kind: str, fingerprint: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> bytes:
+    """A page of this kind. `meta` holds what JSON holds: keys are strings, and a tuple comes back as a list.
+
+    >>> batch = pa.record_batch({"x": [1, 2, None]})
+    >>> data = pack("run", "0f" * 16, {"rows": 3}, [batch])
+    >>> meta, (again,) = unpack(data, "run", "0f" * 16, [batch.schema], "page 'k/7'")
+    >>> meta, again.equals(batch)
+    ({'rows': 3}, True)
+
+    Raises TypeError if `meta` holds something else, or a column is dictionary-encoded, whose values no batch
+    contains; ValueError for a fingerprint that has not 32 hexadecimal digits.
+    """
+    try:
+        parts: list[Any] = [_encode(meta).encode()]
+    except TypeError as error:
+        raise TypeError(f"the meta of a {kind} page is written as JSON: {error}") from None
+    for position, batch in enumerate(batches):
+        schema = batch.schema
+        known = _plain.get((kind, position))
+        if known is None or not schema.equals(known):
+            _check(kind, schema)
+            _plain[kind, position] = schema
+        parts.append(memoryview(batch.serialize()))
+    return seal(kind, fingerprint, parts)
+
+
+def unpack(
+    data: bytes, kind: str, fingerprint: str, schemas: Sequence[pa.Schema], name: str
+) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+    """The meta and the batches of a page, which must be of this kind and query and have batches of these schemas.
+
+    `name` is what messages call it: "page 'k/7'". Raises PageError, see `frame`.
+    """
+    parts = unseal(data, kind, fingerprint, name)
+    if len(parts) != len(schemas) + 1:
+        raise PageError(f"{name} has {len(parts) - 1} batches, and a {kind} page of this query {len(schemas)}")
+    try:
+        meta = _decode(str(parts[0], "utf-8"))
+        batches = []
+        for part, schema in zip(parts[1:], schemas, strict=True):
+            batch = pa.ipc.read_record_batch(pa.py_buffer(part), schema)
+            batch.validate()  # lengths only, a microsecond: a batch of another schema must not be read past its end
+            batches.append(batch)
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise PageError(f"{name} is damaged: {error}") from error
+    return meta, batches
+
+
+def _check(kind: str, schema: pa.Schema) -> None:
+    for position, dtype in enumerate(schema.types):
+        if dtype.id == _DICTIONARY or (dtype.num_fields and _encoded(dtype)):
+            raise TypeError(
+                f"column {schema.names[position]!r} of a {kind} page is dictionary-encoded, {dtype}; "
+                "decode it first: column.dictionary_decode()"
+            )
+
+
+def _encoded(dtype: pa.DataType) -> bool:
+    """Is a dictionary anywhere in this type?"""
+    if dtype.id == _DICTIONARY:
+        return True
+    return any(_encoded(dtype.field(i).type) for i in range(dtype.num_fields))

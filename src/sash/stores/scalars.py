@@ -1,0 +1,209 @@
+"""The scalars of the codec: for each exact type a tag, a writer, and a reader.
+
+    i  int, 64 bits        I  int, longer         d  float           T F _  True, False, None
+    s  str                 b  bytes               D  Decimal         N      a NumPy scalar
+    y  date                Y  datetime            h  time            p      timedelta
+
+A writer gives the tag and the bytes; a reader is given the data and the place after the tag, and gives the value and
+the place after it. Time zones are written as one of the above: None, an offset with its name, or the key of a zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal, InvalidOperation
+from struct import Struct
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+Writer = Callable[[Any], bytes]
+Reader = Callable[[bytes, int], tuple[Any, int]]
+
+DAMAGED = "the bytes of a value are damaged"
+
+
+class CodecError(ValueError):
+    """Bytes that are no value."""
+
+
+_INT = Struct("<cq")
+_FLOAT = Struct("<cd")
+_SPAN = Struct("<iii")
+_CLOCK = Struct("<BBBIB")
+_Q, _D, _I, _COUNT = Struct("<q"), Struct("<d"), Struct("<I"), Struct("<cI")
+
+
+def _write_int(x: int) -> bytes:
+    if -(1 << 63) <= x < 1 << 63:
+        return _INT.pack(b"i", x)
+    return _sized(b"I", x.to_bytes(x.bit_length() // 8 + 1, "little", signed=True))
+
+
+def _sized(tag: bytes, content: bytes) -> bytes:
+    return _COUNT.pack(tag, len(content)) + content
+
+
+def _content(data: bytes, at: int) -> tuple[bytes, int]:
+    (size,) = _I.unpack_from(data, at)
+    end = at + 4 + size
+    if end > len(data):
+        raise CodecError(f"{DAMAGED}, or truncated: {size} bytes wanted, {len(data) - at - 4} left")
+    return data[at + 4 : end], end
+
+
+def _read_number(packed: Struct) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        return packed.unpack_from(data, at)[0], at + packed.size
+
+    return read
+
+
+def _read_sized(build: Callable[[bytes], Any]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        content, at = _content(data, at)
+        return build(content), at
+
+    return read
+
+
+def _decimal(content: bytes) -> Decimal:
+    try:
+        return Decimal(content.decode())
+    except InvalidOperation:
+        raise CodecError(f"{DAMAGED}: {content!r} is no decimal") from None
+
+
+# ---- times ----
+
+
+def _clock(x: datetime | time) -> bytes:
+    return _CLOCK.pack(x.hour, x.minute, x.second, x.microsecond, x.fold) + _zone(x.tzinfo)
+
+
+def _write_datetime(x: datetime) -> bytes:
+    return b"Y" + _I.pack(x.toordinal()) + _clock(x)
+
+
+def _write_time(x: time) -> bytes:
+    return b"h" + _clock(x)
+
+
+def _write_span(x: timedelta) -> bytes:
+    return b"p" + _SPAN.pack(x.days, x.seconds, x.microseconds)
+
+
+def _zone(zone: tzinfo | None) -> bytes:
+    """None, an offset (and a name), or a key."""
+    if zone is None:
+        return b"_"
+    if type(zone) is timezone:
+        offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+        return _write_span(offset) + (WRITERS[str](name[0]) if name else b"_")
+    if type(zone) is ZoneInfo and zone.key is not None:
+        return WRITERS[str](zone.key)
+    raise TypeError(
+        f"a time with the zone {zone!r}, a {type(zone).__name__}, cannot be written as state: "
+        "use datetime.timezone or zoneinfo.ZoneInfo, or give the monoid dump= and load="
+    )
+
+
+def _read_zone(data: bytes, at: int) -> tuple[tzinfo | None, int]:
+    tag = data[at : at + 1]
+    if tag == b"_":
+        return None, at + 1
+    if tag == b"s":
+        key, at = READERS[ord("s")](data, at + 1)
+        try:
+            return ZoneInfo(key), at
+        except (KeyError, ValueError, OSError) as error:
+            raise CodecError(f"a time has the zone {key!r}, which this machine does not have") from error
+    if tag == b"p":
+        offset, at = _read_span(data, at + 1)
+        if data[at] == ord("_"):
+            return timezone(offset), at + 1
+        name, at = READERS[ord("s")](data, at + 1)
+        return timezone(offset, name), at
+    raise CodecError(f"{DAMAGED}: no zone begins with {tag!r}")
+
+
+def _read_date(data: bytes, at: int) -> tuple[date, int]:
+    return date.fromordinal(_I.unpack_from(data, at)[0]), at + 4
+
+
+def _read_datetime(data: bytes, at: int) -> tuple[datetime, int]:
+    day, at = _read_date(data, at)
+    clock, at = _read_time(data, at)
+    return datetime.combine(day, clock), at
+
+
+def _read_time(data: bytes, at: int) -> tuple[time, int]:
+    hour, minute, second, micro, fold = _CLOCK.unpack_from(data, at)
+    zone, at = _read_zone(data, at + _CLOCK.size)
+    return time(hour, minute, second, micro, zone, fold=fold), at
+
+
+def _read_span(data: bytes, at: int) -> tuple[timedelta, int]:
+    days, seconds, micros = _SPAN.unpack_from(data, at)
+    return timedelta(days, seconds, micros), at + _SPAN.size
+
+
+# ---- NumPy ----
+
+
+def number_writer(part: Any, value: Any) -> bytes:
+    """A NumPy scalar; anything else that came so far has no place here.
+
+    Raises TypeError naming its type, and the type of the whole value where that is another.
+    """
+    if isinstance(part, np.generic) and part.dtype.kind in "biufmM":
+        dtype = part.dtype.newbyteorder("<")
+        return _sized(b"N", dtype.str.encode() + b" " + part.astype(dtype).tobytes())
+    place = "" if part is value else f" (within a {type(value).__name__})"
+    named = f"{type(part).__module__}.{type(part).__qualname__}{place}"
+    raise TypeError(
+        f"a {named} cannot be written as state: {part!r:.80}. Give the monoid dump= and load=, "
+        "or a state of numbers, text, times, tuples, lists, dicts and sets"
+    )
+
+
+def _numpy(content: bytes) -> Any:
+    code, _, raw = content.partition(b" ")
+    dtype = np.dtype(code.decode())
+    if dtype.kind not in "biufmM" or dtype.itemsize != len(raw):
+        raise CodecError(f"{DAMAGED}: {code!r} in {len(raw)} bytes")
+    return np.frombuffer(raw, dtype)[0].astype(dtype.newbyteorder("="))
+
+
+WRITERS: dict[type, Writer] = {
+    type(None): lambda x: b"_",
+    bool: lambda x: b"T" if x else b"F",
+    int: _write_int,
+    float: lambda x: _FLOAT.pack(b"d", x),
+    str: lambda x: _sized(b"s", x.encode("utf-8", "surrogatepass")),
+    bytes: lambda x: _sized(b"b", x),
+    Decimal: lambda x: _sized(b"D", str(x).encode()),
+    date: lambda x: b"y" + _I.pack(x.toordinal()),
+    datetime: _write_datetime,
+    time: _write_time,
+    timedelta: _write_span,
+}
+
+READERS: dict[int, Reader] = {
+    ord("_"): lambda data, at: (None, at),
+    ord("T"): lambda data, at: (True, at),
+    ord("F"): lambda data, at: (False, at),
+    ord("i"): _read_number(_Q),
+    ord("d"): _read_number(_D),
+    ord("I"): _read_sized(lambda content: int.from_bytes(content, "little", signed=True)),
+    ord("s"): _read_sized(lambda content: content.decode("utf-8", "surrogatepass")),
+    ord("b"): _read_sized(bytes),
+    ord("D"): _read_sized(_decimal),
+    ord("y"): _read_date,
+    ord("Y"): _read_datetime,
+    ord("h"): _read_time,
+    ord("p"): _read_span,
+    ord("N"): _read_sized(_numpy),
+}

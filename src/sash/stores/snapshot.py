@@ -1,0 +1,52 @@
+"""A snapshot: all pages of an operator in one frame, and the mode it ran in.
+
+    frame "snapshot" ─┬─ {"mode": …, "pages": [names]}    as JSON
+                      ├─ page
+                      └─ page  …
+
+Its checksum is of everything in it, and its fingerprint is the query's, so a snapshot is refused as a whole before
+any page is read. The same pages give the same bytes, in whatever order they are given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from sash.stores.frame import PageError, seal, unseal
+
+KIND = "snapshot"
+NAME = "the snapshot"
+
+
+def pack(fingerprint: str, mode: str, pages: Mapping[str, bytes]) -> bytes:
+    """The pages as one string of bytes.
+
+    >>> data = pack("0f" * 16, "rows", {"header": b"...", "k/7": b"....."})
+    >>> unpack(data, "0f" * 16)
+    ('rows', {'header': b'...', 'k/7': b'.....'})
+
+    Raises ValueError for a fingerprint that has not 32 hexadecimal digits.
+    """
+    names = sorted(pages)
+    directory = json.dumps({"mode": mode, "pages": names}).encode()
+    return seal(KIND, fingerprint, [directory, *(pages[name] for name in names)])
+
+
+def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
+    """The mode and the pages of a snapshot of this query.
+
+    Raises PageError if it is not a snapshot, of another format, truncated, damaged or of another query; TypeError
+    if it is not bytes.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
+    parts = unseal(bytes(data), KIND, fingerprint, NAME)
+    try:
+        directory = json.loads(str(parts[0], "utf-8"))
+        mode, names = directory["mode"], directory["pages"]
+    except (IndexError, ValueError, KeyError, TypeError) as error:
+        raise PageError(f"{NAME} is damaged: its directory cannot be read ({error})") from error
+    if len(names) != len(parts) - 1:
+        raise PageError(f"{NAME} is damaged: it names {len(names)} pages and has {len(parts) - 1}")
+    return mode, {name: bytes(part) for name, part in zip(names, parts[1:], strict=True)}

@@ -1,0 +1,58 @@
+"""Snapshots: whole, of this query, or refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.stores import PageError, page, snapshot
+from sash.stores.frame import seal
+
+OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
+PAGES = {"header": b"first", "k/1": b"", "k/7": bytes(100)}
+
+
+@given(st.text(max_size=8), st.dictionaries(st.text(max_size=8), st.binary(max_size=50), max_size=30))
+def test_round_trip(mode, pages):
+    assert snapshot.unpack(snapshot.pack(OURS, mode, pages), OURS) == (mode, pages)
+
+
+def test_the_order_of_the_pages_does_not_matter():
+    assert snapshot.pack(OURS, "rows", PAGES) == snapshot.pack(OURS, "rows", dict(reversed(PAGES.items())))
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_other_kinds_of_bytes(kind):
+    mode, pages = snapshot.unpack(kind(snapshot.pack(OURS, "rows", PAGES)), OURS)
+    assert (mode, pages) == ("rows", PAGES)
+    assert all(type(content) is bytes for content in pages.values())
+
+
+def test_damage_anywhere():
+    data = snapshot.pack(OURS, "rows", PAGES)
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        with pytest.raises(PageError, match="the snapshot"):
+            snapshot.unpack(bytes(damaged), OURS)
+        with pytest.raises(PageError, match="the snapshot is truncated"):
+            snapshot.unpack(data[:at], OURS)
+
+
+def test_what_is_refused_says_why():
+    data = snapshot.pack(OURS, "rows", PAGES)
+    with pytest.raises(PageError, match=f"the snapshot was written by another query.*{OURS}.*{OTHER}"):
+        snapshot.unpack(data, OTHER)
+    with pytest.raises(PageError, match="the snapshot is damaged: its checksum"):
+        snapshot.unpack(data[:-1] + b"\1", OURS)
+    with pytest.raises(PageError, match="the snapshot is not one of sash's"):
+        snapshot.unpack(b"something else", OURS)
+    with pytest.raises(PageError, match="the snapshot is a run page, and a snapshot page was wanted"):
+        snapshot.unpack(page.pack("run", OURS, {}, []), OURS)
+    with pytest.raises(TypeError, match=r"a snapshot is bytes.*got a str"):
+        snapshot.unpack("text", OURS)
+
+
+@pytest.mark.parametrize("parts", [[], [b"x"], [b"{}"], [b"[]"], [b'{"mode": "rows", "pages": ["a"]}']])
+def test_a_directory_that_does_not_fit(parts):
+    with pytest.raises(PageError, match="the snapshot is damaged"):
+        snapshot.unpack(seal("snapshot", OURS, parts), OURS)
