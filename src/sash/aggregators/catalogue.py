@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import cast
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
@@ -20,6 +21,7 @@ from sash.aggregators.daba_lite import DABALite
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
+from sash.aggregators.in_order import InOrder
 from sash.aggregators.log_mta import LogMTA
 from sash.aggregators.recalc import Recalc
 from sash.aggregators.slick_deque_inv import SlickDequeInv
@@ -294,6 +296,12 @@ CATALOGUE: Mapping[str, Record] = MappingProxyType({record.name: record for reco
 
 IN_ORDER: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if not record.timed})
 """Those whose elements leave in the order they came."""
+
+
+def in_order(name: str) -> type[InOrder]:
+    """The class of a structure whose elements leave in the order they came. Raises KeyError for another."""
+    return cast("type[InOrder]", IN_ORDER[name].cls)
+
 
 TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if record.timed})
 """Those in order of time."""

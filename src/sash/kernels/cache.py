@@ -1,7 +1,7 @@
 """The on-disk cache of machine code.
 
 Numba does not notice a change in a function that a cached one calls. So the cache lives in a directory named
-by a hash of all our sources, Numba's version and the CPU: any edit starts an empty one, and stale code is
+by a hash of our sources that compile, Numba's version and the CPU: any edit starts an empty one, and stale code is
 never found.
 
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
@@ -34,6 +34,9 @@ import numpy as np
 from numba.core import caching, compiler, serialize
 
 PREFIX = "sash-kernels-"
+COMPILED = ("aggregators", "kernels", "monoids")
+"""The packages whose functions machine code is made of, and those who make it."""
+
 KEPT = 4
 """How many directories of other versions stay, so that two environments do not empty each other's."""
 
@@ -42,12 +45,13 @@ ENTRIES = 4000
 
 
 def sources_key() -> str:
-    """A hash of every source file of sash, the versions and the CPU that machine code depends on.
+    """A hash of every source file that machine code comes from, the versions and the CPU that machine code depends on.
 
     Raises FileNotFoundError if there are no sources: without them nothing tells one version from another.
     """
     digest = hashlib.blake2b(digest_size=12)
-    sources = sorted(_sources(importlib.resources.files("sash"), ""))
+    root = importlib.resources.files("sash")
+    sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
     if not sources:
         raise FileNotFoundError("the sources of sash are not there")
     for path, content in sources:

@@ -32,7 +32,7 @@ from numba.core.types import Type as NumbaType
 
 from sash.monoids.algebra import Monoid
 
-APART = frozenset({"dump", "load", "name", "same", "typed"})
+APART = frozenset({"dump", "load", "name", "returns", "same", "typed"})
 """Attributes of a monoid that compiled code never reads, and that therefore are not part of the key."""
 
 LARGEST_ARRAY = 1_000_000

@@ -272,6 +272,7 @@ class Interpreted:
     structure: type[Window]
     monoid: Monoid
     inputs: None = None
+    state: None = None
     result: None = None
 
 

@@ -165,7 +165,8 @@ class SpecType(Owner):
     def __init__(self, state: StateType, inputs: Shape, result: Shape) -> None:
         self.parts = state, inputs, result
         self.state = state
-        self.attributes = {"monoid": state.monoid, "inputs": LayoutType(inputs), "result": LayoutType(result)}
+        layouts = {"inputs": inputs, "state": state.shape, "result": result}
+        self.attributes = {"monoid": state.monoid, **{name: LayoutType(shape) for name, shape in layouts.items()}}
         super().__init__(name=f"Spec({state.name}, {inputs!r}, {result!r})")
 
     def __reduce__(self) -> Any:

@@ -64,6 +64,7 @@ class Monoid:
     dump: Callable[[Any], bytes] | None = None
     load: Callable[[bytes], Any] | None = None
     name: str = ""
+    returns: Any = None
 
     # ---- the rest derives from the above; few monoids change it ----
 

@@ -40,6 +40,7 @@ class Custom(Monoid):
         dump: Callable[[Any], bytes] | None,
         load: Callable[[bytes], Any] | None,
         name: str | None,
+        returns: Any,
     ) -> None:
         functions = {"lift": lift, "combine": combine, "lower": lower}
         optional = {"inverse": inverse, "picks_right": picks_right, "dump": dump, "load": load}
@@ -51,11 +52,14 @@ class Custom(Monoid):
             raise TypeError("dump= and load= belong together: give both or neither")
         if picks_right is not None and not selective:
             raise TypeError("picks_right= says which operand a selective monoid chose: declare selective=True")
+        if not (returns is None or isinstance(returns, str) or type(returns).__module__.startswith("pyarrow")):
+            raise TypeError(f"returns= is an Arrow type or the name of one, such as 'float64'; got {returns!r}")
         self.identity = identity
         self.commutative, self.selective, self.exact = commutative, selective, exact
         self.declares_empty = empty is not UNDECLARED
         self.empty = empty if self.declares_empty else None
         self.name = name or ""
+        self.returns = returns
 
     def __repr__(self) -> str:
         return f"monoid({self.name!r})" if self.name else f"monoid(identity={self.identity!r})"
@@ -76,12 +80,14 @@ def monoid(
     dump: Callable[[Any], bytes] | None = None,
     load: Callable[[bytes], Any] | None = None,
     name: str | None = None,
+    returns: Any = None,
 ) -> Monoid:
     """Make an aggregate from functions.
 
     `lift` turns an input (as many arguments as columns it is bound to) into a state, `combine` joins two
     neighbouring states, the older first, `lower` turns a state into the result. The rest is optional and
-    declared only if it is true; `sash.testing.check_laws` finds out.
+    declared only if it is true; `sash.testing.check_laws` finds out. `returns`, an Arrow type or its name, is
+    the type of the result's column: needed only where a query cannot find it by trying sample values.
 
     >>> import math, sash
     >>> geo = sash.monoid(identity=(0, 0.0), lift=lambda x: (1, math.log(x)),
@@ -93,6 +99,5 @@ def monoid(
 
     Raises TypeError if a function is not callable, or one of `dump` and `load` is missing.
     """
-    return Custom(
-        identity, lift, combine, lower, inverse, picks_right, commutative, selective, exact, empty, dump, load, name
-    )
+    declared = commutative, selective, exact, empty
+    return Custom(identity, lift, combine, lower, inverse, picks_right, *declared, dump, load, name, returns)

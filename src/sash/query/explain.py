@@ -1,0 +1,205 @@
+"""The plan as text: what a query does, with which structures and why, what it shares, costs and keeps.
+
+>>> import sash
+>>> print(sash.Query(1000, high=sash.max("price")).explain())
+Query(Count(1000), high=max('price'))
+(no schema was given; assumed: price double)
+<BLANKLINE>
+windows
+  Count(1000)  at each row:  the last 1,000 rows
+...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sash.aggregators.catalogue import IN_ORDER
+from sash.query import wording
+from sash.query.assumed import assumed
+from sash.query.planner import FOLD, Plan, Series, plan, siblings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.query.query import Query
+
+EMISSION = {
+    "final": "each result leaves once, when nothing can change it",
+    "changes": "each result leaves once, when nothing can change it, if it differs from the key's last",
+    "eager": "results leave at once and are revised; the answer of FiBA, for rows in any order, is made of the same "
+    "elements",
+}
+"""When results leave."""
+
+LATE = {"drop": "are counted and dropped", "flag": "pass with _late true", "error": "raise an error"}
+"""What happens to rows that come too late."""
+
+ELEMENTS = {"rows": "single rows", "slices": "slices", "counted": "slices in rows", "running": "a running partial"}
+"""What a series is made of."""
+
+
+def explain(query: Query, schema: pa.Schema | None = None) -> str:
+    """The plan of a query as text. Raises as `Query.plan` does."""
+    if schema is not None:
+        return explained(query.plan(schema))
+    guess = assumed(query)
+    types = ", ".join(f"{field.name} {field.type}" for field in guess) or "no columns are read"
+    return explained(plan(query.resolve(guess)), f"no schema was given; assumed: {types}")
+
+
+def explained(found: Plan, note: str = "") -> str:
+    """A plan as text, a section a question."""
+    sections = {
+        "windows": _windows(found),
+        "results": _results(found),
+        "order": _order(found),
+        "shared": _shared(found),
+        "structures": _structures(found),
+        "ties": _ties(found),
+        "state": _state(found),
+    }
+    lines = [repr(found.resolved.query)]
+    lines += [f"({note})"] if note else []
+    for title, body in sections.items():
+        lines += ["", title, *_indented(body)]
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows of text in columns as wide as they must be; the last is not filled up."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _names(found: Plan, places: Iterable[int]) -> str:
+    return ", ".join(wording.label(found.resolved.spans[place]) for place in places)
+
+
+# ---- what it does ----
+
+
+def _windows(found: Plan) -> list[str]:
+    spans = found.resolved.spans
+    rows = [(repr(span.window), f"{wording.ends(span)}:", wording.holds(span)) for span in spans]
+    named = any(span.name for span in spans)
+    return table((span.name, *row) for span, row in zip(spans, rows, strict=True)) if named else table(rows)
+
+
+def _results(found: Plan) -> list[str]:
+    resolved, query = found.resolved, found.resolved.query
+    first = "one row for each input row" if resolved.per_row else "one row a key and slide"
+    keys = f"keyed by {', '.join(resolved.by)}" if resolved.by else "no keys"
+    made = table((part.name, repr(query.aggregates[part.name]), str(part.result)) for part in resolved.parts)
+    return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
+
+
+def _order(found: Plan) -> list[str]:
+    query = found.resolved.query
+    if not query.on:
+        return ["arrival: there is no on="]
+    lines = [", then ".join((*query.on, "arrival"))]
+    if query.lateness is None:
+        lines.append("no lateness=: rows come in order, and one behind is an error (frames are sorted first)")
+    else:
+        behind = wording.length(query.lateness)
+        lines.append(f"rows at most {behind} behind the latest time; later ones {LATE[query.late]}")
+    if query.forget is not None:
+        lines.append(f"a key silent for more than {wording.length(query.forget)} starts anew")
+    if query.ahead is not None:
+        lines.append(f"times more than {wording.length(query.ahead)} ahead of the clock are no times")
+    return lines
+
+
+def _ties(found: Plan) -> list[str]:
+    query, affected = found.resolved.query, wording.ties(found.resolved)
+    if not affected:
+        return ["none: nothing here depends on the order of rows of equal time"]
+    if not query.on:
+        return ["the order is that of arrival, which a Spark shuffle does not keep; it decides", *_indented(affected)]
+    unique = query.on[0] if len(query.on) == 1 else f"({', '.join(query.on)})"
+    return [
+        f"rows of a key with equal {unique} come in no certain order on Spark; it decides",
+        *_indented(affected),
+        f"the same on every host where {unique} is unique for a key; else add a tie-breaker to on=",
+    ]
+
+
+# ---- how ----
+
+
+def _shared(found: Plan) -> list[str]:
+    lines = []
+    for series in found.series:
+        kept = f", kept once for {len(series.spans)} windows" if len(series.spans) > 1 else ""
+        lines.append(f"{_names(found, series.spans)}: {ELEMENTS[series.kind]}{kept}")
+        lines += _indented(_one_structure(found, series))
+    return lines
+
+
+def _one_structure(found: Plan, series: Series) -> list[str]:
+    """Where one structure answers several windows."""
+    groups = {siblings(found.resolved, series, place) for place in series.spans}
+    return [
+        f"{part.name}: one SlickDequeNonInv for {_names(found, places)}"
+        for places in sorted(groups)
+        for number, part in enumerate(found.resolved.parts)
+        if len(places) > 1 and found.choices[places[0], number].structure == "SlickDequeNonInv"
+    ]
+
+
+def _structures(found: Plan) -> list[str]:
+    """For each window and aggregate a structure, then what each of these structures costs."""
+    parts, spans = found.resolved.parts, found.resolved.spans
+    each = [[found.choices[place, number] for number in range(len(parts))] for place in range(len(spans))]
+    if all(choices == each[0] for choices in each):
+        lines = table((part.name, one.structure, one.why) for part, one in zip(parts, each[0], strict=True))
+    else:
+        lines = table(
+            (wording.label(span), part.name, one.structure, one.why)
+            for span, choices in zip(spans, each, strict=True)
+            for part, one in zip(parts, choices, strict=True)
+        )
+    used = dict.fromkeys(choice.structure for choice in found.choices.values())
+    costs = table((f"{name}:", _cost(name)) for name in used)
+    return [*lines, "costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
+
+
+def _cost(name: str) -> str:
+    if name == FOLD:
+        return "1, –, 0; at worst 1, –, 0; space 1"
+    record = IN_ORDER[name]
+    average, worst = (", ".join(map(str, costs.values())) for costs in (record.average, record.worst))
+    return f"{average}; at worst {worst}; space {record.space}"
+
+
+def _state(found: Plan) -> list[str]:
+    resolved, query = found.resolved, found.resolved.query
+    lines = []
+    for series in found.series:
+        held = wording.elements(resolved, series)
+        if series.kind == "rows":
+            held += f", each with {', '.join(_kept(found, series)) or 'nothing but its place'}"
+        else:
+            held += f" of {len(resolved.parts)} aggregate{'s' if len(resolved.parts) > 1 else ''}"
+        lines.append(f"{_names(found, series.spans)}: a key keeps {held}")
+    if query.lateness is not None:
+        lines.append(f"rows of the last {wording.length(query.lateness)} wait until none before them can come")
+    return lines
+
+
+def _kept(found: Plan, series: Series) -> list[str]:
+    """The columns of a single row: the time, and what windows and aggregates read."""
+    resolved = found.resolved
+    spans = [resolved.spans[place] for place in series.spans]
+    read = [resolved.time.column] if resolved.time else []
+    read += [span.column for span in spans if span.column]
+    for part in (*resolved.parts, *(part for span in spans for part in span.over)):
+        read += part.columns
+    return list(dict.fromkeys(read))

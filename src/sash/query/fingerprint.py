@@ -1,0 +1,101 @@
+"""The fingerprint of a query: the name of its state.
+
+State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates, keys,
+order, lateness and forgetting, and the columns' names and types. How it is computed and when results leave
+(options, emit, late, ahead) is not part of it. Python's `hash`, which differs between processes, has no part in it.
+
+    a monoid of ours          its class and parameters
+    a user's with a name      the name: its state outlives a change of its code
+    a user's without          what its code depends on (kernels/fingerprint.py), which differs between Pythons
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+from sash.monoids.algebra import Monoid
+from sash.monoids.custom import Custom
+from sash.monoids.direct import DirectProduct
+from sash.windows.kinds import Policy
+
+if TYPE_CHECKING:
+    from sash.query.resolved import Part, Resolved, Span
+
+VERSION = 1
+"""Of what is hashed, and how."""
+
+
+def fingerprint(resolved: Resolved) -> str:
+    """32 hexadecimal digits: equal for equal meaning, in every process."""
+    said = {
+        "version": VERSION,
+        "by": resolved.by,
+        "on": resolved.query.on,
+        "lateness": resolved.lateness,
+        "forget": resolved.forget,
+        "columns": [[field.name, str(field.type)] for field in resolved.schema],
+        "windows": [_window(span) for span in resolved.spans],
+        "aggregates": [_part(part) for part in resolved.parts],
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
+
+
+def _window(span: Span) -> list[Any]:
+    measured = span.axis.column if span.axis is not None else None
+    said = [span.name, span.kind, span.size, span.slide, span.every, span.offset, span.closed, span.full]
+    policy = [code(span.window.evict), span.window.alone] if isinstance(span.window, Policy) else None
+    return [*said, measured, span.column, [_part(part) for part in span.over], policy]
+
+
+def _part(part: Part) -> list[Any]:
+    return [part.name, _monoid(part.monoid), part.columns, [str(type_) for type_ in part.types], str(part.result)]
+
+
+def _monoid(monoid: Monoid) -> Any:
+    if isinstance(monoid, DirectProduct):
+        return ["product", *map(_monoid, monoid.parts)]
+    if isinstance(monoid, Custom):
+        return ["named", monoid.name] if monoid.name else ["code", code(monoid)]
+    ours = type(monoid).__module__.startswith("sash.")
+    return ["ours" if ours else "named", monoid.name, _parameters(monoid)]
+
+
+def _parameters(monoid: Monoid) -> dict[str, Any]:
+    """What a user may set: the constructor's arguments but for those that `typed` fills."""
+    found = {}
+    for key in inspect.signature(type(monoid)).parameters:
+        if key not in Monoid.__annotations__ and not key.startswith("_") and hasattr(monoid, key):
+            found[key] = _value(getattr(monoid, key))
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Monoid):
+        return _monoid(value)
+    if isinstance(value, tuple | list):
+        return [_value(part) for part in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return code(value) if callable(value) else repr(value)
+
+
+def code(thing: Any) -> str:
+    """A key for a user's function or nameless monoid, by what its code depends on.
+
+    Where that has no stable key (a captured object, say), the names of the functions stand for it.
+    """
+    # imported here: it brings Numba, which no query of our own aggregates needs
+    from sash.kernels.fingerprint import NotKeyed
+    from sash.kernels.fingerprint import fingerprint as key
+
+    try:
+        return key(thing)
+    except NotKeyed:
+        functions = [thing.lift, thing.combine, thing.lower] if isinstance(thing, Monoid) else [thing]
+        return " ".join(
+            f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)}" for f in functions
+        )

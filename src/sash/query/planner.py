@@ -1,0 +1,162 @@
+"""The planner: for each window and aggregate the structure whose needs hold and whose cost is least.
+
+spans ──▶ series: which windows share one store of elements      (span, part) ──▶ structure, and why
+
+rows      single rows, shared by all windows that end at a row, and by Count windows that slide in time
+slices    partials between the starts and ends of Time windows that slide in time; one series per `closed`
+counted   partials between the starts and ends of Count windows that slide in rows
+running   one partial a key: Session, Punctuation, Lifetime
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from sash.aggregators.catalogue import IN_ORDER, Record
+from sash.monoids.algebra import Monoid
+from sash.query.resolved import Part, Resolved, Span
+from sash.query.types import kind
+
+FOLD = "running fold"
+"""What a running series needs in place of a structure."""
+
+SeriesKind = Literal["rows", "slices", "counted", "running"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Which spans, by their places in the query, share one store of elements."""
+
+    kind: SeriesKind
+    spans: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A structure of the catalogue (or the running fold), and why."""
+
+    structure: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a query is computed: what is shared, and a structure for each (span, part)."""
+
+    resolved: Resolved
+    series: tuple[Series, ...]
+    choices: Mapping[tuple[int, int], Choice]
+
+    def __str__(self) -> str:
+        from sash.query.explain import explained
+
+        return explained(self)
+
+
+def plan(resolved: Resolved) -> Plan:
+    """The plan of a query. Raises TypeError, naming the missing property, if the options force what cannot be."""
+    series = shared(resolved)
+    choices = {}
+    for one in series:
+        for place in one.spans:
+            for number, part in enumerate(resolved.parts):
+                sizes = {resolved.spans[other].size for other in siblings(resolved, one, place)}
+                choices[place, number] = _choice(resolved, one, part, len(sizes))
+    return Plan(resolved, series, MappingProxyType(dict(sorted(choices.items()))))
+
+
+# ---- what is shared ----
+
+
+def shared(resolved: Resolved) -> tuple[Series, ...]:
+    """The series, in the order of their first windows."""
+    groups: dict[Any, list[int]] = {}
+    for place, span in enumerate(resolved.spans):
+        found = series_kind(span)
+        apart = place if found == "running" else span.closed if found == "slices" else None
+        groups.setdefault((found, apart), []).append(place)
+    return tuple(Series(kind, tuple(places)) for (kind, _), places in groups.items())
+
+
+def series_kind(span: Span) -> SeriesKind:
+    """What a window's elements are."""
+    if span.kind in ("session", "punctuation", "lifetime"):
+        return "running"
+    if span.kind == "time" and span.slide == "time":
+        return "slices"
+    return "counted" if span.kind == "count" and span.slide == "rows" else "rows"
+
+
+def siblings(resolved: Resolved, series: Series, place: int) -> tuple[int, ...]:
+    """The windows of a series that differ from one only in size, and it: one structure can answer all of them."""
+    of = _but_size(resolved.spans[place])
+    return tuple(other for other in series.spans if _but_size(resolved.spans[other]) == of)
+
+
+def _but_size(span: Span) -> Any:
+    over = id(span.window) if span.kind == "policy" else None
+    return (span.kind, span.slide, span.every, span.offset, span.closed, span.column, over)
+
+
+# ---- which structure ----
+
+
+def typed(part: Part) -> Monoid:
+    """The aggregate as it runs on its columns: its typed form where they are of numbers."""
+    kinds = [kind(type_) for type_ in part.types]
+    if part.monoid.interpreted_only or None in kinds:
+        return part.monoid
+    return part.monoid.typed(*kinds)  # type: ignore[arg-type]
+
+
+def _choice(resolved: Resolved, series: Series, part: Part, sizes: int) -> Choice:
+    options = resolved.query.options
+    if series.kind == "running":
+        return Choice(FOLD, "the window only grows until it starts anew")
+    monoid = typed(part)
+    if options.structure is not None:
+        return _forced(IN_ORDER[options.structure], monoid, part)
+    if options.prefer == "latency":
+        return _steady(monoid)
+    if _undone(monoid):
+        return Choice("SubtractOnEvict", "an exact inverse: the oldest comes off the total")
+    if sizes > 1 and monoid.selective:
+        return Choice("SlickDequeNonInv", f"it selects a value: one deque answers all {sizes} sizes")
+    return Choice("TwoStacksLite", "no exact inverse; measured the fastest of those that need none")
+
+
+def _undone(monoid: Monoid) -> bool:
+    return monoid.inverse is not None and monoid.exact
+
+
+def _forced(record: Record, monoid: Monoid, part: Part) -> Choice:
+    missing = ", ".join(repr(need) for need in record.needs if not getattr(monoid, need))
+    if missing:
+        read = zip(part.columns, part.types, strict=True)
+        on = " on " + ", ".join(f"{column!r} of type {type_}" for column, type_ in read) if part.columns else ""
+        raise TypeError(
+            f"Options(structure={record.name!r}) needs a monoid with the property {missing}, which "
+            f"{part.name}={part.monoid.name or repr(part.monoid)}{on} does not have"
+        )
+    return Choice(record.name, "asked for by Options(structure=…)")
+
+
+def _steady(monoid: Monoid) -> Choice:
+    """Of the structures whose worst case is constant, the one with the least ⊕ on average, then the least space."""
+    fit = [
+        record
+        for record in IN_ORDER.values()
+        if record.constant
+        and all(getattr(monoid, need) for need in record.needs)
+        and ("inverse" not in record.needs or monoid.exact)
+    ]
+    best = min(fit, key=lambda record: (_round(record), record.space.at(2**20)))
+    worst = ", ".join(f"{operation} {cost}" for operation, cost in best.worst.items())
+    return Choice(best.name, f"no single step depends on the window's size ({worst} ⊕ at worst)")
+
+
+def _round(record: Record) -> float:
+    return sum(cost.at(2**20) for cost in record.average.values())

@@ -1,0 +1,68 @@
+"""What the arguments of windows may be: numbers of rows, lengths, shifts, columns. Errors name the argument."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import Any
+
+from sash.windows.duration import Duration, is_duration
+
+
+def rows(what: str, value: Any) -> int:
+    """A number of rows. Raises TypeError or ValueError, naming `what`, if it is no integer of at least 1."""
+    try:
+        found = index(value)
+    except TypeError:
+        found = None
+    if found is None or isinstance(value, bool):
+        raise TypeError(f"{what} is a whole number of rows; got {value!r}, a {type(value).__name__}")
+    if found < 1:
+        raise ValueError(f"{what} is at least 1; got {value!r}")
+    return found
+
+
+def length(what: str, value: Any, zero: bool = False) -> Any:
+    """A length in time or in a column's units: a Duration, an int or a float, above zero (or not below it).
+
+    >>> length("size=", "90m"), length("size=", 2.5)
+    (Duration('90m'), 2.5)
+
+    Raises TypeError or ValueError, naming `what`, for anything else.
+    """
+    found = _measure(what, value)
+    if found < _nothing(found) or (found == _nothing(found) and not zero):
+        raise ValueError(f"{what} is {'not negative' if zero else 'above zero'}; got {value!r}")
+    return found
+
+
+def shift(what: str, value: Any) -> Any:
+    """A shift: as a length, but of either sign; none is 0. Raises TypeError or ValueError, naming `what`."""
+    found = _measure(what, value)
+    return found if found != _nothing(found) else 0
+
+
+def column(what: str, name: Any) -> str:
+    """The name of a column. Raises TypeError, naming `what`, if it is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} is the name of a column; got {name!r}, a {type(name).__name__}")
+    return name
+
+
+def _nothing(found: Any) -> Any:
+    return Duration(0) if isinstance(found, Duration) else 0
+
+
+def _measure(what: str, value: Any) -> Any:
+    if is_duration(value):
+        return Duration.of(value, what)
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        return index(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{what} is finite; got {value!r}")
+        return float(value)
+    raise TypeError(
+        f"{what} is a duration such as '10s' or '1h', or a number in the column's units; got {value!r}, "
+        f"a {type(value).__name__}"
+    )
