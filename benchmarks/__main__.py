@@ -9,6 +9,7 @@ from benchmarks import (
     bulk,
     coarse,
     distance,
+    engine,
     fifo,
     latency,
     memory,
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "sharing": sharing.main,
     "slides": slides.main,
     "trips": trips.main,
+    "engine": engine.main,
 }
 
 

@@ -30,13 +30,18 @@ def packages_loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1])) - sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("module", ["sash", "sash.monoids", "sash.aggregators"])
+@pytest.mark.parametrize("module", ["sash", "sash.monoids", "sash.aggregators", "sash.windows", "sash.query"])
 def test_import_loads_nothing_heavy(module: str) -> None:
     assert packages_loaded_by(f"import {module}").isdisjoint(HEAVY)
 
 
 def test_the_whole_import_is_sash_and_numpy_at_most() -> None:
     assert packages_loaded_by("import sash") <= {"sash", "numpy"}
+
+
+def test_a_query_is_made_without_arrow() -> None:
+    made = packages_loaded_by("import sash; repr(sash.Query('1h', by='k', on='ts', high=sash.max('x')))")
+    assert made <= {"sash", "numpy"}
 
 
 def test_the_probe_sees_what_is_loaded() -> None:

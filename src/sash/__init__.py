@@ -1,12 +1,15 @@
 """sash: aggregates over sliding windows, exactly and incrementally.
 
 `sash.monoids`      what is computed: the aggregates, and `sash.monoid` for one of your own
+`sash.windows`      over which rows: the windows; `sash.Query` puts both together
 `sash.aggregators`  how: the structures, one event at a time
 `sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
-`sash.testing`      the laws, for tests of your own
+`sash.operator`     a query at work on Arrow record batches (imports pyarrow, so only when asked)
+`sash.stores`       where its state lies: pages of bytes
+`sash.testing`      the laws, for tests of your own; `Reference`, which judges the engine
 """
 
-from sash import aggregators, monoids, testing
+from sash import aggregators, monoids, query, testing, windows
 from sash.monoids import monoid
 from sash.monoids.functions import (
     all,
@@ -49,10 +52,22 @@ from sash.monoids.functions import (
     sum_of_squares,
     var,
 )
+from sash.query import Options, Query, Window
+from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Count",
+    "Delta",
+    "Lifetime",
+    "Options",
+    "Policy",
+    "Punctuation",
+    "Query",
+    "Session",
+    "Time",
+    "Window",
     "aggregators",
     "all",
     "any",
@@ -88,6 +103,7 @@ __all__ = [
     "monoids",
     "nth",
     "product",
+    "query",
     "range",
     "skewness",
     "slope",
@@ -96,4 +112,5 @@ __all__ = [
     "sum_of_squares",
     "testing",
     "var",
+    "windows",
 ]

@@ -73,7 +73,7 @@ def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: A
 
 def test_compiled_with_holes() -> None:
     """No kernel of ours does this, but all of it compiles. Not kept on disk: nothing would tell that it changed."""
-    code = compiled(edited)
+    code = compiled(edited, entry=True)
     spec = specify(FlatFAT, AFFINE, ("int",))
     for width in (1, 5, 30, 100):
         storage = spec.allocate(width + 1)

@@ -1,11 +1,14 @@
-"""For tests, ours and yours: the laws of the algebra, counting, workloads.
+"""For tests, ours and yours: the laws of the algebra, counting, workloads, and the reference of all queries.
 
-`check_laws(monoid, values)` tests a monoid of your own. `sash.testing.strategies` has Hypothesis strategies
-for the inputs of aggregates (and needs `hypothesis`).
+`check_laws(monoid, values)` tests a monoid of your own. `Reference(query, schema)` is an operator by definition,
+plain and slow, and `assert_same` compares what two of them give. `sash.testing.strategies`, `queries` and `streams`
+have Hypothesis strategies for the inputs of aggregates, for queries and for whole streams (and need `hypothesis`).
 """
 
+from sash.testing.compare import assert_same
 from sash.testing.counted import Counted
 from sash.testing.laws import LawError, Report, check_laws
+from sash.testing.reference import Reference
 from sash.testing.workloads import ARRIVALS, WORKLOADS
 
-__all__ = ["ARRIVALS", "WORKLOADS", "Counted", "LawError", "Report", "check_laws"]
+__all__ = ["ARRIVALS", "WORKLOADS", "Counted", "LawError", "Reference", "Report", "assert_same", "check_laws"]

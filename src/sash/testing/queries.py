@@ -1,0 +1,262 @@
+"""Hypothesis strategies for queries: every kind of window and every option, in all combinations that are legal.
+
+Times are counted in small whole *ticks*, and a `Scale` turns them into a column of timestamps, dates, integers or
+floats, so that sizes, ties and gaps meet each other often and a failing case shrinks to small numbers.
+
+The queries are for the columns that `sash.testing.streams` makes:
+
+    k j     keys: text, and floats with NaN and both zeros      t   the time       q   a tie-breaker
+    i f x b s d   values: int, tame float, wild float, bool, text, timestamp       n   int from 0, never null
+    g       never decreases, for Delta                          p   for Punctuation
+
+Importing this module needs `hypothesis`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from sash.monoids import functions
+from sash.monoids.algebra import Bound
+from sash.monoids.custom import monoid
+from sash.query import Query
+from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+
+# ---- time ----
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A type of time column: how many of its units a tick has, and how a length of ticks is written."""
+
+    type: pa.DataType
+    units: int | float
+    unit: str
+
+    def length(self, ticks: int) -> Any:
+        """A length as a user of such a column gives it."""
+        return f"{ticks}{self.unit}" if self.unit else ticks * self.units
+
+    def every(self, ticks: int) -> Any:
+        """A slide in time, for windows that are not measured in time themselves."""
+        return self.length(ticks) if self.unit else Time(self.length(ticks))
+
+    def number(self, ticks: int) -> Any:
+        """A time in units of the column."""
+        return ticks * self.units
+
+
+SCALES = (
+    Scale(pa.int64(), 1, ""),
+    Scale(pa.timestamp("us"), 10**6, "s"),
+    Scale(pa.timestamp("ns", "UTC"), 10**9, "s"),
+    Scale(pa.timestamp("ms", "America/New_York"), 1000, "s"),
+    Scale(pa.timestamp("s"), 1, "s"),
+    Scale(pa.date32(), 1, "d"),
+    Scale(pa.int32(), 10, ""),
+    Scale(pa.float64(), 0.25, ""),
+)
+"""The time columns that are drawn, the simplest first."""
+
+
+# ---- windows ----
+
+_sizes = st.integers(1, 8) | st.sampled_from([1, 20, 60])
+_steps = st.integers(1, 5) | st.just(20)
+
+
+@dataclass(frozen=True)
+class KeepLast:
+    """A policy over `count`: the last `size` rows stay."""
+
+    size: int
+
+    def __call__(self, total: Any, prefix: Any) -> bool:
+        return bool(total - prefix >= self.size)
+
+
+@dataclass(frozen=True)
+class SumWithin:
+    """A policy over a sum and the last value: the window sums to at most `most`, so a large value empties it."""
+
+    most: int
+
+    def __call__(self, total: Any, prefix: Any) -> bool:
+        return bool(total[0] - prefix[0] + prefix[1] > self.most)
+
+
+@dataclass(frozen=True)
+class FromHigh:
+    """A policy over the last value and `count`: a value of `least` or more gives up all before it.
+
+    What is given up stays so when lower values follow, for a start does not move back.
+    """
+
+    least: int
+
+    def __call__(self, total: Any, prefix: Any) -> bool:
+        return bool(total[0] >= self.least and prefix[1] < total[1])
+
+
+@st.composite
+def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
+    """A window for each row; without a scale one that needs no time."""
+    kinds = ["count", "lifetime", "delta"]
+    kinds += [] if eager else ["punctuation", "policy"]
+    kinds += ["time", "time", "session"] if scale else []
+    kind = draw(st.sampled_from(kinds))
+    size = draw(_sizes)
+    if kind == "count":
+        return Count(size, full=draw(st.booleans()))
+    if kind == "time":
+        assert scale is not None
+        return Time(scale.length(size), closed=draw(st.sampled_from([None, "left", "both", "neither"])))
+    if kind == "session":
+        assert scale is not None
+        return Session(scale.length(size))
+    if kind == "delta":
+        return Delta("g", size)
+    if kind == "policy":
+        keep = Policy(KeepLast(size), functions.count())
+        within = Policy(SumWithin(size), (functions.sum("n"), functions.last("n")))
+        high = Policy(FromHigh(7), (functions.last("n"), functions.count()))
+        return draw(st.sampled_from([keep, within, high]))
+    return Lifetime() if kind == "lifetime" else Punctuation("p")
+
+
+@st.composite
+def _slide_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
+    """A window with `every`; without a scale one that needs no time."""
+    kinds = ["count", "lifetime"]
+    kinds += ["time", "time", "time by rows", "count by time", "lifetime by time"] if scale else []
+    kinds += [] if eager else ["punctuation"]
+    kinds += ["session"] if scale and not eager else []
+    kind = draw(st.sampled_from(kinds))
+    size, step = draw(_sizes), draw(_steps)
+    if kind == "count":
+        return Count(size, every=step, full=draw(st.booleans()))
+    if kind == "lifetime":
+        return Lifetime(every=step)
+    if kind == "punctuation":
+        return Punctuation("p", every="close")
+    assert scale is not None
+    if kind == "time":
+        offset = scale.length(draw(st.integers(1, 4))) if draw(st.booleans()) else 0
+        closed = draw(st.sampled_from([None, "right"]))
+        return Time(scale.length(size), every=scale.length(step), closed=closed, offset=offset)
+    if kind == "time by rows":
+        closed = draw(st.sampled_from([None, "left", "both", "neither"]))
+        return Time(scale.length(size), every=Count(step), closed=closed)
+    if kind == "session":
+        return Session(scale.length(size), every="close")
+    if kind == "count by time":
+        return Count(size, every=scale.every(step), full=draw(st.booleans()))
+    return Lifetime(every=scale.every(step))
+
+
+@st.composite
+def windows(draw: st.DrawFn, scale: Scale | None, per_row: bool, eager: bool = False) -> Any:
+    """One window, or up to three named ones, all per row or all with `every`; `eager` leaves some kinds out."""
+    one = _row_windows(scale, eager) if per_row else _slide_windows(scale, eager)
+    found = draw(st.lists(one, min_size=1, max_size=3))
+    return found[0] if len(found) == 1 and draw(st.booleans()) else {f"w{i}": w for i, w in enumerate(found)}
+
+
+# ---- aggregates ----
+
+
+def _lift(x: Any) -> Any:
+    return (x % 7 + 1, x % 11)
+
+
+def _compose(a: Any, b: Any) -> Any:
+    return (a[0] * b[0] % 1009, (a[1] * b[0] + b[1]) % 1009)
+
+
+def _second(a: Any) -> Any:
+    return a[1]
+
+
+AFFINE = monoid(identity=(1, 0), lift=_lift, combine=_compose, lower=_second, exact=True, name="affine")
+"""A user's aggregate whose order matters: affine maps, one after the other."""
+
+LOOSE = {"var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope", "intercept", "geometric_mean"}
+"""Aggregates whose digits depend on the shape of the fold more than a sum's."""
+
+_f = functions
+_AGGREGATES: tuple[Bound, ...] = (
+    _f.count(), _f.sum("i"), _f.max("f"), _f.count("f"), _f.mean("i"), _f.min("x"), _f.sum("x"), _f.mean("x"),
+    _f.last("s"), _f.first("d"), _f.max("s"), _f.min("d"), _f.max("b"), _f.range("i"), _f.sum("b"), _f.nth("x", n=2),
+    _f.nth("s", n=-2), _f.collect("i"), _f.collect("d"), _f.collect_distinct("x"), _f.concat("s", separator="-"),
+    _f.any("b"), _f.all("b"), _f.bit_and("i"), _f.bit_or("i"), _f.bit_xor("i"), _f.sum_of_squares("f"),
+    _f.arg_max("x", "s"), _f.arg_min("i", "d"), _f.arg_max("s", "i"), _f.max_count("x"), _f.min_count("i"),
+    _f.m4("i"), _f.m4("x"), _f.longest_run("f", "i"), _f.var("f"), _f.std("i", ddof=0), _f.skewness("f"),
+    _f.kurtosis("i"), _f.covariance("f", "i"), _f.correlation("f", "i"), _f.slope("f", "i"), _f.intercept("i", "f"),
+    _f.geometric_mean("n"), _f.product("f"), _f.max("n"), AFFINE("i"),
+)  # fmt: skip
+
+aggregates = st.lists(st.sampled_from(_AGGREGATES), min_size=1, max_size=4).map(
+    lambda bound: {f"a{i}": one for i, one in enumerate(bound)}
+)
+"""One to four aggregates by name."""
+
+
+def loose(query: Query) -> dict[str, float]:
+    """Columns of a query's output that get a tolerance of their own, for `sash.testing.compare`."""
+    names = [name for name, bound in query.aggregates.items() if bound.monoid.name in LOOSE]
+    return {f"{name}_{window}" if window else name: 1e-9 for name in names for window in (*query.windows, "")}
+
+
+# ---- queries ----
+
+
+EMITS = ("final", "changes", "eager")
+LATES = ("drop", "flag", "error")
+
+
+@st.composite
+def queries(
+    draw: st.DrawFn, scale: Scale | None, emits: tuple[str, ...] = EMITS, lates: tuple[str, ...] = LATES
+) -> Query:
+    """A query for the columns of `streams`; without a scale arrival is its order."""
+    per_row = draw(st.booleans())
+    emit = draw(st.sampled_from(emits))
+    found = draw(windows(scale, per_row, emit == "eager"))
+    by = draw(st.sampled_from([("k",), (), ("k", "j"), ("j",), ("b",), ("d", "i")]))
+    arguments: dict[str, Any] = {"by": by, "emit": emit}
+    if scale is not None:
+        arguments["on"] = draw(st.sampled_from([["t"], ["t", "q"], ["t", "b", "s"], ["t", "x"]]))
+        if draw(st.integers(0, 3)):
+            arguments["lateness"] = scale.length(draw(st.integers(0, 10)))
+        arguments["late"] = draw(st.sampled_from([late for late in lates if per_row or late != "flag"]))
+        in_rows = any(one.slide == "rows" for one in (found.values() if isinstance(found, dict) else [found]))
+        if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
+            arguments["forget"] = scale.length(draw(_sizes))
+    return Query(found, **arguments, **draw(aggregates))
+
+
+def rewritten(query: Query, **changes: Any) -> Query:
+    """The query with some of its arguments changed.
+
+    >>> rewritten(Query(2, emit="changes", n=functions.count()), emit="final")
+    Query(Count(2), n=count())
+    """
+    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+    kept = {name: getattr(query, name) for name in names}
+    return Query(query.windows.get("", query.windows), **{**kept, **query.aggregates, **changes})
+
+
+def columns_read(query: Query) -> set[str]:
+    """The columns that a query reads.
+
+    >>> sorted(columns_read(Query(Delta("g", 3), by="k", on=["t", "q"], n=functions.count(), s=functions.sum("i"))))
+    ['g', 'i', 'k', 'q', 't']
+    """
+    windows = query.windows.values()
+    bound = [*query.aggregates.values(), *(one for window in windows for one in getattr(window, "over", ()))]
+    measured = [window.column for window in windows if isinstance(window, Delta | Punctuation)]
+    return {*query.by, *query.on, *measured, *(column for one in bound for column in one.columns)}

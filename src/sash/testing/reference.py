@@ -1,0 +1,318 @@
+"""The reference: section by section what windows, order, lateness and emission mean, plainly and slowly.
+
+It has the methods of an operator and judges it. All rows ever taken are kept in a list; after each call every result
+is found anew by the definition of its window (`definitions.py`) and folded from its rows:
+
+    process ──▶ each row: timed, late or untimed? W rises ──▶ all results so far ──▶ those to be given now
+                        (arrivals.py)                          (definitions.py)
+
+    final      what W has made final and was not given yet
+    changes    the same, where it differs from the key's result before
+    eager      what is new or has changed since the last call
+
+A final result never changes: a row that comes later has a time of at least W. That is why they can all be computed
+from all rows, whenever one likes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sash.testing.arrivals import alike, in_order, latest_allowed, rows_of
+from sash.testing.definitions import Due, Number, Row, aggregate, inputs, lives, per_row, slides
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.query import Query
+    from sash.query.resolved import Part, Resolved
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One aggregate of one window; null while that is not full where it has to be."""
+
+    part: Part
+    rows: tuple[Row, ...]
+    full: bool
+
+    @cached_property
+    def value(self) -> Any:
+        return aggregate(self.part, self.rows) if self.full else None
+
+    @cached_property
+    def mark(self) -> Any:
+        """What tells it from another result: its value where that is exact, else which inputs it is made of."""
+        if is_exact(self.part):
+            return alike(self.value)
+        return (self.full, tuple(row.number for row in inputs(self.part, self.rows)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the output. Of a per-row query `row` is the input's; else there are `start` and `end`."""
+
+    name: Any
+    life: int
+    window: str
+    row: Row
+    start: Any
+    end: Any
+    due: Due
+    cells: tuple[Cell, ...]
+
+    @property
+    def mark(self) -> Any:
+        return tuple(cell.mark for cell in self.cells)
+
+
+class Reference:
+    """What an operator of the same query gives, by definition.
+
+    >>> import pyarrow as pa, sash
+    >>> query = sash.Query(2, by="k", high=sash.max("x"))
+    >>> batch = pa.record_batch({"k": ["a", "a", "a"], "x": [3, 1, 2]})
+    >>> Reference(query, batch.schema).process(batch)["high"].to_pylist()
+    [3, 3, 2]
+
+    Raises ValueError for a row behind without `lateness`, for late ones with `late="error"`, and for unsorted input
+    in mode "sorted"; the call then changes nothing. A Delta column that decreases is a ValueError as soon as it comes,
+    while an operator may wait until the row's turn.
+    """
+
+    def __init__(
+        self, query: Query, schema: pa.Schema, *, mode: str = "rows", clock: Callable[[], float] | None = None
+    ) -> None:
+        self.resolved: Resolved = query.resolve(schema)
+        self.query, self.mode, self.clock = query, mode, clock or time.time
+        self.late, self.untimed = 0, 0
+        self._batches: list[pa.RecordBatch] = []
+        self._number = 0
+        self._watermark: Number = -math.inf
+        self._taken: list[Row] = []
+        self._late_rows: list[int] = []
+        self._given: set[Any] = set()
+        self._shown: dict[Any, tuple[int, int, Any]] = {}
+
+    # ---- what comes in ----
+
+    def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take a batch, and give what can be given now."""
+        taken, late, untimed, watermark = self._judged(batch)
+        self._batches.append(batch)
+        self._number += batch.num_rows
+        self._taken += taken
+        self._watermark = watermark
+        self.late += len(late)
+        self.untimed += len(untimed)
+        aside = sorted(late + untimed, key=lambda row: row.number)
+        if self.mode != "sorted":
+            self._late_rows += [row.number for row in aside]
+        return self._output(aside if self._keeps_late() else [], self._to_give(processed=True))
+
+    def advance(self, watermark: Number) -> pa.RecordBatch:
+        """Raise the watermark, a number in the units of the time; a lower one changes nothing."""
+        self._watermark = max(self._watermark, watermark)
+        return self._output([], self._to_give(processed=False))
+
+    def finish(self) -> pa.RecordBatch:
+        """No more rows: the watermark is infinite."""
+        return self.advance(math.inf)
+
+    def late_rows(self) -> pa.RecordBatch:
+        """The late and the untimed rows since the last call, as they came."""
+        numbers, self._late_rows = self._late_rows, []
+        return self._input_rows(numbers)
+
+    def _judged(self, batch: pa.RecordBatch) -> tuple[list[Row], list[Row], list[Row], Number]:
+        """The rows of a batch that are taken, those that are late, those that are untimed; and W after them."""
+        taken: list[Row] = []
+        late: list[Row] = []
+        untimed: list[Row] = []
+        watermark = self._watermark
+        latest = latest_allowed(self.resolved, self.clock)
+        for row in rows_of(batch, self.resolved, self._number):
+            if self.resolved.time is not None and (row.time is None or row.time > latest):
+                untimed.append(row)
+            elif self.mode == "sorted":
+                self._check_sorted(self._taken + taken, row)
+                taken.append(row)
+            elif row.time is not None and row.time < watermark:
+                late.append(row)
+            else:
+                taken.append(row)
+                if self.mode == "rows" and row.time is not None:
+                    watermark = max(watermark, row.time - (self.resolved.lateness or 0))
+        self._refuse_late(late, untimed, watermark)
+        return taken, late, untimed, watermark
+
+    def _refuse_late(self, late: list[Row], untimed: list[Row], watermark: Number) -> None:
+        if late and self.query.lateness is None:
+            raise ValueError(
+                f"row {late[0].number}: its time {late[0].time} is behind the watermark {watermark}; "
+                "lateness= says how long to wait for such rows"
+            )
+        if self.mode != "sorted" and self.query.late == "error" and (late or untimed):
+            row = min(late + untimed, key=lambda row: row.number)
+            raise ValueError(f"row {row.number} is late: time {row.time}, watermark {watermark}")
+
+    def _check_sorted(self, before: Sequence[Row], row: Row) -> None:
+        if any(earlier.key == row.key for earlier in before):
+            if before[-1].key != row.key:
+                raise ValueError(f"row {row.number}: input is not sorted by key: {row.key} comes back")
+            if row.time is not None and (before[-1].time, before[-1].ties) > (row.time, row.ties):
+                raise ValueError(f"row {row.number}: input is not sorted by time: {row.time} after {before[-1].time}")
+
+    def _keeps_late(self) -> bool:
+        """Are late and untimed rows passed on, with null aggregates?"""
+        return self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag")
+
+    # ---- all results so far ----
+
+    def _results(self) -> Iterator[Result]:
+        """Every result there is by now, of each key in order, final or not."""
+        keys: dict[Any, list[Row]] = {}
+        for row in self._taken:
+            keys.setdefault(row.key, []).append(row)
+        for rows in keys.values():
+            all_lives = lives(in_order(rows), self.resolved.forget)
+            found = self._row_results(all_lives) if self.resolved.per_row else self._slide_results(all_lives)
+            yield from found
+
+    def _row_results(self, all_lives: list[list[Row]]) -> Iterator[Result]:
+        for number, rows in enumerate(all_lives):
+            windows = [(span, per_row(span, rows)) for span in self.resolved.spans]
+            for i, row in enumerate(rows):
+                cells = tuple(
+                    cell
+                    for span, of_rows in windows
+                    for cell in self._cells(of_rows[i], not span.full or len(of_rows[i]) == span.size)
+                )
+                yield Result(row.number, number, "", row, None, None, Due(row.time, passed=True), cells)
+
+    def _slide_results(self, all_lives: list[list[Row]]) -> list[Result]:
+        found = []
+        for span in self.resolved.spans:
+            ordinal = 0
+            for number, rows in enumerate(all_lives):
+                anew = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
+                for slide in slides(span, rows, anew):
+                    name = (rows[0].key, span.name, slide.end if span.slide == "time" else ordinal)
+                    cells = tuple(self._cells(slide.rows, slide.full))
+                    found.append(Result(name, number, span.name, rows[0], slide.start, slide.end, slide.due, cells))
+                    ordinal += 1
+        return sorted(found, key=lambda result: result.end)
+
+    def _cells(self, rows: tuple[Row, ...], full: bool) -> list[Cell]:
+        return [Cell(part, rows, full) for part in self.resolved.parts]
+
+    # ---- what is given now ----
+
+    def _to_give(self, processed: bool) -> list[tuple[Result, int, int]]:
+        """The results that leave with this call, each with its `_row` and `_revision`."""
+        if self.query.emit == "eager":
+            return self._new_or_changed() if processed else []
+        due = [result for result in self._results() if result.due.final(self._watermark_of(result.row.key))]
+        if self.query.emit == "changes":
+            due = list(only_changes(due))
+        fresh = [result for result in due if result.name not in self._given]
+        self._given.update(result.name for result in fresh)
+        return [(result, 0, 0) for result in fresh]
+
+    def _watermark_of(self, key: Any) -> Number:
+        """W; in sorted input a key has its own: the last time it had, or infinity once another key has begun."""
+        if self.mode != "sorted" or self._watermark == math.inf:
+            return self._watermark
+        last = self._taken[-1]
+        if last.key != key:
+            return math.inf
+        return last.time if last.time is not None else -math.inf
+
+    def _new_or_changed(self) -> list[tuple[Result, int, int]]:
+        changed = []
+        for result in self._results():
+            mark = (result.start, result.end, result.mark)
+            row, revision, before = self._shown.get(result.name, (len(self._shown), -1, None))
+            if mark != before:
+                row = result.row.number if self.resolved.per_row else row
+                self._shown[result.name] = (row, revision + 1, mark)
+                changed.append((result, row, revision + 1))
+        return changed
+
+    # ---- the output ----
+
+    def _output(self, aside: list[Row], results: list[tuple[Result, int, int]]) -> pa.RecordBatch:
+        """The rows that are passed on with null aggregates, then the results."""
+        import pyarrow as pa
+
+        source = self._input_rows([row.number for row in aside] + [result.row.number for result, _, _ in results])
+        made: dict[str, Any] = {
+            "window": [result.window for result, _, _ in results],
+            "window_start": self._bounds([result.start for result, _, _ in results]),
+            "window_end": self._bounds([result.end for result, _, _ in results]),
+            "_late": [True] * len(aside) + [False] * len(results),
+            "_row": [row.number for row in aside] + [row for _, row, _ in results],
+            "_revision": [0] * len(aside) + [revision for _, _, revision in results],
+        }
+        for i, (name, part) in enumerate(self._columns()):
+            made[name] = part.array([None] * len(aside) + [result.cells[i].value for result, _, _ in results])
+        schema = self.resolved.output(self.mode)
+        kept = source.schema.names if self.resolved.per_row else self.resolved.by
+        columns = [
+            source.column(field.name) if field.name in kept else pa.array(made[field.name], field.type)
+            for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _columns(self) -> list[tuple[str, Part]]:
+        """The columns of aggregates, with the part that each shows."""
+        if not self.resolved.per_row:
+            return [(part.name, part) for part in self.resolved.parts]
+        pairs = [(span.name, part) for span in self.resolved.spans for part in self.resolved.parts]
+        return [(f"{part.name}_{window}" if window else part.name, part) for window, part in pairs]
+
+    def _bounds(self, numbers: list[Any]) -> Any:
+        """Where windows start and end, as the time's column has it; beyond 64 bits, the nearest that there is."""
+        import numpy as np
+
+        axis = self.resolved.time
+        if axis is None or self.resolved.per_row:
+            return numbers
+        if axis.kind == "float":
+            return axis.array(np.array(numbers, dtype=np.float64))
+        return axis.array(np.array([min(max(n, -(2**63)), 2**63 - 1) for n in numbers], dtype=np.int64))
+
+    def _input_rows(self, numbers: Sequence[int]) -> pa.RecordBatch:
+        """Rows of the input by their arrival numbers."""
+        import pyarrow as pa
+
+        schema = self.resolved.schema
+        table = pa.Table.from_batches(self._batches, schema).take(pa.array(numbers, type=pa.int64()))
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def only_changes(results: Sequence[Result]) -> Iterator[Result]:
+    """The results that differ from the one before of their key, window and life; the first of each differs."""
+    last: dict[Any, Any] = {}
+    for result in results:
+        where = (result.row.key, result.life, result.window)
+        if where not in last or last[where] != result.mark:
+            yield result
+        last[where] = result.mark
+
+
+def is_exact(part: Part) -> bool:
+    """Is the aggregate exact on columns of these types? A sum is of integers, and is not of floats."""
+    import pyarrow.types as types
+
+    tests = (("bool", types.is_boolean), ("int", types.is_integer), ("float", types.is_floating))
+    kinds: list[Any] = [kind for column in part.types for kind, holds in tests if holds(column)]
+    if len(kinds) < len(part.types) or part.monoid.interpreted_only:
+        return part.monoid.exact
+    return part.monoid.typed(*kinds).exact

@@ -1,0 +1,42 @@
+"""A store that notes what is asked of it, so that tests can count pages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sash.stores import MemoryStore
+
+
+class CountingStore(MemoryStore):
+    """Pages in memory, and the names of those that were read, written and dropped since `forget`."""
+
+    def __init__(self, pages: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(dict(pages or {}))
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.read: list[str] = []
+        self.written: list[str] = []
+        self.dropped: list[str] = []
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        self.read += ids
+        return super().get_many(ids)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self.written += pages
+        super().put_many(pages)
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        names = list(ids)
+        self.dropped += names
+        super().delete_many(names)
+
+    @property
+    def touched(self) -> set[str]:
+        """Every page that a call had to do with."""
+        return {*self.read, *self.written, *self.dropped}
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest page."""
+        return max(map(len, self.pages.values()))
