@@ -41,7 +41,7 @@ def fold_ranges(monoid: Any, state: Any, states: Any, starts: Any, stops: Any, o
 def slide_spans(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
     """Fill `out` with the result over the states [los[i], his[i]) for each i that is wanted.
 
-    Neither bound ever goes back. Where starts jump ahead, what lies between is never inserted.
+    Neither bound ever goes back.
     """
     window = start(spec, storage)
     monoid = spec.monoid
@@ -53,17 +53,22 @@ def slide_spans(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, val
         if not wanted[i]:
             valid[i] = False
             continue
-        lo, hi = los[i], his[i]
-        while first < lo and first < after:
-            window.pop()
-            first += 1
-        if first < lo:
-            first, after = lo, lo
-        while after < hi:
-            window.push(x[after])
-            after += 1
+        first, after = moved(window, x, first, after, los[i], his[i])
         emit(y, valid, i, monoid.lower(window.aggregate()))
     return stop(window)
+
+
+def moved(window: Any, x: Any, first: int, after: int, lo: int, hi: int) -> tuple[int, int]:
+    """Move a window over the states [first, after) to [lo, hi); what lies between is never inserted."""
+    while first < lo and first < after:
+        window.pop()
+        first += 1
+    if first < lo:
+        first, after = lo, lo
+    while after < hi:
+        window.push(x[after])
+        after += 1
+    return first, after
 
 
 def slide_sizes(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
@@ -79,18 +84,10 @@ def slide_sizes(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, val
     sizes = len(los) // max(len(his), 1)
     first, after = 0, 0
     for i in range(len(his)):
-        lo, hi = least[i], his[i]
-        while first < lo and first < after:
-            window.pop()
-            first += 1
-        if first < lo:
-            first, after = lo, lo
-        while after < hi:
-            window.push(x[after])
-            after += 1
+        first, after = moved(window, x, first, after, least[i], his[i])
         for k in range(i * sizes, (i + 1) * sizes):
             if wanted[k]:
-                emit(y, valid, k, monoid.lower(window.last(hi - los[k])))
+                emit(y, valid, k, monoid.lower(window.last(his[i] - los[k])))
             else:
                 valid[k] = False
     return stop(window)
