@@ -343,10 +343,7 @@ def test_a_missing_package_is_named_at_once(make: Any, monkeypatch: pytest.Monke
         make()
 
 
-def test_importing_loads_neither_numpy_nor_datasketches() -> None:
-    program = (
-        "import sys; import sash.monoids.sketches, sash.monoids.bloom; "
-        "assert not {'numpy', 'datasketches'} & sys.modules.keys(), sys.modules.keys()"
-    )
+def test_importing_does_not_load_datasketches() -> None:
+    program = "import sys; import sash.monoids.sketches; assert 'datasketches' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
