@@ -2,7 +2,7 @@
 # Only relative paths, so that the tree may lie anywhere.
 SHELL := /bin/sh
 PY := .venv/bin/python
-EXTRAS := dev,sketches
+EXTRAS := dev,sketches,frames
 PYTEST := $(PY) -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
@@ -27,7 +27,7 @@ test: lint ## every check and the tests; this is what must pass
 test-all: lint ## the same, with every compiled combination and more random examples
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
 
-bench: EXTRAS := dev,sketches,bench
+bench: EXTRAS := dev,sketches,frames,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
 

@@ -44,6 +44,10 @@ def test_a_query_is_made_without_arrow() -> None:
     assert made <= {"sash", "numpy"}
 
 
+def test_frames_load_neither_pandas_nor_polars() -> None:
+    assert packages_loaded_by("import sash.frames").isdisjoint({"pandas", "polars"})
+
+
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "pyarrow" in packages_loaded_by("import pyarrow")
 

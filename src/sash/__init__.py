@@ -4,6 +4,7 @@
 `sash.windows`      over which rows: the windows; `sash.Query` puts both together
 `sash.aggregators`  how: the structures, one event at a time
 `sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
+`sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
 `sash.operator`     a query at work on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       where its state lies: pages of bytes
 `sash.testing`      the laws, for tests of your own; `Reference`, which judges the engine
@@ -52,7 +53,7 @@ from sash.monoids.functions import (
     sum_of_squares,
     var,
 )
-from sash.query import Options, Query, Window
+from sash.query import Options, Query, Window, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 __version__ = "0.1.0"
@@ -105,6 +106,7 @@ __all__ = [
     "product",
     "query",
     "range",
+    "rolling",
     "skewness",
     "slope",
     "std",

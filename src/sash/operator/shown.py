@@ -100,6 +100,8 @@ def taken(shown: Shown, places: Ints) -> Shown:
 def differ(one: pa.Array, other: pa.Array) -> Flags:
     """Where two columns of one type differ; null is like null, NaN like NaN."""
     valid, others = (column.is_valid().to_numpy(zero_copy_only=False) for column in (one, other))
+    if pa.types.is_null(one.type):
+        return np.zeros(len(one), np.bool_)
     if pa.types.is_nested(one.type):
         pairs = zip(*(column.cast(_timeless(column.type)).to_pylist() for column in (one, other)), strict=True)
         return np.array([_like(a) != _like(b) for a, b in pairs], np.bool_)

@@ -1,6 +1,8 @@
 """Where a query runs: its hosts, found by name when they are asked for, for a lower layer imports no higher one.
 
 pandas, polars, pyarrow         sash.frames
+a dict of NumPy arrays          sash.frames
+any other Arrow stream          sash.frames     DuckDB's relations, say: what has `__arrow_c_stream__`
 pyspark                         sash.spark
 an iterator of record batches   sash.operator
 """
@@ -11,6 +13,8 @@ import importlib
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.frames", "pyspark": "sash.spark"}
 """The host for data, by the package that its type comes from."""
@@ -27,12 +31,28 @@ def run(query: Any, data: Any) -> Any:
         package = cls.__module__.partition(".")[0]
         if package in HOSTS:
             return _host(HOSTS[package], f"{package} data").run(query, data)
+    if _is_columns(data):
+        return _host("sash.frames", "a dict of NumPy arrays").run(query, data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _host("sash.frames", "an Arrow stream").run(query, data)
     if isinstance(data, Iterator):
         return _host("sash.operator", "an iterator of record batches").stream(query, data)
     raise TypeError(
-        f"a query runs on frames of pandas, polars, pyarrow and Spark, and on iterators of record batches; "
-        f"got a {type(data).__module__}.{type(data).__qualname__}"
+        f"a query runs on frames of pandas, polars, pyarrow and Spark, on dicts of NumPy arrays, on what gives an "
+        f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
+        f"{_hint(data)}"
     )
+
+
+def _is_columns(data: Any) -> bool:
+    return isinstance(data, dict) and bool(data) and all(isinstance(column, np.ndarray) for column in data.values())
+
+
+def _hint(data: Any) -> str:
+    if not isinstance(data, dict):
+        return ""
+    odd = [name for name, column in data.items() if not isinstance(column, np.ndarray)]
+    return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}" if odd else " without columns"
 
 
 def _host(name: str, what: str) -> ModuleType:

@@ -1,0 +1,82 @@
+"""Accessors: `df.sash.rolling(…)` on frames of pandas and polars.
+
+They are registered where pandas and polars are loaded, and else when they are first imported: loading both costs half
+a second, which a query on Arrow, or on the other of the two, should not pay.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from sash.query.query import Query
+from sash.query.rolling import rolling
+
+
+class Accessor:
+    """Queries on a frame: `df.sash.rolling("1h", on="ts", high=sash.max("price"))`, `df.sash.run(query)`."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def rolling(self, windows: Any, **arguments: Any) -> Any:
+        """`sash.rolling(df, windows, …)`, which explains the arguments."""
+        return rolling(self._frame, windows, **arguments)
+
+    def run(self, query: Query) -> Any:
+        """`query.run(df)`."""
+        return query.run(self._frame)
+
+
+def _with_pandas(pandas: Any) -> None:
+    pandas.api.extensions.register_dataframe_accessor("sash")(Accessor)
+
+
+def _with_polars(polars: Any) -> None:
+    polars.api.register_dataframe_namespace("sash")(Accessor)
+    polars.api.register_lazyframe_namespace("sash")(Accessor)
+
+
+WITH = {"pandas": _with_pandas, "polars": _with_polars}
+"""How to register with each package."""
+
+
+class Awaited(importlib.abc.MetaPathFinder):
+    """Sees to it that a package, when it is imported, gets the accessor."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec of a package awaited, as the other finders give it, with the registration behind its execution."""
+        if name not in self.names:
+            return None
+        self.names.discard(name)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            WITH[name](module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def register() -> None:
+    """Register with what is loaded, and await the rest."""
+    awaited = set()
+    for name, register_with in WITH.items():
+        if name in sys.modules:
+            register_with(sys.modules[name])
+        else:
+            awaited.add(name)
+    if awaited:
+        sys.meta_path.insert(0, Awaited(awaited))

@@ -1,0 +1,138 @@
+"""The host for frames: the columns that a query reads go through one operator, results come back to the frame.
+
+frame ──▶ Arrow ──▶ rows in order ──▶ operator, mode "sorted" ──▶ results in the input's order ──▶ frame
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash import monoids as m
+from sash.frames.frame import Frame, Result
+from sash.frames.rows import Ordered, flat, ordered, places
+from sash.operator import Operator
+from sash.operator.keys import key_column, keys_of, restored
+from sash.query import checks
+from sash.query.query import Query
+from sash.query.resolved import Part, Resolved
+
+SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
+"""The aggregates whose results are values of a column, and have its type."""
+
+
+def run(query: Query, data: Any) -> Any:
+    """The query on a frame of pandas, polars or Arrow, on a dict of NumPy arrays, or on an Arrow stream.
+
+    Raises TypeError for data that is no frame, and all that `Query.resolve` raises.
+    """
+    if query.emit == "eager":
+        raise ValueError("emit='eager' shows results before they are final; on a frame every result is: use 'final'")
+    package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
+    if package == "pandas":
+        from sash.frames.of_pandas import of_pandas
+
+        return compute(query, of_pandas(data))
+    if package == "polars":
+        from sash.frames.of_polars import of_lazy, of_polars
+
+        lazy = of_lazy(query, data, run)
+        return lazy if lazy is not None else compute(query, of_polars(data))
+    if isinstance(data, dict):
+        from sash.frames.of_numpy import OfNumpy
+
+        return compute(query, OfNumpy(data))
+    from sash.frames.of_arrow import of_arrow
+
+    return compute(query, of_arrow(data))
+
+
+def _package(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
+
+
+def compute(query: Query, frame: Frame) -> Any:
+    """The query on a frame."""
+    named = set(checks.named(query))
+    read = {name: frame.column(name) for name in frame.names if name in named}
+    for name, column in read.items():
+        if isinstance(column.type, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain one")
+    # what is not read need not be of a type that Arrow has, but its name is taken
+    query.resolve(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
+    columns = {name: flat(column) for name, column in read.items()}
+    if query.emit == "changes" or not columns:
+        columns[_free(query, frame.names)] = pa.array(np.arange(frame.rows))
+    table = pa.RecordBatch.from_pydict(columns)
+    operator = Operator(query, table.schema, mode="sorted")
+    rows = ordered(table, operator.resolved)
+    found = _operated(operator, rows)
+    if query.per_row:
+        return _per_row(operator.resolved, frame, rows, found)
+    return frame.of_slides(_slides(operator.resolved, rows, found, {name: c.type for name, c in read.items()}))
+
+
+def _free(query: Query, names: list[str]) -> str:
+    """A name for the column of row numbers."""
+    taken = {*names, *checks.labels(query.windows, query.aggregates)}
+    name = "row"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _operated(operator: Operator, rows: Ordered) -> pa.Table:
+    return pa.Table.from_batches([operator.process(rows.table), operator.finish()])
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    chunks = [chunk for chunk in column.chunks if len(chunk)] or column.chunks[:1]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+# ---- per row ----
+
+
+def _per_row(resolved: Resolved, frame: Frame, rows: Ordered, found: pa.Table) -> Any:
+    width = len(resolved.schema)
+    given = None
+    if resolved.query.emit == "changes":
+        given = _joined(found.column(width - 1)).to_numpy()
+    back = places(rows, given)
+    sources = [_source(part) for _ in resolved.spans for part in resolved.parts]
+    results = [
+        Result(field.name, back.put(_joined(found.column(width + i))), source)
+        for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
+    ]
+    return frame.with_results(results, back.kept)
+
+
+def _source(part: Part) -> str | None:
+    return part.columns[-1] if isinstance(part.monoid, SELECTS) and part.monoid.returns is None else None
+
+
+# ---- per slide ----
+
+
+def _slides(resolved: Resolved, rows: Ordered, found: pa.Table, types: dict[str, pa.DataType]) -> list[Result]:
+    """Slides by key, in the order in which keys first came, then by their ends, then by window."""
+    columns = {name: _joined(found.column(name)) for name in found.schema.names}
+    ends = columns["window_end"]
+    numbers = resolved.time.numbers(ends)[0] if resolved.time is not None else ends.to_numpy()
+    both = [
+        pa.concat_arrays([known, key_column(columns[name])])
+        for name, known in zip(resolved.by, rows.keys.columns, strict=True)
+    ]
+    codes = keys_of(both, rows.keys.count + len(ends)).codes[rows.keys.count :] if both else np.zeros(len(ends))
+    order = pa.array(np.lexsort((numbers, codes)))
+    sources = dict(zip(resolved.by, resolved.by, strict=True))
+    if resolved.time is not None:
+        sources |= dict.fromkeys(checks.SLIDE, resolved.time.column)
+    sources |= {part.name: source for part in resolved.parts if (source := _source(part)) is not None}
+    made = []
+    for name, column in columns.items():
+        values = column.take(order)
+        made.append(Result(name, restored(values, types[name]) if name in resolved.by else values, sources.get(name)))
+    return made

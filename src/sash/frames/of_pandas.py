@@ -1,0 +1,82 @@
+"""pandas. NaN in a column of NumPy floats means null, as pandas means it; index levels may be named as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from sash.frames.frame import Ints, Result, not_in_arrow, with_index
+
+
+def of_pandas(data: Any) -> OfPandas:
+    """A frame of pandas. Raises TypeError for what is none, and for columns whose names are no text."""
+    if not isinstance(data, pd.DataFrame):
+        raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}")
+    for name in data.columns:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"columns are named by text; got the column {name!r}, a {type(name).__name__}: "
+                "df.rename(columns=str) renames it"
+            )
+    return OfPandas(data)
+
+
+class OfPandas:
+    """A DataFrame. Its columns are found by name, and after them the levels of its index."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        levels = [name for name in frame.index.names if isinstance(name, str)]
+        self.names: list[str] = with_index(list(frame.columns), levels)
+        self.rows: int = len(frame)
+
+    def _given(self, name: str) -> Any:
+        if name not in self.frame.columns:
+            return self.frame.index.get_level_values(name).to_series()
+        return self.frame.iloc[:, list(self.frame.columns).index(name)]
+
+    def column(self, name: str) -> pa.Array:
+        column = self._given(name)
+        if isinstance(column.dtype, pd.SparseDtype):
+            column = column.sparse.to_dense()
+        try:
+            return pa.Array.from_pandas(column)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise not_in_arrow(name, column.dtype, error) from error
+
+    def with_results(self, results: Sequence[Result], kept: Ints | None) -> Any:
+        # the columns themselves, not copies of them
+        frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
+        for one in results:
+            frame[one.name] = self._as_pandas(one)
+        return frame
+
+    def of_slides(self, results: Sequence[Result]) -> Any:
+        return pd.DataFrame({one.name: self._as_pandas(one) for one in results})
+
+    def _as_pandas(self, result: Result) -> Any:
+        """Results as an array of pandas; of the column's own type, where they are values of it."""
+        values = as_pandas(result.values)
+        if result.source is None:
+            return values
+        kind = self._given(result.source).dtype
+        if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
+            return values
+        return pd.Series(values).astype(kind).array
+
+
+def as_pandas(values: pa.Array) -> Any:
+    """A column of results: integers and booleans in nullable arrays where there are nulls, so that no digit is lost."""
+    kind = values.type
+    if values.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        mask = values.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_boolean(kind):
+            return pd.arrays.BooleanArray(values.fill_null(False).to_numpy(zero_copy_only=False), mask)
+        return pd.arrays.IntegerArray(np.array(values.fill_null(0)), mask)
+    if pa.types.is_dictionary(kind):
+        values = values.dictionary_decode()
+    return values.to_pandas().array

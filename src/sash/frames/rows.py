@@ -1,0 +1,117 @@
+"""Rows: those with a time, put in order for the operator; and results, put back where the rows were.
+
+input      b5  a3  a∅  a1  b2           key and time; ∅: no time
+order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
+results    r0  r1  r2  r3
+output     r3  r1  null r0  r2          in the order of the input
+"""
+
+from __future__ import annotations
+
+import time as clocks
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.frames.frame import Ints
+from sash.operator.arrivals import Arrivals
+from sash.operator.frame import stable_order
+from sash.operator.keys import Keys, key_column, keys_of, plain
+from sash.operator.segments import ranks
+from sash.query.resolved import Resolved
+from sash.query.types import plain as value_type
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Rows in the order of the operator: those that have a time, by key, time, tie-breakers and arrival."""
+
+    table: pa.RecordBatch
+    source: Ints | None
+    """By row: its place in the input; None if it is the same."""
+    timed: NDArray[np.bool_]
+    """By row of the input: whether it has a time."""
+    keys: Keys
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of plain values: chunks joined, without dictionaries, run ends and views."""
+    if not isinstance(column, pa.ChunkedArray):
+        return plain(column)
+    if column.num_chunks == 0:
+        return pa.array([], value_type(column.type))
+    # each by itself: chunks may have different dictionaries
+    chunks = [plain(chunk) for chunk in column.chunks]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def ordered(table: pa.RecordBatch, resolved: Resolved) -> Ordered:
+    """Put rows in order. Costs a look at times and keys where they are in order already."""
+    arrived = Arrivals(resolved, "sorted", clocks.time).judge(table, None, 0)
+    timed, time = arrived.taken, arrived.time
+    chosen = None
+    if not timed.all():
+        chosen = np.flatnonzero(timed)
+        table, time = table.take(pa.array(chosen)), time[chosen]
+    keys = keys_of([key_column(table.column(name)) for name in resolved.by], table.num_rows)
+    ties = [ranks(table.column(name)) for name in resolved.ties]
+    order = _order(keys, time, ties)
+    if order is None:
+        return Ordered(table, chosen, timed, keys)
+    return Ordered(table.take(pa.array(order)), order if chosen is None else chosen[order], timed, keys)
+
+
+def _order(keys: Keys, time: Any, ties: list[Ints]) -> Ints | None:
+    """The order by key, time, tie-breakers and arrival; None if the rows have it."""
+    codes = keys.codes
+    behind = _behind([time, *ties])
+    if not behind.any():  # in order of time over all keys, as logs are
+        return stable_order(codes, keys.count) if (codes[1:] < codes[:-1]).any() else None
+    step = np.diff(codes)
+    if not ((step < 0) | ((step == 0) & behind)).any():
+        return None
+    first = np.argsort(time, kind="stable") if not ties else np.lexsort((*reversed(ties), time))
+    return first[stable_order(codes[first], keys.count)]
+
+
+def _behind(columns: list[Any]) -> NDArray[np.bool_]:
+    """By row from the second on: does it go back behind the one before it, by the columns in their order?"""
+    behind = columns[0][1:] < columns[0][:-1]
+    level = columns[0][1:] == columns[0][:-1]
+    for column in columns[1:]:
+        behind = behind | (level & (column[1:] < column[:-1]))
+        level = level & (column[1:] == column[:-1])
+    return behind
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the results of rows are: for each row of the output, its result, or none."""
+
+    take: pa.Array | None
+    """None: as they are."""
+    kept: Ints | None
+    """The rows of the input that are in the output; None: all."""
+
+    def put(self, column: pa.Array) -> pa.Array:
+        """Results in the order of the output, null for rows without a time."""
+        return column if self.take is None else column.take(self.take)
+
+
+def places(rows: Ordered, given: Ints | None) -> Places:
+    """Places for the results of all rows, or of those `given`, by their numbers in the input."""
+    if rows.source is None and given is None and rows.timed.all():
+        return Places(None, None)
+    source = given if given is not None else rows.source
+    assert source is not None
+    found = np.full(len(rows.timed), -1)
+    found[source] = np.arange(len(source))
+    kept = None
+    if given is not None:
+        kept = np.flatnonzero((found >= 0) | ~rows.timed)
+        found = found[kept]
+    missing = found < 0
+    return Places(pa.array(found, mask=missing if missing.any() else None), kept)
