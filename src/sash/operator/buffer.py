@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operator.frame import Ints, Numbers
-from sash.operator.keys import plain
+from sash.operator.keys import plain, plain_schema
 from sash.operator.loaded import together
 from sash.operator.pages import Pages
 from sash.query.resolved import Axis
-from sash.query.types import plain as value_type
 
 PAGE = 4096
 """Rows of a page, where it is cut."""
@@ -45,9 +44,8 @@ class Buffer:
     def __init__(self, pages: Pages, axis: Axis, schema: pa.Schema) -> None:
         self.pages, self.axis = pages, axis
         self.number = pa.int64() if axis.kind == "int" else pa.float64()
-        fields = [pa.field(field.name, value_type(field.type)) for field in schema]
-        self.schema = pa.schema(fields)
-        self.stored = pa.schema([*fields, pa.field("_arrival", pa.int64())])
+        self.schema = plain_schema(schema)
+        self.stored = pa.schema([*self.schema, pa.field("_arrival", pa.int64())])
         self.directory = pa.schema(
             [("page", pa.int64()), ("low", self.number), ("high", self.number), ("rows", pa.int64())]
         )

@@ -10,6 +10,7 @@ Everything happens on whole columns over all keys of the step. A step that fails
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +38,18 @@ from sash.operator.series import Series
 from sash.operator.shelf import Shelf
 from sash.operator.slice_series import CountedSeries, SliceSeries
 from sash.query.planner import FOLD, Plan
+from sash.query.resolved import Resolved
 from sash.query.types import plain as value_type
 
 SEVERAL = (SlickDequeNonInv,)
 """The structures that answer several sizes at once."""
 
-SERIES = {"rows": RowSeries, "slices": SliceSeries, "counted": CountedSeries, "running": RunSeries}
+SERIES: dict[str, Callable[[Resolved, Sequence[int]], Series]] = {
+    "rows": RowSeries,
+    "slices": SliceSeries,
+    "counted": CountedSeries,
+    "running": RunSeries,
+}
 
 
 @dataclass

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.monoids import Monoid
-from sash.monoids.algebra import Kind
 from sash.monoids.custom import Custom
 from sash.monoids.direct import DirectProduct
 from sash.monoids.sums import Count
 from sash.operator.keys import plain
+from sash.query.types import kind as number_kind
 from sash.query.types import plain as value_type
 
 Form = Literal["number", "temporal", "rank", "place", "presence", "object"]
@@ -63,15 +63,6 @@ def _form(kind: pa.DataType, domain: str, nullable: bool) -> Form | None:
     if domain == "ordered":
         return "rank"
     return "place" if domain == "any" else None
-
-
-def number_kind(kind: pa.DataType) -> Kind | None:
-    """The kind of a column of numbers of at most 64 bits, or None."""
-    if pa.types.is_boolean(kind):
-        return "bool"
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        return "int"
-    return "float" if pa.types.is_floating(kind) else None
 
 
 def numbers(column: pa.Array) -> NDArray[Any]:

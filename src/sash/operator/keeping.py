@@ -86,10 +86,9 @@ def due(
     sooner = ever & (~loaded.ever[key] | (when < loaded.due[key]))
     loaded.due[key] = np.where(sooner, when, loaded.due[key])
     loaded.ever[key] |= ever
-    _, there = series.last_of(segments, items, kept)
+    last, there = series.last_of(segments, items, kept)
     when, expires = (part[current] for part in series.expiry(segments, items, kept))
     if resolved.forget is not None:
-        last, _ = series.last_of(segments, items, kept)
         forgotten = later(last, resolved.forget)[current]
         when = np.where(expires, np.minimum(when, forgotten), forgotten)
         expires = expires | there[current]

@@ -83,6 +83,11 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of the values themselves."""
+    return pa.schema([pa.field(field.name, value_type(field.type)) for field in schema])
+
+
 def restored(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Plain values as a column of the type that they came in."""
     if column.type == kind:

@@ -28,7 +28,6 @@ from sash.operator.forms import (
     Form,
     Pool,
     forms_of,
-    number_kind,
     numbers,
     objects,
     seen,
@@ -36,6 +35,7 @@ from sash.operator.forms import (
 )
 from sash.operator.keys import plain
 from sash.query.resolved import Part
+from sash.query.types import kind as number_kind
 from sash.query.types import plain as value_type
 from sash.stores import codec
 

@@ -27,7 +27,7 @@ from sash.operator.buffer import Buffer
 from sash.operator.emission import Emission
 from sash.operator.engine import Engine
 from sash.operator.frame import Ints
-from sash.operator.keys import plain
+from sash.operator.keys import plain_schema
 from sash.operator.loaded import together
 from sash.operator.metrics import Metrics
 from sash.operator.output import Output, chosen_rows, plain_batch
@@ -87,7 +87,7 @@ class Operator:
         self.output = Output(self.resolved, self.mode)
         self.sorted_rows = SortedRows(self.resolved)
         self.late: list[pa.RecordBatch] = []
-        self.plain = pa.schema([pa.field(f.name, plain(pa.array([], f.type)).type) for f in schema])
+        self.plain = plain_schema(schema)
         self._held_schema = pa.schema([*self.plain, pa.field("_arrival", pa.int64())])
         self._begin()
         self.schema = schema  # last: what could not be opened is opened anew with the next call

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sash.operator.engine import Found, Step
 from sash.operator.frame import Flags, Ints
-from sash.operator.keys import plain, restored
+from sash.operator.keys import plain, plain_schema, restored
 from sash.operator.loaded import together
 from sash.query.resolved import Resolved
 
@@ -107,7 +107,7 @@ class Output:
     def with_aside(self, found: pa.RecordBatch, aside: pa.RecordBatch, arrival: Ints) -> pa.RecordBatch:
         """Results, and before them rows with null aggregates: late and untimed ones."""
         count = aside.num_rows
-        columns = list(plain_batch(aside, pa.schema(self._plain_fields())).columns)
+        columns = list(plain_batch(aside, plain_schema(self.resolved.schema)).columns)
         for field in list(self.schema)[self.width :]:
             if field.name == "_late":
                 columns.append(pa.array(np.ones(count, np.bool_)))
@@ -119,9 +119,6 @@ class Output:
                 columns.append(pa.nulls(count, field.type))
         first = self.typed(columns)
         return together([first, found], self.schema)
-
-    def _plain_fields(self) -> list[pa.Field]:
-        return [pa.field(f.name, plain(pa.array([], f.type)).type) for f in self.resolved.schema]
 
     def early(self, step: Step, parts: list[tuple[list[Found], Ints, Ints, Ints]]) -> pa.RecordBatch:
         """Early results: for each window its results, places among them, ids and revisions."""

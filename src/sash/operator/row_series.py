@@ -21,10 +21,10 @@ from sash.operator.frame import Answer, Flags, Ints, Items, Numbers, Rows, Segme
 from sash.operator.policy import Policies
 from sash.operator.series import (
     Series,
-    _items_of,
     column_numbers,
     due_slides,
     ends_at_rows,
+    items_of,
     later,
     slides_with_rows,
     starts_of,
@@ -47,7 +47,7 @@ class RowSeries(Series):
             span = next(span for span in self.spans if span.column == name)
             values, _ = column_numbers(rows, span)
             deltas.append((values, values))
-        return _items_of(rows, rows.time, deltas)
+        return items_of(rows, rows.time, deltas)
 
     def check(self, items: Items, places: Ints, rows: Rows) -> None:
         """Raises ValueError, naming the row, if the column of a Delta window decreases."""

@@ -10,6 +10,7 @@ A series knows coordinates only: times, row numbers, cuts. States and results ar
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from sash.operator.keys import plain
 from sash.query.resolved import Resolved, Span
 
 
-class Series:
+class Series(ABC):
     """What all series share."""
 
     folds: ClassVar[bool] = False
@@ -33,13 +34,12 @@ class Series:
         self.places = tuple(places)
         self.spans = [_bounded(resolved.spans[place]) for place in places]
         self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
-        self.delta_columns: list[str] = []
 
     # ---- filled by each series ----
 
     def items(self, rows: Rows) -> Items:
         """New rows as items."""
-        return _items_of(rows, rows.time, [])
+        return items_of(rows, rows.time, [])
 
     def straddled(self, rows: Rows, segments: Segments, runs: Items, beyond: Ints) -> Flags:
         """Of stored runs: in which a window begins, so that its items are needed one by one.
@@ -48,13 +48,13 @@ class Series:
         """
         return np.zeros(len(runs), np.bool_)
 
+    @abstractmethod
     def answers(self, rows: Rows, segments: Segments, items: Items, places: Ints) -> list[Answer]:
         """The results that are due; `places` are the items of the rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kept(self, segments: Segments, items: Items) -> Flags:
         """Which items a later window may hold."""
-        raise NotImplementedError
 
     def due(self, segments: Segments, items: Items, kept: Flags) -> tuple[Numbers, Flags]:
         """By segment: when something of it is due without a further row, and whether anything ever is."""
@@ -90,7 +90,8 @@ def _bounded(span: Span) -> Span:
     return replace(span, size=size, every=every)
 
 
-def _items_of(rows: Rows, coordinate: Numbers, deltas: list[tuple[Numbers, Numbers]]) -> Items:
+def items_of(rows: Rows, coordinate: Numbers, deltas: list[tuple[Numbers, Numbers]]) -> Items:
+    """Rows as items, found by this coordinate."""
     ones = np.ones(len(rows), np.int64)
     return Items(rows.segment, rows.time, rows.time, ones, rows.ordinal, coordinate, coordinate, deltas)
 

@@ -20,7 +20,7 @@ import numpy as np
 from sash.kernels.lane import bounds
 from sash.operator import grid
 from sash.operator.frame import Answer, Flags, Ints, Items, Numbers, Rows, Segments
-from sash.operator.series import Series, _items_of, due_slides
+from sash.operator.series import Series, due_slides, items_of
 from sash.query.resolved import Resolved, Span
 
 
@@ -30,7 +30,7 @@ class SliceSeries(Series):
     folds: ClassVar[bool] = True
 
     def items(self, rows: Rows) -> Items:
-        return _items_of(rows, grid.cuts(self.spans, rows.time), [])
+        return items_of(rows, grid.cuts(self.spans, rows.time), [])
 
     def reach(self, span: Span, segments: Segments) -> tuple[Ints, Ints]:
         """By segment: the last slide that has left, and the last that is due."""
@@ -101,7 +101,7 @@ class CountedSeries(SliceSeries):
         self.spans = [replace(span, closed="left", offset=0) for span in self.spans]
 
     def items(self, rows: Rows) -> Items:
-        return _items_of(rows, grid.cuts(self.spans, rows.ordinal), [])
+        return items_of(rows, grid.cuts(self.spans, rows.ordinal), [])
 
     def reach(self, span: Span, segments: Segments) -> tuple[Ints, Ints]:
         every = int(span.every or 1)
