@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.trial import outcomes
 
 Shape = Any
 """A Kind, or a tuple of Shapes."""
@@ -129,18 +130,9 @@ def _shape(what: str, value: Any) -> Shape:
 
 
 def _tried(monoid: Monoid, kinds: tuple[Kind, ...]) -> tuple[list[Any], list[Any]]:
-    """States and results of sample rows. What fails on one of them is judged by the others."""
+    """States and results of sample rows."""
     turned = (SAMPLES[kind][i % 3 :] + SAMPLES[kind][: i % 3] for i, kind in enumerate(kinds))
-    failed = "lower gave no result"
-    states: list[Any] = []
-    results = []
-    for row in zip(*turned, strict=True):
-        try:
-            lifted = monoid.lift(*row)
-            states += [lifted, monoid.combine(states[-1], lifted)] if states else [lifted]
-            results += [result for result in map(monoid.lower, states[-2:]) if result is not None]
-        except Exception as error:
-            failed = f"it raised {type(error).__name__}: {error}"
+    states, results, failed = outcomes(monoid, zip(*turned, strict=True))
     if not results:
-        raise NotColumnar(f"{failed} on sample values")
+        raise NotColumnar(f"{failed or 'lower gave no result'} on sample values")
     return states, results

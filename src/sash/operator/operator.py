@@ -34,11 +34,11 @@ from sash.operator.output import Output, chosen_rows, plain_batch
 from sash.operator.pages import Pages
 from sash.operator.sorted_rows import SortedRows
 from sash.query.query import Query
+from sash.query.resolved import MODES
 from sash.stores import MemoryStore, PageError, Store
 from sash.stores import snapshot as snapshots
 from sash.stores.frame import seal, unseal
 
-MODES = ("rows", "given", "sorted")
 _ANY = "0" * 32
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Monoid
+from sash.monoids.trial import outcomes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,21 +45,12 @@ def tried(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], str]:
-    """Results of sample rows, and why the last that failed did. What fails on one row is judged by the others."""
+    """Results of sample rows, and why the last that failed did."""
     columns = [_turned(samples(type_), place) for place, type_ in enumerate(types)]
-    failed = "every result was None"
-    states: list[Any] = []
-    results: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for row in _rows(columns):
-            try:
-                lifted = monoid.lift(*row)
-                states += [lifted, monoid.combine(states[-1], lifted)] if states else [lifted]
-                results += [result for result in map(monoid.lower, states[-2:]) if result is not None]
-            except Exception as error:
-                failed = f"it raised {type(error).__name__}: {error}"
-    return results, failed
+        _, results, failed = outcomes(monoid, _rows(columns))
+    return results, failed or "every result was None"
 
 
 def _rows(columns: list[list[Any]]) -> Iterable[tuple[Any, ...]]:
