@@ -60,6 +60,8 @@ class OfPandas:
 
     def _as_pandas(self, result: Result) -> Any:
         """Results as an array of pandas; of the column's own type, where they are values of it."""
+        if result.source is None and (floats := result.floats) is not None:
+            return floats
         values = as_pandas(result.values)
         if result.source is None:
             return values
