@@ -1,10 +1,12 @@
-"""Rows of a whole table grouped by key and in order of time, without moving them: an order, and where keys begin.
+"""Rows of a whole table grouped by key and in order of time: for each row its place, and where keys begin.
 
     rows      b5  a3  a∅  a1  b2           key and time; ∅: no time
-    source     3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
+    place      3   1  -1   0   2           a1 a3 b2 b5: by key, time, tie-breakers, arrival
     edges      0   2   4                   where keys begin, and the number of rows
 
-Keys are grouped by counting their rows, and rows that are in order of time, as logs are, are not sorted at all.
+Keys are grouped by counting their rows, and rows that are in order of time, as logs are, are not sorted at all. Places
+rather than an order: to read rows one after the other and write to as many streams as there are keys keeps to the
+cache, and so does the way back; to gather by an order misses it at every row.
 """
 
 from __future__ import annotations
@@ -27,22 +29,42 @@ from sash.operator.segments import ranks
 from sash.query.resolved import Resolved
 
 
-@dataclass(frozen=True)
+@dataclass
 class Grouped:
-    """An order of rows by key and time."""
+    """Rows in an order by key and time, and the ways there and back."""
 
+    crew: Crew
     rows: int
     """How many rows there are, with a time or without."""
-    source: Places | None
-    """By place in the order: the row; None if it is the same."""
+    place: Places | None
+    """By row: its place in the order, -1 without a time; None: every row is where it was."""
     edges: Places
     time: Numbers
-    """By place in the order: the time."""
+    """By place: the time, where windows ask for it."""
     timed: Flags | None
     """By row: whether it has a time; None: all have one."""
 
     def __len__(self) -> int:
         return int(self.edges[-1])
+
+    def there(self, values: Numbers) -> Numbers:
+        """By row, to by place."""
+        if self.place is None:
+            return values
+        return self.crew.put(values, self.place, np.empty(len(self), values.dtype))
+
+    def back(self, values: Numbers) -> Numbers:
+        """By place, to by row; 0 for rows without a time."""
+        if self.place is None:
+            return values
+        return self.crew.taken(values, self.place)
+
+    @property
+    def source(self) -> Places | None:
+        """By place: the row; None: it is the same."""
+        if self.place is None:
+            return None
+        return self.there(np.arange(self.rows, dtype=self.place.dtype))
 
 
 def grouped(
@@ -50,24 +72,34 @@ def grouped(
 ) -> Grouped:
     """Group rows. Costs a look at times and keys where they are in order already."""
     rows = table.num_rows
-    arrived = Arrivals(resolved, "sorted", clocks.time).judge(table, None, 0)
-    timed, time = (None, arrived.time) if arrived.taken.all() else (arrived.taken, arrived.time)
-    chosen: Any = None
-    if timed is not None:
-        chosen = np.flatnonzero(timed).astype(index_type(rows))
+    time, timed = _times(table, resolved)
+    chosen = None if timed is None else np.flatnonzero(timed)
+    if chosen is not None:
         table, time = table.take(pa.array(chosen)), time[chosen]
-    keys = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in resolved.by]
-    codes, count = _codes(keys, len(time))
+    count = table.num_rows
+    columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in resolved.by]
+    codes, keys = _codes(columns, count)
+    counts = np.array([[count]]) if codes is None else _counts(codes, keys, crew)
+    edges = np.zeros(keys + 1, np.int64)
+    np.cumsum(counts.sum(axis=0), out=edges[1:])
     ties = [ranks(table.column(name)) for name in resolved.ties]
-    source = _source(codes, count, time, ties, crew)
-    edges = np.array([0, len(time)])
-    if codes is not None:
-        edges = np.zeros(count + 1, np.int64)
-        np.cumsum(_counts(codes, count, crew).sum(axis=0), out=edges[1:])
-    if source is not None:
-        time = crew.taken(time, source)
-        chosen = source if chosen is None else chosen[source]
-    return Grouped(rows, chosen, edges, np.ascontiguousarray(time), timed)
+    place = _places(codes, counts, time if resolved.time is not None else None, ties, crew) if count else None
+    if chosen is not None:
+        places = np.full(rows, -1, index_type(rows))
+        places[chosen] = np.arange(count) if place is None else place
+        time = time if place is None else crew.put(time, place, np.empty_like(time))
+        return Grouped(crew, rows, places, edges, np.ascontiguousarray(time), timed)
+    if place is not None and resolved.time is not None:
+        time = crew.put(time, place, np.empty_like(time))
+    return Grouped(crew, rows, place, edges, np.ascontiguousarray(time), None)
+
+
+def _times(table: pa.RecordBatch, resolved: Resolved) -> tuple[Numbers, Flags | None]:
+    """The times, and which rows have one, None if all do; without `on` no window asks for a time."""
+    if resolved.time is None:
+        return np.zeros(0, np.int64), None
+    arrived = Arrivals(resolved, "sorted", clocks.time).judge(table, None, 0)
+    return arrived.time, None if arrived.taken.all() else arrived.taken
 
 
 def _codes(columns: list[pa.Array], rows: int) -> tuple[Places | None, int]:
@@ -79,7 +111,7 @@ def _codes(columns: list[pa.Array], rows: int) -> tuple[Places | None, int]:
         if near is not None:
             return near
     keys = keys_of([key_column(column) for column in columns], rows)
-    return keys.codes.astype(np.int32) if keys.count < 2**31 else keys.codes, keys.count
+    return keys.codes.astype(index_type(keys.count)), keys.count
 
 
 def _near(column: pa.Array, rows: int) -> tuple[Places, int] | None:
@@ -98,49 +130,46 @@ def _near(column: pa.Array, rows: int) -> tuple[Places, int] | None:
     if high - low > max(rows // 2, 1024):
         return None
     numbers = plain(column).to_numpy(zero_copy_only=False)
-    return (numbers - numbers.dtype.type(low)).astype(np.int32), high - low + 1
+    return np.subtract(numbers, numbers.dtype.type(low), dtype=numbers.dtype).astype(np.int32), high - low + 1
 
 
-def _counts(codes: Places, count: int, crew: Crew) -> Any:
+def _counts(codes: Places, keys: int, crew: Crew) -> Any:
     """By range of rows and code: how many rows there are."""
-
-    def task(first: int, stop: int) -> Any:
-        return np.bincount(codes[first:stop], minlength=count)
-
-    return np.stack(crew.run(task, len(codes)))
+    return np.stack(crew.run(lambda first, stop: np.bincount(codes[first:stop], minlength=keys), len(codes)))
 
 
-def _source(codes: Places | None, count: int, time: Numbers, ties: list[Any], crew: Crew) -> Places | None:
-    """The order by key, time, tie-breakers and arrival; None if the rows have it."""
-    if not len(time):
-        return None
+def _places(codes: Places | None, counts: Any, time: Numbers | None, ties: list[Any], crew: Crew) -> Places | None:
+    """By row: its place in the order by key, time, tie-breakers and arrival; None if the rows have it."""
+    rows = int(counts.sum())
     if ties:
-        first = np.lexsort((*reversed(ties), time)).astype(index_type(len(time)))
-        return first if codes is None else first[_by_code(codes[first], count, crew)]
-    if codes is None:
-        ascends = all(crew.loop(loops.ascending, len(time), (time,), ()))
-        return None if ascends else np.argsort(time, kind="stable").astype(index_type(len(time)))
-    found = min(crew.loop(loops.rising, len(time), (codes, time), ()))
-    if found == 2:
+        return _by_order(codes, counts, np.lexsort((*reversed(ties), time)), crew)
+    if time is None or all(crew.loop(loops.ascending, rows, (time,), ())):
+        if codes is None or all(crew.loop(loops.ascending, rows, (codes,), ())):
+            return None
+        return _by_code(codes, counts, crew)
+    if codes is not None and all(crew.loop(loops.rising, rows, (codes, time), ())):
         return None
-    if found == 1:
-        return _by_code(codes, count, crew)
-    first = np.argsort(time, kind="stable").astype(index_type(len(time)))
-    return first[_by_code(codes[first], count, crew)]
+    return _by_order(codes, counts, np.argsort(time, kind="stable"), crew)
 
 
-def _by_code(codes: Places, count: int, crew: Crew) -> Places:
-    """The order of codes, equal ones as they come."""
-    counts = _counts(codes, count, crew)
+def _by_order(codes: Places | None, counts: Any, order: Any, crew: Crew) -> Places:
+    """By row: its place, given an order by time."""
+    places = np.empty(len(order), index_type(len(order)))
+    if codes is None:
+        places[order] = np.arange(len(order))
+    else:
+        codes = codes[order]
+        places[order] = _by_code(codes, _counts(codes, counts.shape[1], crew), crew)
+    return places
+
+
+def _by_code(codes: Places, counts: Any, crew: Crew) -> Places:
+    """By row: its place in the order of codes, equal ones as they come."""
     # where the rows of each range and code begin: codes first, then ranges
     begins = np.cumsum(counts.T.ravel()) - counts.T.ravel()
-    places = np.ascontiguousarray(begins.reshape(count, -1).T)
-    order = np.empty(len(codes), index_type(len(codes)))
-    starts = {first: number for number, (first, _) in enumerate(crew.ranges(len(codes)))}
-    code = coded(loops.grouped, (codes, 0, 0, places[0], order))
-
-    def task(first: int, stop: int) -> None:
-        code(codes, first, stop, places[starts[first]], order)
-
-    crew.run(task, len(codes))
-    return order
+    following = np.ascontiguousarray(begins.reshape(counts.shape[1], -1).T)
+    places = np.empty(len(codes), index_type(len(codes)))
+    number = {first: i for i, (first, _) in enumerate(crew.ranges(len(codes)))}
+    code = coded(loops.grouped, (codes, 0, 0, following[0], places))
+    crew.run(lambda first, stop: code(codes, first, stop, following[number[first]], places), len(codes))
+    return places

@@ -105,23 +105,21 @@ class Whole:
             starts[1:] = _since(time[1:], time[:-1]) >= span.size
         elif span.kind == "punctuation":
             marks = plain(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
-            starts[1:] = (marks if rows.source is None else marks[rows.source])[: count - 1 if count else 0]
-        peers = span.kind != "punctuation"
+            starts[1:] = rows.there(marks)[: max(count - 1, 0)]
+        peers = span.kind != "punctuation" and self.resolved.time is not None
         return self.crew.bounded(bounds.by_starts, count, (starts, time, peers, edges))
 
     def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> Spans:
         whole = values.dtype.kind != "f"
         least: Any = -(2**63) if whole else -np.inf
         size = int(min(int(size) - open_start, 2**63 - 1)) if whole else float(size)
-        return self.crew.bounded(
-            bounds.by_value, len(values), (values, size, least, whole or not open_start, peers, edges)
-        )
+        kernel = bounds.BY_VALUE[whole or not open_start, peers]
+        return self.crew.bounded(kernel, len(values), (values, size, least, edges))
 
     def _delta(self, span: Span, rows: Grouped, table: pa.RecordBatch) -> Spans:
         assert span.axis is not None
         values, valid = span.axis.numbers(plain(table.column(span.axis.column)))
-        if rows.source is not None:
-            values, valid = values[rows.source], valid[rows.source]
+        values, valid = rows.there(values), rows.there(valid)
         falls = values[1:] < values[:-1]
         falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
         if not valid.all() or falls.any():
@@ -152,15 +150,16 @@ class Whole:
     def _enough(self, sweep: Sweep, among: Counted | Spans, rows: Grouped) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
         if isinstance(among, Spans):
-            enough = among.his - among.los >= sweep.least
-            return None if enough.all() else enough
-        return (
-            None
-            if sweep.least <= 1
-            else _ordinals(rows) >= sweep.least
-            if among.size >= sweep.least
-            else _ordinals(rows) < 0
-        )
+            return None if among.shortest >= sweep.least else self.crew.holding(among, sweep.least)
+        if sweep.least <= 1:
+            return None
+        if among.size < sweep.least:
+            return np.zeros(len(rows), np.bool_)
+        enough = np.ones(len(rows), np.bool_)
+        for before in range(sweep.least - 1):
+            at = rows.edges[:-1] + before
+            enough[at[at < rows.edges[1:]]] = False
+        return enough
 
     def _asked(self, inputs: Inputs, part: Part, among: Counted | Spans, found: Numbers, doubt: Flags) -> None:
         """Results that a sweep does not vouch for, from the aggregate itself."""
@@ -222,7 +221,7 @@ class Inputs:
         see = None
         if any(column.null_count for i, column in enumerate(self.columns) if i not in part.monoid.nullable):
             see = seen(self.columns, part.monoid.nullable, rows.rows)
-            see = see if rows.source is None else crew.taken(see, rows.source)
+            see = rows.there(see)
         if self.forms is not None and self.forms != ("presence",):
             self._prepare(see)
         if see is not None:
@@ -246,8 +245,7 @@ class Inputs:
             x = x.astype(np.float64)
         else:
             x = as_kind(x, kinds[0])
-        if self.rows.source is not None:
-            x = self.crew.taken(x, self.rows.source)
+        x = self.rows.there(x)
         self.x = x if see is None else x[see]
 
     def met(self, cls: Any) -> tuple[Measure, Any]:
@@ -255,9 +253,9 @@ class Inputs:
         if cls not in self._met:
             measure = Measure(self.part, (cls,))
             columns = self.columns
-            if self.rows.source is not None:
-                order = pa.array(self.rows.source)
-                columns = [column.take(order) for column in columns]
+            source = self.rows.source
+            if source is not None:
+                columns = [column.take(pa.array(source)) for column in columns]
             self._met[cls] = measure, measure.meet(columns, len(self.rows), [])
         return self._met[cls]
 
@@ -273,44 +271,43 @@ class Inputs:
         """Results of a sweep."""
         assert self.sweep is not None
         if self.sweep.result == "place":
-            at = (
-                found
-                if self.places is None
-                else self.back_places[np.where(valid, found, 0) if valid is not None else found]
-            )
-            if self.rows.source is not None:
-                at = self.rows.source[np.where(valid, at, 0) if valid is not None else at]
-            back = self.back(pa.int64(), at, valid)
-            assert back.numbers is not None
-            mask = None if back.valid is None else ~back.valid
-            taken = self.columns[1].take(pa.array(back.numbers, mask=mask))
-            return Column(part.result, made=taken if taken.type == part.result else taken.cast(part.result))
+            return self._payload(part, found, valid)
         back = self.back(part.result, found, valid)
         if self.pool is not None and back.numbers is not None:
-            made = self.pool.decode(back.numbers, back.valid)
-            return Column(part.result, made=made if made.type == part.result else made.cast(part.result))
+            return _as(part, self.pool.decode(back.numbers, back.valid))
         return back
+
+    def _payload(self, part: Part, found: Numbers, valid: Flags | None) -> Column:
+        """What came with the rows that were found, by their places among those that the aggregate sees."""
+        if valid is not None:
+            found = np.where(valid, found, 0)
+        at = found if self.places is None else self.back_places[found] if len(self.back_places) else found
+        source = self.rows.source
+        back = self.back(pa.int64(), at if source is None or not len(source) else source[at], valid)
+        assert back.numbers is not None
+        return _as(part, self.columns[1].take(pa.array(back.numbers, mask=None if back.valid is None else ~back.valid)))
 
     def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> Column:
         """Numbers in the order of the rows."""
         rows = self.rows
-        if rows.source is None:
+        if rows.place is None:
             return Column(kind, found, valid)
-        out = self.crew.put(found, rows.source, np.zeros(rows.rows, found.dtype))
-        if valid is None and rows.timed is None:
-            return Column(kind, out, None)
-        flags = np.zeros(rows.rows, np.bool_)
-        self.crew.put(np.ones(len(rows), np.bool_) if valid is None else valid, rows.source, flags)
-        return Column(kind, out, flags)
+        if valid is not None:
+            flags = rows.back(valid)
+            return Column(kind, rows.back(found), flags if rows.timed is None else flags & rows.timed)
+        return Column(kind, rows.back(found), rows.timed)
 
     def restored(self, column: pa.Array) -> Column:
         """A column in the order of the rows; null for those without a time."""
         rows = self.rows
-        if rows.source is None:
+        if rows.place is None:
             return Column(column.type, made=column)
-        place = np.zeros(rows.rows, np.int64)
-        place[rows.source] = np.arange(len(rows))
-        return Column(column.type, made=column.take(pa.array(place, mask=None if rows.timed is None else ~rows.timed)))
+        mask = None if rows.timed is None else ~rows.timed
+        return Column(column.type, made=column.take(pa.array(rows.place, mask=mask)))
+
+
+def _as(part: Part, column: pa.Array) -> Column:
+    return Column(part.result, made=column if column.type == part.result else column.cast(part.result))
 
 
 def _ordinals(rows: Grouped) -> Numbers:

@@ -1,26 +1,12 @@
-"""Rows grouped by key by counting, gathered in that order, and results put back.
+"""Rows grouped by key by counting, put in that order, and results brought back.
 
 codes     1 0 1 2 0           counts  2 2 1        begins  0 2 4
-order     1 4 0 2 3           stable: rows of a key stay as they come
+places    2 0 3 4 1           stable: rows of a key stay as they come
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-
-def rising(codes: Any, values: Any, first: int, stop: int) -> int:
-    """Are rows [first, stop) in order: 2 by code and value, 1 by value alone, 0 by neither?"""
-    by_value, by_both = True, True
-    for i in range(max(first, 1), stop):
-        down = values[i] < values[i - 1]
-        if down:
-            by_value = False
-        if codes[i] < codes[i - 1] or (down and codes[i] == codes[i - 1]):
-            by_both = False
-        if not (by_value or by_both):
-            return 0
-    return 2 if by_both else 1
 
 
 def ascending(values: Any, first: int, stop: int) -> bool:
@@ -31,21 +17,30 @@ def ascending(values: Any, first: int, stop: int) -> bool:
     return falls == 0
 
 
-def grouped(codes: Any, first: int, stop: int, places: Any, order: Any) -> None:
-    """Put rows [first, stop) in the order of their codes; `places` are where the next of each code goes."""
+def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
+    """Are rows [first, stop), and the one before them, in order by code and value?"""
+    for i in range(max(first, 1), stop):
+        if codes[i] < codes[i - 1] or (codes[i] == codes[i - 1] and values[i] < values[i - 1]):
+            return False
+    return True
+
+
+def grouped(codes: Any, first: int, stop: int, following: Any, places: Any) -> None:
+    """Give rows [first, stop) their places by code; `following` is where the next of each code goes."""
     for i in range(first, stop):
         code = codes[i]
-        order[places[code]] = i
-        places[code] += 1
+        places[i] = following[code]
+        following[code] += 1
 
 
-def gathered(values: Any, order: Any, first: int, stop: int, out: Any) -> None:
-    """Fill `out` with values in an order."""
+def gathered(values: Any, places: Any, first: int, stop: int, out: Any) -> None:
+    """Fill `out` with the values at places, 0 for what has none."""
     for i in range(first, stop):
-        out[i] = values[order[i]]
+        out[i] = values[places[i]] if places[i] >= 0 else 0
 
 
-def scattered(values: Any, order: Any, first: int, stop: int, out: Any) -> None:
-    """Put values back from an order."""
+def scattered(values: Any, places: Any, first: int, stop: int, out: Any) -> None:
+    """Put values at places, but for what has none."""
     for i in range(first, stop):
-        out[order[i]] = values[i]
+        if places[i] >= 0:
+            out[places[i]] = values[i]

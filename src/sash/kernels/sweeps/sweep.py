@@ -41,6 +41,7 @@ class Spans:
 
     los: Places
     his: Places
+    shortest: int
     longest: int
 
 
@@ -121,8 +122,15 @@ class Crew:
     def bounded(self, kernel: Any, rows: int, before: tuple[Any, ...]) -> Spans:
         """The bounds that a kernel of `bounds` gives."""
         los, his = (np.empty(rows, index_type(rows)) for _ in range(2))
-        longest = self.loop(kernel, rows, before, (los, his))
-        return Spans(los, his, max(longest, default=0))
+        lengths = self.loop(kernel, rows, before, (los, his))
+        shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
+        return Spans(los, his, shortest, longest)
+
+    def holding(self, given: Spans, least: int) -> Flags:
+        """Which spans hold at least so many rows."""
+        out = np.empty(len(given.los), np.bool_)
+        self.loop(bounds.held, len(out), (given.los, given.his, least), (out.view(np.uint8),))
+        return out
 
     def spans(self, given: Counted | Spans, rows: int) -> Spans:
         """Bounds as spans."""
