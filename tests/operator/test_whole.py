@@ -28,7 +28,7 @@ def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with its results, by the whole table."""
     resolved = query.resolve(batch.schema)
     names = resolved.output("sorted").names[batch.num_columns :]
-    columns = [column.arrow() for column in Whole(plan(resolved)).results(batch)]
+    columns = [column.arrow() for column in Whole(plan(resolved)).found(batch).columns]
     return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *names])
 
 

@@ -85,7 +85,7 @@ def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> 
     if not fits(resolved):
         return None
     try:
-        found = Whole(plan(resolved)).results(table, encoded(read, resolved.by))
+        found = Whole(plan(resolved)).found(table, encoded(read, resolved.by)).columns
     except Unfit:
         return None
     names = list(resolved.output("sorted").names)[table.num_columns :]

@@ -59,6 +59,14 @@ class Grouped:
             return values
         return self.crew.taken(values, self.place)
 
+    def row(self, place: int) -> int:
+        """The row at a place; behind the last place, behind the last row."""
+        if place >= len(self):
+            return self.rows
+        if self.place is None:
+            return place
+        return int(np.flatnonzero(self.place == place)[0])
+
     @property
     def source(self) -> Places | None:
         """By place: the row; None: it is the same."""

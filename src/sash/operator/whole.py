@@ -62,6 +62,41 @@ class Column:
         return self.made
 
 
+@dataclass
+class Found:
+    """The results of a table."""
+
+    columns: list[Column]
+    rows: Grouped
+    bounds: list[Counted | Spans]
+
+    @property
+    def settled(self) -> int:
+        """Of rows that came sorted: the first whose peers may not all be there yet."""
+        return self.rows.row(self._last_peers)
+
+    @property
+    def reach(self) -> int:
+        """The first row that windows which end there, or later, hold."""
+        at = self._last_peers
+        if at == len(self.rows):
+            return self.rows.row(at)
+        begin = int(self.rows.edges[self.rows.edges <= at].max())
+        starts = [max(begin, at + 1 - b.size) if isinstance(b, Counted) else int(b.los[at]) for b in self.bounds]
+        return self.rows.row(min(starts))
+
+    @property
+    def _last_peers(self) -> int:
+        rows = self.rows
+        last = len(rows) - 1
+        if last < 0:
+            return 0
+        if not len(rows.time):
+            return last
+        begin = int(rows.edges[rows.edges <= last].max())
+        return begin + int(np.searchsorted(rows.time[begin:], rows.time[last]))
+
+
 class Whole:
     """A plan at work on whole tables."""
 
@@ -69,7 +104,7 @@ class Whole:
         self.plan, self.resolved = plan, plan.resolved
         self.crew = Crew(self.resolved.query.options.threads)
 
-    def results(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> list[Column]:
+    def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> Found:
         """For each window and aggregate a column, in the order of the rows.
 
         `encoded` are columns of the table that there are as dictionaries. Raises Unfit.
@@ -84,7 +119,8 @@ class Whole:
             inputs = Inputs(part, table, rows, self.crew)
             for s, span in enumerate(self.resolved.spans):
                 found[s, p] = self._column(inputs, part, span, given[s], self.plan.choices[s, p].structure)
-        return [found[s, p] for s in range(len(given)) for p in range(len(self.resolved.parts))]
+        columns = [found[s, p] for s in range(len(given)) for p in range(len(self.resolved.parts))]
+        return Found(columns, rows, given)
 
     # ---- bounds ----
 
