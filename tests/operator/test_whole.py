@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 
 import sash
 from sash.kernels.sweeps import sweep
-from sash.operator.whole import Unfit, Whole, fits
-from sash.query.planner import plan
+from sash.operator.whole import Unfit, Whole
+from sash.query.planner import at_rows, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from sash.testing.queries import loose
@@ -54,7 +54,7 @@ def test_whole_tables_give_what_the_reference_gives(mode: str) -> None:
     @settings(suppress_health_check=[HealthCheck.filter_too_much])
     @given(cases(modes=(mode,), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
-        assume(fits(case.query.resolve(case.schema)))
+        assume(at_rows(case.query.resolve(case.schema)))
         case = Case(case.query, case.schema, "sorted", case.steps)
         whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
         try:

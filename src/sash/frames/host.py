@@ -15,9 +15,9 @@ from sash.frames.frame import Frame, Result
 from sash.frames.rows import Ordered, encoded, flat, ordered, places
 from sash.operator import Operator
 from sash.operator.keys import key_column, keys_of, restored
-from sash.operator.whole import Column, Unfit, Whole, fits
+from sash.operator.whole import Column, Unfit, Whole
 from sash.query import checks
-from sash.query.planner import plan
+from sash.query.planner import at_rows, plan
 from sash.query.query import Query
 from sash.query.resolved import Part, Resolved
 
@@ -82,7 +82,7 @@ def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> 
     """Results for each row, where they can be found without the engine."""
     table = pa.RecordBatch.from_pydict(columns)
     resolved = query.resolve(table.schema)
-    if not fits(resolved):
+    if not at_rows(resolved):
         return None
     try:
         found = Whole(plan(resolved)).found(table, encoded(read, resolved.by)).columns

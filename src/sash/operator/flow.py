@@ -17,8 +17,8 @@ from sash.operator.keys import plain_schema
 from sash.operator.loaded import together
 from sash.operator.operator import Operator
 from sash.operator.output import Output, plain_batch
-from sash.operator.whole import Unfit, Whole, fits
-from sash.query.planner import plan
+from sash.operator.whole import Unfit, Whole
+from sash.query.planner import at_rows, plan
 from sash.query.query import Query
 from sash.query.resolved import Resolved
 
@@ -31,7 +31,7 @@ REACH = ("time", "count", "delta")
 
 def flows(resolved: Resolved) -> bool:
     """Can a query be computed piece by piece without state?"""
-    return fits(resolved) and all(span.kind in REACH for span in resolved.spans)
+    return at_rows(resolved) and all(span.kind in REACH for span in resolved.spans)
 
 
 class Flow:

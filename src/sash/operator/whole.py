@@ -26,23 +26,12 @@ from sash.operator.frame import Flags
 from sash.operator.grouped import Grouped, grouped
 from sash.operator.keys import plain
 from sash.operator.measure import Measure, kind_of
-from sash.query.planner import FOLD, Plan
-from sash.query.resolved import Part, Resolved, Span
+from sash.query.planner import FOLD, Plan, swept
+from sash.query.resolved import Part, Span
 
 
 class Unfit(Exception):
     """The engine has to look at these rows."""
-
-
-def fits(resolved: Resolved) -> bool:
-    """Does a query have a result for each row that can be found from the whole table?"""
-    query = resolved.query
-    return (
-        resolved.per_row
-        and query.emit == "final"
-        and resolved.forget is None
-        and all(span.slide == "row" and span.kind != "policy" for span in resolved.spans)
-    )
 
 
 @dataclass
@@ -171,17 +160,13 @@ class Whole:
         if isinstance(part.monoid, m.Count):
             spans = self.crew.spans(among, len(rows))
             return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
-        if inputs.sweep is None or (self.resolved.query.options.structure or self._steady):
+        if inputs.sweep is None or not swept(self.resolved, part):
             return self._slid(inputs, part, given, structure, on)
         found, doubt = self.crew.sweep(inputs.sweep, inputs.x, among, len(rows))
         valid = _both(on, self._enough(inputs.sweep, among, rows))
         if doubt.any():
             self._asked(inputs, part, among, found, doubt if valid is None else doubt & valid)
         return inputs.lowered(part, found, valid)
-
-    @property
-    def _steady(self) -> bool:
-        return self.resolved.query.options.prefer == "latency"
 
     def _enough(self, sweep: Sweep, among: Counted | Spans, rows: Grouped) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
