@@ -1,5 +1,6 @@
 """Sweeps against the aggregate itself, recomputed for each window: every sweep, over Count windows and over spans."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from sash import monoids as m
 from sash.kernels.sweeps import sweep
 from sash.kernels.sweeps.sweep import Counted, Crew, Spans, sweep_of
+from sash.query.planner import SWEPT as SWEPT_BY_PLAN
 
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, 1e9, 1e9 + 1, 1e16, -1e16, 1e300, -1e300, 1.7e308, math.inf, -math.inf, math.nan]
 INTS = [0, 1, -1, 7, 2**31, -(2**40), 2**62, -(2**63), 2**63 - 1]
@@ -145,3 +147,11 @@ def test_variance_keeps_its_digits_or_is_in_doubt(rooted: bool) -> None:
         got, doubt = Crew(1).sweep(found, x, Counted(32, np.array([0, 300]), 32), 300)
         judge(monoid, "float", x, [max(0, i - 31) for i in range(300)], list(range(1, 301)), got, doubt, 2)
         assert doubt.sum() < 300
+
+
+def test_the_planner_knows_which_aggregates_have_one() -> None:
+    for name in m.__all__:
+        cls = getattr(m, name)
+        if isinstance(cls, type) and issubclass(cls, m.Monoid) and cls not in (m.Monoid, m.Count, m.DirectProduct):
+            with contextlib.suppress(TypeError):  # those that need arguments have none
+                assert (sweep_of(cls(), ("float", "int")) is not None) == (cls in SWEPT_BY_PLAN), cls
