@@ -8,6 +8,7 @@ from benchmarks import (
     break_even,
     bulk,
     coarse,
+    columns,
     distance,
     engine,
     fifo,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "slides": slides.main,
     "trips": trips.main,
     "engine": engine.main,
+    "columns": columns.main,
 }
 
 
