@@ -20,6 +20,7 @@ from benchmarks import (
     sharing,
     slides,
     trips,
+    trust,
 )
 
 BENCHMARKS = {
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "trips": trips.main,
     "engine": engine.main,
     "columns": columns.main,
+    "trust": trust.main,
 }
 
 
