@@ -12,8 +12,10 @@ from benchmarks import (
     distance,
     engine,
     fifo,
+    first_call,
     latency,
     memory,
+    own,
     page,
     ranges,
     rounds,
@@ -38,6 +40,8 @@ BENCHMARKS = {
     "trips": trips.main,
     "engine": engine.main,
     "columns": columns.main,
+    "own": own.main,
+    "first_call": first_call.main,
     "trust": trust.main,
 }
 
