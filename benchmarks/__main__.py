@@ -8,17 +8,21 @@ from benchmarks import (
     break_even,
     bulk,
     coarse,
+    columns,
     distance,
     engine,
     fifo,
+    first_call,
     latency,
     memory,
+    own,
     page,
     ranges,
     rounds,
     sharing,
     slides,
     trips,
+    trust,
 )
 
 BENCHMARKS = {
@@ -35,6 +39,10 @@ BENCHMARKS = {
     "slides": slides.main,
     "trips": trips.main,
     "engine": engine.main,
+    "columns": columns.main,
+    "own": own.main,
+    "first_call": first_call.main,
+    "trust": trust.main,
 }
 
 

@@ -1,0 +1,184 @@
+"""Rolling aggregates of whole columns beside those of pandas, polars, bottleneck, numbagg and DuckDB.
+
+`functions.py` says what is compared, `rivals.py` who runs. All take turns. A figure is nanoseconds a row, end to end on
+the contestant's own kind of frame; ours have in brackets how many times as long the fastest of the others takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from benchmarks import page
+from benchmarks.functions import FUNCTIONS, GOALS, Case, Function, columns
+from benchmarks.rivals import CONTESTANTS, OURS, RIVALS, Contestant
+from benchmarks.timing import best_of
+from benchmarks.verdict import Figures, Found, verdicts
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    rows: int = 10_000_000
+    widths: tuple[int, ...] = (16, 256, 4096, 65_536, 1_000_000)
+    keys: int = 1000
+    keyed_widths: tuple[int, ...] = (16, 256, 4096)
+    """Of each key there are 10,000 rows: a longer window would hold them all."""
+    others: int = 2_000_000
+    """Rows for the functions that no goal is set for."""
+    width: int = 1024
+    """Their windows."""
+    sampled: int = 1_000_000
+    """Rows that DuckDB gets, which takes a hundred times as long as the fastest."""
+    folded: int = 500_000_000
+    """Values that those who compute each window anew may read."""
+    repeats: int = 3
+    seconds: float = 1.5
+
+
+QUICK = Sizes(100_000, (16, 256), 10, (16,), 20_000, 64, 20_000, 2_000_000, 1, 0.2)
+
+
+class Arena:
+    """The columns as each contestant holds them, each made once."""
+
+    def __init__(self, rows: int, keys: int) -> None:
+        self.rows, self.columns = rows, columns(rows, keys)
+        self.made: dict[tuple[Any, int], Any] = {}
+
+    def frame(self, contestant: Contestant, rows: int) -> Any:
+        """The first rows."""
+        key = type(contestant).make, rows
+        if key not in self.made:
+            self.made[key] = contestant.make({name: column[:rows] for name, column in self.columns.items()})
+        return self.made[key]
+
+
+def rows_for(name: str, function: Function, case: Case, rows: int, sizes: Sizes) -> int:
+    """How many rows a contestant can be asked for; 0: it is left out."""
+    contestant = CONTESTANTS[name]
+    if not contestant.serves(function, case):
+        return 0
+    if contestant.folds(function, case):
+        few = min(rows, sizes.folded // case.width)
+        return few if few >= 4 * case.width else 0
+    if name == "DuckDB":
+        return min(rows, max(sizes.sampled, 2 * case.width))
+    if name == "pandas" and case.keys > 1 and case.width not in (256, sizes.width):
+        return 0  # ten seconds, whatever the width
+    return rows
+
+
+def measure(arena: Arena, function: Function, case: Case, sizes: Sizes) -> Figures:
+    """Everybody who can, in turn, the best of some."""
+    rows = {name: rows_for(name, function, case, arena.rows, sizes) for name in CONTESTANTS}
+    runs: dict[str, Any] = {}
+    for name, count in rows.items():
+        if count:
+            contestant = CONTESTANTS[name]
+            warm = count if name in OURS else min(count, 2 * case.width, 10_000)
+            contestant.run(arena.frame(contestant, warm), function, case)  # compile, or find the machine code
+            runs[name] = partial(contestant.run, arena.frame(contestant, count), function, case)
+    return {name: s / rows[name] * 1e9 for name, s in best_of(runs, sizes.repeats, sizes.seconds).items()}
+
+
+def cells(figures: Figures) -> list[str]:
+    """A line of the table: ours with the ratio, in bold where somebody else is faster."""
+    best = min(figures[name] for name in RIVALS if name in figures)
+    line = []
+    for name in CONTESTANTS:
+        if name not in figures:
+            line.append("–")
+        elif name in OURS:
+            ratio = f"{best / figures[name]:.2f}×"
+            line.append(f"{figures[name]:,.1f} ({f'**{ratio}**' if best < figures[name] else ratio})")
+        else:
+            line.append(f"{figures[name]:,.1f}")
+    return line
+
+
+def grid(arena: Arena, over: str, keys: int, widths: tuple[int, ...], sizes: Sizes) -> Found:
+    """Those with goals, over all widths."""
+    return {
+        (name, width): measure(arena, FUNCTIONS[name], Case(over, width, keys), sizes)
+        for name in GOALS
+        for width in widths
+    }
+
+
+def spread(found: Found, name: str, contestant: str) -> str:
+    """The dearest width over the cheapest."""
+    costs = [
+        figures[contestant] for (function, _), figures in found.items() if function == name and contestant in figures
+    ]
+    return f"{max(costs) / min(costs):.2f}" if len(costs) > 1 else "–"
+
+
+def flatness(found: Found) -> str:
+    """How much a function's cost depends on the width."""
+    rows = [[name, *(spread(found, name, contestant) for contestant in CONTESTANTS)] for name in GOALS]
+    return page.table(["", *CONTESTANTS], rows)
+
+
+def kinds(sizes: Sizes) -> list[tuple[str, str, int, tuple[int, ...]]]:
+    """Title, kind of window, keys, widths."""
+    return [
+        ("Windows of rows, 1 key", "rows", 1, sizes.widths),
+        ("Windows of time, 1 key", "time", 1, sizes.widths),
+        (f"Windows of rows, {sizes.keys:,} keys", "rows", sizes.keys, sizes.keyed_widths),
+        (f"Windows of time, {sizes.keys:,} keys", "time", sizes.keys, sizes.keyed_widths),
+    ]
+
+
+def goals(sizes: Sizes) -> list[str]:
+    """The tables of what goals are set for, and how near they are."""
+    parts, found = [], {}
+    for keys in (1, sizes.keys):
+        arena = Arena(sizes.rows, keys)
+        for title, over, _, widths in (kind for kind in kinds(sizes) if kind[2] == keys):
+            cells_of = grid(arena, over, keys, widths, sizes)
+            found[f"{over}, {'1 key' if keys == 1 else 'many keys'}"] = cells_of
+            lines = [[f"{name}, {width:,}", *cells(figures)] for (name, width), figures in cells_of.items()]
+            parts += [f"### {title}", page.table(["", *CONTESTANTS], lines)]
+            if keys == 1:
+                parts += ["The dearest of these widths over the cheapest:", flatness(cells_of)]
+    return ["The goals, and the cell that is farthest from each, **bold** if it misses:", verdicts(found), *parts]
+
+
+def others(sizes: Sizes) -> list[str]:
+    """All other functions, at one width."""
+    parts = []
+    for title, over, keys, _ in kinds(sizes):
+        arena, case = Arena(sizes.others, keys), Case(over, sizes.width, keys)
+        lines = [
+            [name, *cells(measure(arena, function, case, sizes))]
+            for name, function in FUNCTIONS.items()
+            if name not in GOALS
+        ]
+        parts += [f"### {title}: the other functions", page.table(["", *CONTESTANTS], lines)]
+    return parts
+
+
+def main(quick: bool) -> str:
+    """Time, and give the section."""
+    sizes = QUICK if quick else Sizes()
+    return "\n\n".join(
+        [
+            "## Columns",
+            (
+                f"Nanoseconds a row, {sizes.rows:,} rows of float64 that walk at random, against the width of the "
+                "window: rows, or the time that so many rows of a key take on average. Everybody works end to end on "
+                "what their users hold: a frame gets a column more, bottleneck and numbagg go from array to array. In "
+                "brackets: how many times as long the fastest of the others takes, **bold** where that is less than we "
+                f"do. DuckDB gets {sizes.sampled:,} rows (or two windows). Where polars has no rolling function, it "
+                f"computes each window anew, and gets no more rows than make {sizes.folded:,} values; – where that "
+                "would not fill four windows. pandas by key takes the same whatever the width, and runs at one. The "
+                "keys are mixed. `arg_max` of bottleneck is a distance; looking up the row is counted."
+            ),
+            *goals(sizes),
+            f"The functions that no goal is set for: {sizes.others:,} rows, windows of {sizes.width:,}.",
+            *others(sizes),
+        ]
+    )

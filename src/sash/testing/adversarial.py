@@ -1,0 +1,138 @@
+"""Streams of floats made to break sums and moments, and what exact arithmetic makes of their windows.
+
+0.3  −1.1  +1e16  0.8  −1e16  1.4  …
+     ╰──────── window ──────╯          its sum is of the size of 1, and all its digits lie below those of the spikes
+
+name                   what goes wrong where windows move by subtraction, or moments by squares
+spikes of 1e16         one up, one down: they meet in a window, cancel, and leave
+spikes of 1e22         the same, beyond what 106 bits could hold twice
+offset of 1e9          the variance is 1, the squares are 1e18
+offset of -1e9, close  the variance is 1e-12
+level shift            from around 0 to around 1e9 and back
+magnitudes in turn     1e-9, 1e-6 … 1e9, with signs
+one spike of 1e300     its square is beyond all floats; once it has left, nothing of it may stay
+growing                up to 1e12 and, from there, anew
+NaN now and then       gone when it has left
+infinity now and then  gone when it has left
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+Stream = Callable[[int], list[float]]
+"""Length to values; the same ones each time."""
+
+Exact = list[Fraction | None]
+"""A result of each window, None where there is none to compare with."""
+
+
+def _gauss(length: int, mean: float, deviation: float) -> list[float]:
+    chance = random.Random(7)
+    return [chance.gauss(mean, deviation) for _ in range(length)]
+
+
+def _with(values: list[float], every: int, *spikes: float) -> list[float]:
+    """Values with spikes among them: all, some rows apart, then none for a while."""
+    for place in range(every // 2, len(values), every):
+        for at, spike in zip(range(place, len(values), 9), spikes, strict=False):
+            values[at] = spike
+    return values
+
+
+def _level_shift(length: int) -> list[float]:
+    low, high = _gauss(length, 0.0, 1e-3), _gauss(length, 1e9, 1e-3)
+    return [high[i] if i // 150 % 2 else low[i] for i in range(length)]
+
+
+def _magnitudes(length: int) -> list[float]:
+    return [x * 10.0 ** (3 * (i % 7) - 9) for i, x in enumerate(_gauss(length, 0.3, 1.0))]
+
+
+def _one_spike(length: int) -> list[float]:
+    return [1e300 if i == length // 4 else x for i, x in enumerate(_gauss(length, 0.3, 1.0))]
+
+
+ADVERSARIAL: dict[str, Stream] = {
+    "spikes of 1e16": lambda length: _with(_gauss(length, 0.3, 1.0), 131, 1e16, -1e16),
+    "spikes of 1e22": lambda length: _with(_gauss(length, 0.3, 1.0), 131, 1e22, -1e22),
+    "offset of 1e9": lambda length: _gauss(length, 1e9, 1.0),
+    "offset of -1e9, close": lambda length: _gauss(length, -1e9, 1e-6),
+    "level shift": _level_shift,
+    "magnitudes in turn": _magnitudes,
+    "one spike of 1e300": _one_spike,
+    "growing": lambda length: [1.1 ** (i % 290) for i in range(length)],
+    "NaN now and then": lambda length: _with(_gauss(length, 0.3, 1.0), 211, math.nan),
+    "infinity now and then": lambda length: _with(_gauss(length, 0.3, 1.0), 211, math.inf, -math.inf),
+}
+"""Every stream by name."""
+
+
+def exact_windows(function: str, values: Sequence[float], windows: Iterable[tuple[int, int]]) -> Exact:
+    """The sum, mean or var (of a sample) of each window `values[start:end]`, in fractions.
+
+    None for a window with a NaN or an infinity in it, with too few values, and where no float can hold the result.
+
+    >>> exact_windows("sum", [0.5, 1e16, 0.25, -1e16], [(0, 2), (1, 4)])
+    [Fraction(20000000000000001, 2), Fraction(1, 4)]
+
+    O(1) fractions a window, however long: they may be subtracted.
+    """
+    finite = [Fraction(x) if math.isfinite(x) else Fraction(0) for x in values]
+    sums = [Fraction(0), *accumulate(finite)]
+    squares = [Fraction(0), *accumulate(x * x for x in finite)]
+    odd = [0, *accumulate(not math.isfinite(x) for x in values)]
+    found: Exact = []
+    for start, end in windows:
+        n, total, square = end - start, sums[end] - sums[start], squares[end] - squares[start]
+        result = _of(function, n, total, square) if odd[end] == odd[start] else None
+        found.append(result if result is None or _is_float(result) else None)
+    return found
+
+
+def _of(function: str, n: int, total: Fraction, square: Fraction) -> Fraction | None:
+    if function == "sum":
+        return total if n else None
+    if function == "mean":
+        return total / n if n else None
+    if function == "var":
+        return (square - total * total / n) / (n - 1) if n > 1 else None
+    raise ValueError(f"exact_windows knows sum, mean and var; got {function!r}")
+
+
+def _is_float(x: Fraction) -> bool:
+    return x == 0 or 2.0**-1000 < abs(x) < 2**1023
+
+
+def worst_error(found: Iterable[float], exact: Exact) -> float:
+    """The largest relative error; infinite where a NaN or an infinity stands for a number.
+
+    >>> worst_error([1.0, 2.5], [Fraction(1), Fraction(2)])
+    0.25
+    >>> worst_error([math.nan], [Fraction(1)])
+    inf
+    """
+    worst = 0.0
+    for got, wanted in zip(found, exact, strict=True):
+        if wanted is not None:
+            worst = max(worst, _error(got, wanted))
+    return worst
+
+
+def _error(got: float, wanted: Fraction) -> float:
+    if not math.isfinite(got):
+        return math.inf
+    if wanted == 0:
+        return 0.0 if got == 0 else math.inf
+    return _float(abs((Fraction(got) - wanted) / wanted))
+
+
+def _float(x: Fraction) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,55 @@
+"""The comparison table says the same everywhere: on a little data, everybody's results are ours."""
+
+import numpy as np
+import pytest
+
+from benchmarks.functions import FUNCTIONS, GOALS, Case, columns
+from benchmarks.rivals import OURS, RIVALS, Contestant
+
+CASES = {
+    f"{over}, {keys} keys": Case(over, width, keys) for over in ("rows", "time") for width, keys in ((20, 1), (12, 3))
+}
+ROWS = 240
+COMPARED = [
+    (function, case, name)
+    for function in FUNCTIONS
+    for case in CASES
+    for name, rival in RIVALS.items()
+    if rival.serves(FUNCTIONS[function], CASES[case])
+]
+
+
+def settled(case: Case) -> np.ndarray:
+    """Rows that have a window behind them: before that, everyone has rules of their own for too few values."""
+    keys = columns(ROWS, case.keys)["k"]
+    behind = np.array([np.count_nonzero(keys[:row] == key) for row, key in enumerate(keys)])
+    return behind >= case.width
+
+
+def results(contestant: Contestant, function: str, case: Case) -> np.ndarray:
+    return contestant.out(contestant.run(contestant.make(columns(ROWS, case.keys)), FUNCTIONS[function], case))
+
+
+@pytest.mark.parametrize(("function", "case", "name"), COMPARED)
+def test_the_same_results(function: str, case: str, name: str) -> None:
+    theirs = results(RIVALS[name], function, CASES[case])
+    rows = settled(CASES[case])
+    assert np.count_nonzero(rows) > ROWS // 2
+    for ours in OURS.values():
+        found = results(ours, function, CASES[case])
+        assert len(found) == len(theirs) == ROWS
+        np.testing.assert_allclose(found[rows], theirs[rows], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_function_has_a_rival_and_varies(function: str) -> None:
+    assert [name for compared, _, name in COMPARED if compared == function]
+    found = results(OURS["sash on polars"], function, CASES["rows, 1 keys"])
+    least = {"count": 1, "any": 2, "all": 2}.get(function, 4)
+    assert len({*found[20:].tolist()}) >= least, "a function that is constant here is compared with nothing"
+
+
+def test_goals_have_fast_rivals() -> None:
+    for name in GOALS:
+        served = [rival for rival in RIVALS.values() if rival.serves(FUNCTIONS[name], Case("rows", 20))]
+        assert any(not rival.folds(FUNCTIONS[name], Case("rows", 20)) for rival in served)
