@@ -11,6 +11,9 @@ whatever the length of a key.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from sash.operator.keys import plain_schema
@@ -34,6 +37,18 @@ def flows(resolved: Resolved) -> bool:
     return at_rows(resolved) and all(span.kind in REACH for span in resolved.spans)
 
 
+def over_sorted(
+    query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
+) -> Flow | Operator:
+    """What takes batches sorted by key and time, and no others: a flow where the query allows it, else an operator.
+
+    `threads` are those of a flow whose query does not say.
+    """
+    if flows(query.resolve(schema)):
+        return Flow(query, schema, clock, threads)
+    return Operator(query, schema, mode="sorted", clock=clock)
+
+
 class Flow:
     """A query at work on sorted batches. It has no snapshots: it starts and ends with its input.
 
@@ -45,11 +60,13 @@ class Flow:
     (0, [1, 3, 4])
     """
 
-    def __init__(self, query: Query, schema: pa.Schema) -> None:
-        self.query = query
+    def __init__(
+        self, query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
+    ) -> None:
+        self.query, self.clock = query, clock
         self.resolved = query.resolve(schema)
         self.schema = plain_schema(schema)
-        self.whole = Whole(plan(self.resolved))
+        self.whole = Whole(plan(self.resolved), clock, threads)
         self.output = Output(self.resolved, "sorted")
         read = {name for part in self.resolved.parts for name in part.columns} | {*self.resolved.by, *query.on}
         read |= {span.column for span in self.resolved.spans if span.column}
@@ -92,7 +109,7 @@ class Flow:
 
     def _told(self, table: pa.RecordBatch) -> Exception:
         """What the engine says of these rows, which it does not take either."""
-        operator = Operator(self.query, table.schema, mode="sorted")
+        operator = Operator(self.query, table.schema, mode="sorted", clock=self.clock)
         try:
             operator.process(table)
             operator.finish()

@@ -12,7 +12,7 @@ cache, and so does the way back; to gather by an order misses it at every row.
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,11 +76,15 @@ class Grouped:
 
 
 def grouped(
-    table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray], resolved: Resolved, crew: Crew
+    table: pa.RecordBatch,
+    encoded: Mapping[str, pa.DictionaryArray],
+    resolved: Resolved,
+    crew: Crew,
+    clock: Callable[[], float] = clocks.time,
 ) -> Grouped:
     """Group rows. Costs a look at times and keys where they are in order already."""
     rows = table.num_rows
-    time, timed = _times(table, resolved)
+    time, timed = _times(table, resolved, clock)
     chosen = None if timed is None else np.flatnonzero(timed)
     if chosen is not None:
         table, time = table.take(pa.array(chosen)), time[chosen]
@@ -102,11 +106,11 @@ def grouped(
     return Grouped(crew, rows, place, edges, np.ascontiguousarray(time), None)
 
 
-def _times(table: pa.RecordBatch, resolved: Resolved) -> tuple[Numbers, Flags | None]:
+def _times(table: pa.RecordBatch, resolved: Resolved, clock: Callable[[], float]) -> tuple[Numbers, Flags | None]:
     """The times, and which rows have one, None if all do; without `on` no window asks for a time."""
     if resolved.time is None:
         return np.zeros(0, np.int64), None
-    arrived = Arrivals(resolved, "sorted", clocks.time).judge(table, None, 0)
+    arrived = Arrivals(resolved, "sorted", clock).judge(table, None, 0)
     return arrived.time, None if arrived.taken.all() else arrived.taken
 
 

@@ -8,7 +8,8 @@ by its lane over the same bounds. What the engine has to say of bad rows, it say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +90,9 @@ class Found:
 class Whole:
     """A plan at work on whole tables."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.resolved = plan, plan.resolved
-        self.crew = Crew(self.resolved.query.options.threads)
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
+        self.plan, self.resolved, self.clock = plan, plan.resolved, clock
+        self.crew = Crew(self.resolved.query.options.threads or threads)
 
     def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> Found:
         """For each window and aggregate a column, in the order of the rows.
@@ -99,7 +100,7 @@ class Whole:
         `encoded` are columns of the table that there are as dictionaries. Raises Unfit.
         """
         try:
-            rows = grouped(table, encoded or {}, self.resolved, self.crew)
+            rows = grouped(table, encoded or {}, self.resolved, self.crew, self.clock)
         except (pa.ArrowException, TypeError, KeyError) as error:
             raise Unfit from error
         given = [self._bounds(span, rows, table) for span in self.resolved.spans]
