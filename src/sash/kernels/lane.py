@@ -26,8 +26,15 @@ from sash.kernels.state import Spec
 from sash.monoids.algebra import Kind, Monoid
 
 States = tuple[NDArray[Any], ...]
+Share = Callable[[Callable[[int, int], None], int], Any]
+"""Runs a task for ranges of so many rows: `Crew.run` of `sweeps`, or `whole`."""
 Bounds = NDArray[np.int64]
 Wanted = NDArray[np.bool_]
+
+
+def whole(task: Callable[[int, int], None], rows: int) -> None:
+    """A task for all rows at once."""
+    task(0, rows)
 
 
 class Failed(Exception):
@@ -119,14 +126,21 @@ class Lane:
         """Room for states."""
         return self.layouts.state.allocate(length) if self.compiled else (np.empty(length, object),)
 
-    def lift(self, columns: Sequence[Any], seen: Wanted) -> States:
+    def lift(self, columns: Sequence[Any], seen: Wanted, share: Share = whole) -> States:
         """The states of rows; the identity for those that are not seen. Raises Failed."""
         out = self.nothing(len(seen))
         if self.compiled:
             kinds = self.kinds or ()
             inputs = tuple(np.ascontiguousarray(c, DTYPES[k]) for c, k in zip(columns, kinds, strict=True))
             layouts = self.layouts
-            return self._each(spans.lift_rows, (layouts.inputs,), inputs, (seen,), layouts.state, out)
+
+            def task(first: int, stop: int) -> None:
+                cut = slice(first, stop)
+                mine, room = tuple(column[cut] for column in inputs), tuple(leaf[cut] for leaf in out)
+                self._each(spans.lift_rows, (layouts.inputs,), mine, (seen[cut],), layouts.state, room)
+
+            share(task, len(seen))
+            return out
         found: list[Any] = [None] * len(seen)
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(seen)
         _located(lambda n: spans.lift_rows(self.monoid, None, rows, seen[:n].tolist(), None, found), len(seen))
@@ -160,11 +174,25 @@ class Lane:
         return next(iter(self._specs.values())).compiled_as.state.monoid
 
     def slide(
-        self, structure: type[InOrder], states: States, los: Bounds, his: Bounds, wanted: Wanted
+        self, structure: type[InOrder], states: States, los: Any, his: Any, wanted: Wanted, share: Share = whole
     ) -> tuple[Any, Wanted]:
-        """The results over the states [lo, hi) where wanted, and which are valid. Raises Failed."""
-        longest = int((his - los).max(initial=0))
-        return self._slide(spans.slide_spans, structure, states, (los, his, wanted), longest, len(wanted))
+        """The results over the states [lo, hi) where wanted, and which are valid. Raises Failed.
+
+        What runs interpreted is not shared: threads would only take turns.
+        """
+        spec = self._specs[structure]
+        if not isinstance(spec, Spec):
+            return self._slide(spans.slide_spans, structure, states, (los, his, wanted), len(wanted))
+        out, valid = spec.layouts.result.allocate(len(wanted)), np.zeros(len(wanted), np.bool_)
+
+        def task(first: int, stop: int) -> None:
+            cut = slice(first, stop)
+            bounds = los[cut].astype(np.int64, copy=False), his[cut].astype(np.int64, copy=False), wanted[cut]
+            room = tuple(leaf[cut] for leaf in out), valid[cut]
+            self._slide(spans.slide_spans, structure, states, bounds, stop - first, room)
+
+        share(task, len(wanted))
+        return out, valid
 
     def slide_sizes(
         self, structure: type[Shorter], states: States, los: Bounds, his: Bounds, wanted: Wanted
@@ -172,18 +200,18 @@ class Lane:
         """The same for several starts to each end: `los` and `wanted` have as many in a row as there are sizes."""
         sizes = len(los) // max(len(his), 1)
         least = los.reshape(len(his), sizes).min(axis=1) if len(his) else his
-        longest = int((his - least).max(initial=0))
-        return self._slide(spans.slide_sizes, structure, states, (least, los, his, wanted), longest, len(wanted))
+        return self._slide(spans.slide_sizes, structure, states, (least, los, his, wanted), len(wanted))
 
     def _slide(
-        self, kernel: Any, structure: type[InOrder], states: States, bounds: Any, longest: int, results: int
+        self, kernel: Any, structure: type[InOrder], states: States, bounds: Any, results: int, room: Any = None
     ) -> tuple[Any, Wanted]:
+        """The results, in `room` if there is one. The first of the bounds are the least starts, the last but one ends."""
         spec = self._specs[structure]
-        valid = np.zeros(results, np.bool_)
-        ends = len(bounds[1] if len(bounds) == 3 else bounds[2])
+        his = bounds[-2]
+        ends = len(his)
         if isinstance(spec, Spec):
-            out = spec.layouts.result.allocate(results)
-            storage = spec.allocate(max(longest, 1))
+            out, valid = room or (spec.layouts.result.allocate(results), np.zeros(results, np.bool_))
+            storage = spec.allocate(max(int((his - bounds[0]).max(initial=0)), 1))
 
             def call(n: int) -> None:
                 arguments = (spec, storage, states, _cut(bounds, n, ends), out, valid)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.shorter import Shorter
-from sash.kernels.lane import Bounds, Lane, States, Wanted
+from sash.kernels.lane import Bounds, Lane, Share, States, Wanted, whole
 from sash.kernels.layout import Layout
 from sash.monoids.algebra import Kind
 from sash.monoids.custom import Custom
@@ -89,15 +89,17 @@ class Measure:
             found.append(pa.field(f"s{i}", stored))
         return found
 
-    def meet(self, columns: Sequence[pa.Array], rows: int, stored: Sequence[pa.Array]) -> Met:
+    def meet(self, columns: Sequence[pa.Array], rows: int, stored: Sequence[pa.Array], share: Share = whole) -> Met:
         """The states of rows and of what is stored, for one call. Raises `sash.kernels.lane.Failed`."""
-        return Met(self, [plain(column) for column in columns], rows, stored)
+        return Met(self, [plain(column) for column in columns], rows, stored, share)
 
 
 class Met:
     """What an aggregate meets in one call: the states of its rows and of what was stored, and the way back."""
 
-    def __init__(self, measure: Measure, columns: list[pa.Array], rows: int, stored: Sequence[pa.Array]) -> None:
+    def __init__(
+        self, measure: Measure, columns: list[pa.Array], rows: int, stored: Sequence[pa.Array], share: Share
+    ) -> None:
         self.measure = measure
         lane, part = measure.lane, measure.part
         self.seen = seen(columns, part.monoid.nullable, rows)
@@ -114,7 +116,7 @@ class Met:
         given = [self._input(j, column, rows) for j, column in enumerate(columns)] or [np.zeros(rows, np.bool_)]
         if measure.forms == ("presence",):
             given = [np.zeros(rows, np.bool_)]
-        self.rows = lane.lift(given, self.seen)
+        self.rows = lane.lift(given, self.seen, share)
         self.stored = tuple(self._leaf(i, kind, leaves, rows) for i, kind in enumerate(lane.leaves))
 
     def _fill_pools(self, columns: list[pa.Array], leaves: list[pa.Array]) -> None:

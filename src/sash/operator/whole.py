@@ -209,24 +209,20 @@ class Whole:
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
             measure, met = inputs.met(cls)
-            los, his = spans.los.astype(np.int64), spans.his.astype(np.int64)
-            sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(met.seen)])
-            filled = sums[his] > sums[los]
-            wanted = on & filled
-
-            def task(first: int, stop: int) -> Any:
-                cut = slice(first, stop)
-                return measure.lane.slide(cls, met.rows, los[cut], his[cut], wanted[cut])
-
-            pieces = self.crew.run(task, len(rows)) if measure.lane.compiled else [task(0, len(rows))]
+            filled = self._filled(met.seen, spans)
+            wanted = on if filled is None else on & filled
+            out, valid = measure.lane.slide(cls, met.rows, spans.los, spans.his, wanted, self.crew.run)
         except Failed as failed:
             raise Unfit from failed
-        valid = np.concatenate([piece[1] for piece in pieces])
-        if measure.lane.compiled:
-            out: Any = tuple(np.concatenate(leaves) for leaves in zip(*(piece[0] for piece in pieces), strict=True))
-        else:
-            out = pieces[0][0]
-        return inputs.restored(met.column(out, valid, on & ~filled))
+        return inputs.restored(met.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
+
+    def _filled(self, seen: Flags, spans: Spans) -> Flags | None:
+        """Which windows hold a row that the aggregate sees; None: all do."""
+        if not seen.all():
+            places = np.zeros(len(seen) + 1, index_type(len(seen)))
+            np.cumsum(seen, out=places[1:])
+            spans = self.crew.among(places, spans)
+        return None if spans.shortest else self.crew.holding(spans, 1)
 
 
 class Inputs:
@@ -278,7 +274,7 @@ class Inputs:
             source = self.rows.source
             if source is not None:
                 columns = [column.take(pa.array(source)) for column in columns]
-            self._met[cls] = measure, measure.meet(columns, len(self.rows), [])
+            self._met[cls] = measure, measure.meet(columns, len(self.rows), [], self.crew.run)
         return self._met[cls]
 
     def among(self, given: Counted | Spans) -> Counted | Spans:
