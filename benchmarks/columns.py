@@ -14,9 +14,7 @@ from benchmarks import page
 from benchmarks.functions import FUNCTIONS, GOALS, Case, Function, columns
 from benchmarks.rivals import CONTESTANTS, OURS, RIVALS, Contestant
 from benchmarks.timing import best_of
-
-Figures = dict[str, float]
-"""Nanoseconds a row, by contestant."""
+from benchmarks.verdict import Figures, Found, verdicts
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def cells(figures: Figures) -> list[str]:
     return line
 
 
-def grid(arena: Arena, over: str, keys: int, widths: tuple[int, ...], sizes: Sizes) -> dict[tuple[str, int], Figures]:
+def grid(arena: Arena, over: str, keys: int, widths: tuple[int, ...], sizes: Sizes) -> Found:
     """Those with goals, over all widths."""
     return {
         (name, width): measure(arena, FUNCTIONS[name], Case(over, width, keys), sizes)
@@ -110,7 +108,7 @@ def grid(arena: Arena, over: str, keys: int, widths: tuple[int, ...], sizes: Siz
     }
 
 
-def spread(found: dict[tuple[str, int], Figures], name: str, contestant: str) -> str:
+def spread(found: Found, name: str, contestant: str) -> str:
     """The dearest width over the cheapest."""
     costs = [
         figures[contestant] for (function, _), figures in found.items() if function == name and contestant in figures
@@ -118,7 +116,7 @@ def spread(found: dict[tuple[str, int], Figures], name: str, contestant: str) ->
     return f"{max(costs) / min(costs):.2f}" if len(costs) > 1 else "–"
 
 
-def flatness(found: dict[tuple[str, int], Figures]) -> str:
+def flatness(found: Found) -> str:
     """How much a function's cost depends on the width."""
     rows = [[name, *(spread(found, name, contestant) for contestant in CONTESTANTS)] for name in GOALS]
     return page.table(["", *CONTESTANTS], rows)
@@ -135,17 +133,18 @@ def kinds(sizes: Sizes) -> list[tuple[str, str, int, tuple[int, ...]]]:
 
 
 def goals(sizes: Sizes) -> list[str]:
-    """The tables of what goals are set for."""
-    parts, arena = [], Arena(0, 1)
-    for title, over, keys, widths in kinds(sizes):
-        if (arena.rows, arena.columns["k"].max(initial=0) + 1 > 1) != (sizes.rows, keys > 1):
-            arena = Arena(sizes.rows, keys)
-        found = grid(arena, over, keys, widths, sizes)
-        lines = [[f"{name}, {width:,}", *cells(figures)] for (name, width), figures in found.items()]
-        parts += [f"### {title}", page.table(["", *CONTESTANTS], lines)]
-        if keys == 1:
-            parts += ["The dearest of these widths over the cheapest:", flatness(found)]
-    return parts
+    """The tables of what goals are set for, and how near they are."""
+    parts, found = [], {}
+    for keys in (1, sizes.keys):
+        arena = Arena(sizes.rows, keys)
+        for title, over, _, widths in (kind for kind in kinds(sizes) if kind[2] == keys):
+            cells_of = grid(arena, over, keys, widths, sizes)
+            found[f"{over}, {'1 key' if keys == 1 else 'many keys'}"] = cells_of
+            lines = [[f"{name}, {width:,}", *cells(figures)] for (name, width), figures in cells_of.items()]
+            parts += [f"### {title}", page.table(["", *CONTESTANTS], lines)]
+            if keys == 1:
+                parts += ["The dearest of these widths over the cheapest:", flatness(cells_of)]
+    return ["The goals, and the cell that is farthest from each, **bold** if it misses:", verdicts(found), *parts]
 
 
 def others(sizes: Sizes) -> list[str]:
