@@ -78,6 +78,7 @@ def test_one_window_per_row() -> None:
           costs in ⊕ an insert, evict, query; n elements in the window
             TwoStacksLite:    1, 1, 1; at worst 1, n, 1; space n + 1
             SubtractOnEvict:  1, 1, 0; at worst 1, 1, 0; space n
+          where all rows are at hand: kernels of whole columns for high, n, who
 
         ties
           rows of a key with equal ts come in no certain order on Spark; it decides
@@ -280,7 +281,8 @@ def test_structures() -> None:
     assert lines[0] == "high  FlatFAT  asked for by Options(structure=…)"
     assert lines[2] == "  FlatFAT:  0, 0, log n; at worst 0, 0, n; space 2·2^⌈log2 n⌉, up to 8n after it shrank"
     same = explained({"a": "1h", "b": 10}, "structures")
-    assert len(same) == 3, "what is chosen alike for all windows is said once"
+    assert len(same) == 4, "what is chosen alike for all windows is said once"
+    assert same[3] == "where all rows are at hand: kernels of whole columns for high"
 
 
 def test_what_does_not_fit_is_told_as_elsewhere() -> None:

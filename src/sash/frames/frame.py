@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.operator.whole import Column
+
 Ints = NDArray[np.int64]
 
 
@@ -22,8 +24,23 @@ class Result:
     """A column of results. `source` is the column whose values it selects from, so that it may have its type."""
 
     name: str
-    values: pa.Array
+    column: Column
     source: str | None = None
+
+    @property
+    def values(self) -> pa.Array:
+        """As a column of Arrow."""
+        return self.column.arrow()
+
+    @property
+    def floats(self) -> NDArray[np.float64] | None:
+        """Floats with NaN for null, where the results are floats that Arrow has not seen; else None."""
+        numbers, valid = self.column.numbers, self.column.valid
+        if numbers is None or self.column.type != pa.float64():
+            return None
+        if valid is not None:
+            numbers[~valid] = np.nan
+        return numbers
 
 
 class Frame(Protocol):

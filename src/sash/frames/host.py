@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from sash import monoids as m
 from sash.frames.frame import Frame, Result
-from sash.frames.rows import Ordered, flat, ordered, places
+from sash.frames.rows import Ordered, encoded, flat, ordered, places
 from sash.operator import Operator
 from sash.operator.keys import key_column, keys_of, restored
+from sash.operator.whole import Column, Unfit, Whole
 from sash.query import checks
+from sash.query.planner import at_rows, plan
 from sash.query.query import Query
 from sash.query.resolved import Part, Resolved
 
@@ -63,6 +65,8 @@ def compute(query: Query, frame: Frame) -> Any:
     # what is not read need not be of a type that Arrow has, but its name is taken
     query.resolve(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}
+    if query.per_row and columns and (results := _whole(query, columns, read)) is not None:
+        return frame.with_results(results, None)
     if query.emit == "changes" or not columns:
         columns[_free(query, frame.names)] = pa.array(np.arange(frame.rows))
     table = pa.RecordBatch.from_pydict(columns)
@@ -72,6 +76,21 @@ def compute(query: Query, frame: Frame) -> Any:
     if query.per_row:
         return _per_row(operator.resolved, frame, rows, found)
     return frame.of_slides(_slides(operator.resolved, rows, found, {name: c.type for name, c in read.items()}))
+
+
+def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[Result] | None:
+    """Results for each row, where they can be found without the engine."""
+    table = pa.RecordBatch.from_pydict(columns)
+    resolved = query.resolve(table.schema)
+    if not at_rows(resolved):
+        return None
+    try:
+        found = Whole(plan(resolved)).found(table, encoded(read, resolved.by)).columns
+    except Unfit:
+        return None
+    names = list(resolved.output("sorted").names)[table.num_columns :]
+    sources = [_source(part) for _ in resolved.spans for part in resolved.parts]
+    return [Result(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 
 
 def _free(query: Query, names: list[str]) -> str:
@@ -85,6 +104,10 @@ def _free(query: Query, names: list[str]) -> str:
 
 def _operated(operator: Operator, rows: Ordered) -> pa.Table:
     return pa.Table.from_batches([operator.process(rows.table), operator.finish()])
+
+
+def _made(values: pa.Array) -> Column:
+    return Column(values.type, made=values)
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
@@ -103,7 +126,7 @@ def _per_row(resolved: Resolved, frame: Frame, rows: Ordered, found: pa.Table) -
     back = places(rows, given)
     sources = [_source(part) for _ in resolved.spans for part in resolved.parts]
     results = [
-        Result(field.name, back.put(_joined(found.column(width + i))), source)
+        Result(field.name, _made(back.put(_joined(found.column(width + i)))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
     ]
     return frame.with_results(results, back.kept)
@@ -134,5 +157,6 @@ def _slides(resolved: Resolved, rows: Ordered, found: pa.Table, types: dict[str,
     made = []
     for name, column in columns.items():
         values = column.take(order)
-        made.append(Result(name, restored(values, types[name]) if name in resolved.by else values, sources.get(name)))
+        values = restored(values, types[name]) if name in resolved.by else values
+        made.append(Result(name, _made(values), sources.get(name)))
     return made

@@ -41,7 +41,12 @@ class OfNumpy:
         return {**given, **self.of_slides(results)}
 
     def of_slides(self, results: Sequence[Result]) -> dict[str, Any]:
-        return {one.name: as_numpy(one.values) for one in results}
+        return {one.name: _array(one) for one in results}
+
+
+def _array(result: Result) -> Any:
+    floats = result.floats
+    return as_numpy(result.values) if floats is None else floats
 
 
 def as_numpy(values: pa.Array) -> Any:

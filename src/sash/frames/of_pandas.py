@@ -43,6 +43,8 @@ class OfPandas:
         column = self._given(name)
         if isinstance(column.dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
+        if _without_nulls(column):
+            return pa.array(column.to_numpy())
         try:
             return pa.Array.from_pandas(column)
         except (pa.ArrowException, TypeError, OverflowError) as error:
@@ -60,6 +62,8 @@ class OfPandas:
 
     def _as_pandas(self, result: Result) -> Any:
         """Results as an array of pandas; of the column's own type, where they are values of it."""
+        if result.source is None and (floats := result.floats) is not None:
+            return floats
         values = as_pandas(result.values)
         if result.source is None:
             return values
@@ -67,6 +71,17 @@ class OfPandas:
         if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
             return values
         return pd.Series(values).astype(kind).array
+
+
+def _without_nulls(column: Any) -> bool:
+    """Is it a column of NumPy numbers or times without a NaN or NaT? To ask is cheap, and then nothing is copied."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        return True
+    if column.dtype in ("float64", "float32"):
+        return not np.isnan(column.to_numpy().min(initial=0.0))
+    if column.dtype in ("datetime64[ns]", "datetime64[us]", "datetime64[ms]", "datetime64[s]"):
+        return bool(column.to_numpy().view(np.int64).min(initial=0) > np.iinfo(np.int64).min)
+    return False
 
 
 def as_pandas(values: pa.Array) -> Any:

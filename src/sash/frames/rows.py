@@ -9,6 +9,7 @@ output     r3  r1  null r0  r2          in the order of the input
 from __future__ import annotations
 
 import time as clocks
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,19 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     # each by itself: chunks may have different dictionaries
     chunks = [plain(chunk) for chunk in column.chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:
+    """The `by` columns that come as dictionaries, whose rows need not be looked up again."""
+    found = {}
+    for name in by:
+        column = columns[name]
+        if pa.types.is_dictionary(column.type):
+            if isinstance(column, pa.ChunkedArray):
+                column = column.unify_dictionaries().combine_chunks()
+            if isinstance(column, pa.DictionaryArray):
+                found[name] = column
+    return found
 
 
 def ordered(table: pa.RecordBatch, resolved: Resolved) -> Ordered:

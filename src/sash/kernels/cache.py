@@ -23,7 +23,7 @@ import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba.core import caching, compiler, serialize
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 PREFIX = "sash-kernels-"
 COMPILED = ("aggregators", "kernels", "monoids")
@@ -173,6 +175,10 @@ class Files(caching.NullCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled kernel that was saved for a signature, or None."""
         target_context.refresh()
+        return self.load(sig, target_context)
+
+    def load(self, sig: Any, target_context: Any) -> Any:
+        """The same, in a context that is ready to run it."""
         key = self._key(sig, target_context.codegen())
         file = self._file(key)
         with contextlib.suppress(Exception):
@@ -218,6 +224,24 @@ def keep(dispatcher: Any) -> Any:
     """Give a kernel our on-disk cache, where there is a place for it."""
     path = directory()
     if path is not None:
-        function = dispatcher.py_func
-        dispatcher._cache = Files(path, f"{function.__module__}.{function.__qualname__}")
+        dispatcher._cache = Files(path, _named(dispatcher.py_func))
     return dispatcher
+
+
+def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """The machine code of a kernel from the disk, or None.
+
+    Without a refresh of Numba's context: that loads all that compiling needs, which takes half a second; to run what is
+    compiled takes the run time only.
+    """
+    path = directory()
+    if path is None:
+        return None
+    context = cpu_target.target_context
+    rtsys.initialize(context)
+    found = Files(path, _named(kernel)).load(signature, context)
+    return None if found is None else found.entry_point
+
+
+def _named(kernel: Any) -> str:
+    return f"{kernel.__module__}.{kernel.__qualname__}"

@@ -20,7 +20,7 @@ from numba import config, typeof
 from numba.core import errors, types
 from numba.core.dispatcher import Dispatcher
 
-from sash.kernels.cache import keep
+from sash.kernels.cache import keep, kept
 from sash.kernels.methods import compiled
 
 
@@ -67,7 +67,7 @@ def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NumbaWarning)  # what does not compile is told by us, in one line
         try:
-            code: Callable[..., Any] = _dispatcher(kernel).compile(signature)
+            code: Callable[..., Any] = kept(kernel, signature) or _dispatcher(kernel).compile(signature)
         except Exception as error:  # Numba's own, and whatever it did not foresee
             return explain(error)
     return code

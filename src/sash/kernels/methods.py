@@ -170,12 +170,16 @@ class _Twins:
         if function in NATIVE:
             return NATIVE[function]
         inlined = not getattr(function, "apart", False)
-        return self.made(function, function, {"nopython": True, "forceinline": inlined, **self.inner()})
+        options = {"nopython": True, "forceinline": inlined, "error_model": getattr(function, "error_model", "python")}
+        return self.made(function, function, {**options, **self.inner()})
 
     def inner(self) -> dict[str, bool]:
-        """Options of what no one calls from Python: all but an entry itself. It takes half as long to compile."""
+        """Options of an entry, which other threads may run beside, and of what no one calls from Python: all others.
+
+        Those take half as long to compile.
+        """
         entry = self.entry and not self.open
-        return {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return {"nogil": True} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
         """A user's own, made anew with its options: its globals, too, are to be those of now."""

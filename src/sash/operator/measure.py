@@ -57,7 +57,7 @@ class Measure:
                     "have no nanoseconds: cast it to microseconds"
                 )
         forms = forms_of(part.monoid, self.types)
-        kinds = None if forms is None else tuple(map(_kind, forms, self.types or (pa.bool_(),)))
+        kinds = None if forms is None else tuple(map(kind_of, forms, self.types or (pa.bool_(),)))
         self.lane = Lane(part.monoid, kinds, tuple(structures), several, warn=not self.ours)
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.lane.compiled else as_objects
@@ -225,14 +225,15 @@ class Met:
         return to_arrow(leaf, valid, kind)
 
 
-def _kind(form: Form, kind: pa.DataType) -> Kind:
+def kind_of(form: Form, kind: pa.DataType) -> Kind:
+    """The kind of numbers in which an input of this form comes."""
     if form == "presence":
         return "bool"
     return "int" if form != "number" else number_kind(kind) or "float"
 
 
 def _sample(form: Form, kind: pa.DataType) -> Any:
-    return {"bool": True, "int": 1, "float": 1.5}[_kind(form, kind)]
+    return {"bool": True, "int": 1, "float": 1.5}[kind_of(form, kind)]
 
 
 def _flat(value: Any) -> list[Any]:

@@ -128,11 +128,12 @@ class Axis:
             array = array.combine_chunks()
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        whole = not array.null_count
+        valid = np.ones(len(array), np.bool_) if whole else pc.is_valid(array).to_numpy(zero_copy_only=False)
         if self.kind == "float":
             numbers = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
             finite = np.isfinite(numbers)
-            return np.where(finite, numbers, 0.0), valid & finite
+            return (numbers, valid) if finite.all() else (np.where(finite, numbers, 0.0), valid & finite)
         if pa.types.is_date32(array.type):
             array = array.cast(pa.int32())
         try:
@@ -141,7 +142,7 @@ class Axis:
             raise ValueError(
                 f"the column {self.column!r} of type {self.type} holds integers beyond 2**63 - 1: cast it to int64"
             ) from None
-        return array.fill_null(0).to_numpy(zero_copy_only=False), valid
+        return (array if whole else array.fill_null(0)).to_numpy(zero_copy_only=False), valid
 
     def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
         """Numbers back as a column of the axis's type.

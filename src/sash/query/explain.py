@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sash.aggregators.catalogue import IN_ORDER
 from sash.query import wording
 from sash.query.assumed import assumed
-from sash.query.planner import FOLD, Plan, Series, plan, siblings
+from sash.query.planner import FOLD, Plan, Series, plan, siblings, swept
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,7 +168,11 @@ def _structures(found: Plan) -> list[str]:
         )
     used = dict.fromkeys(choice.structure for choice in found.choices.values())
     costs = table((f"{name}:", _cost(name)) for name in used)
-    return [*lines, "costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
+    lines += ["costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
+    special = [part.name for part in parts if swept(found.resolved, part)]
+    if special:
+        lines.append(f"where all rows are at hand: kernels of whole columns for {', '.join(special)}")
+    return lines
 
 
 def _cost(name: str) -> str:

@@ -16,7 +16,8 @@ class Options:
 
     `structure` forces a structure of the catalogue, `prefer` chooses among them: "throughput" the fastest on the
     whole, "latency" only those whose every single step is of constant cost. `threads`, `split` and `shards` are
-    how many threads, parts of one key and parts of a stream a host may use; `store` is where state lives.
+    how many threads (on a table in memory; as many as there are cores, unless said), parts of one key and parts of a
+    stream a host may use; `store` is where state lives.
 
     >>> import sash
     >>> sash.Options(prefer="latency")

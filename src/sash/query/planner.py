@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from sash import monoids as m
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.query.resolved import Part, Resolved, Span
@@ -88,6 +89,28 @@ def series_kind(span: Span) -> SeriesKind:
     if span.kind == "time" and span.slide == "time":
         return "slices"
     return "counted" if span.kind == "count" and span.slide == "rows" else "rows"
+
+
+def at_rows(resolved: Resolved) -> bool:
+    """Can a host that has all rows compute each result from the table alone, without state?"""
+    query = resolved.query
+    return (
+        resolved.per_row
+        and query.emit == "final"
+        and resolved.forget is None
+        and all(span.slide == "row" and span.kind != "policy" for span in resolved.spans)
+    )
+
+
+SWEPT: tuple[type[Monoid], ...] = (m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count)
+"""The aggregates that have kernels of whole columns (`sash.kernels.sweeps`)."""
+
+
+def swept(resolved: Resolved, part: Part) -> bool:
+    """Does an aggregate run by its kernel of whole columns, where all rows are at hand?"""
+    options = resolved.query.options
+    as_planned = options.structure is None and options.prefer == "throughput"
+    return as_planned and at_rows(resolved) and type(part.monoid) in SWEPT
 
 
 def siblings(resolved: Resolved, series: Series, place: int) -> tuple[int, ...]:

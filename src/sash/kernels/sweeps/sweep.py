@@ -1,0 +1,214 @@
+"""Which aggregate has a sweep, and the way to it: bounds and results over ranges of rows, a thread each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import monoids as m
+from sash.kernels.layout import DTYPES
+from sash.kernels.machine import machine_code
+from sash.kernels.sweeps import bounds, extremes, order, spread, totals
+from sash.monoids.algebra import Kind, Monoid
+
+Numbers = NDArray[Any]
+Places = NDArray[np.int32] | NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SHARE = 1 << 16
+"""Rows that are worth a thread of their own: to start one takes some 50 µs."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The bounds of Count windows: the last `size` rows of each key; keys begin at the edges."""
+
+    size: int
+    edges: Places
+    longest: int
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Bounds of any kind, by row: [lo, hi), neither ever going back."""
+
+    los: Places
+    his: Places
+    shortest: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Kernels of an aggregate: over Count windows (None: only over spans), and over spans."""
+
+    rows: Any
+    spans: Any
+    rooms: int
+    """How many arrays, as long as the longest window, they need; over spans a third of them."""
+    result: str
+    """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
+    setting: int = 0
+    least: int = 1
+    """How many values a window must hold to have a result."""
+
+
+def sweep_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> Sweep | None:
+    """The sweep of an aggregate on columns of these kinds, or None."""
+    number = kinds[0] if kinds else "int"
+    one = type(monoid)
+    if one is m.Max:
+        return Sweep(extremes.greatest_rows, extremes.greatest_spans, 3, "same")
+    if one is m.Min:
+        return Sweep(extremes.least_rows, extremes.least_spans, 3, "same")
+    if one is m.ArgMax:
+        return Sweep(None, extremes.greatest_places, 3, "place")
+    if one is m.ArgMin:
+        return Sweep(None, extremes.least_places, 3, "place")
+    if one is m.Sum:
+        if number == "float":
+            return Sweep(totals.sum_rows, totals.sum_spans, 6, "float")
+        return Sweep(None, totals.words, 0, "int")
+    if one is m.Mean:
+        if number == "float":
+            return Sweep(totals.mean_rows, totals.mean_spans, 6, "float")
+        return Sweep(None, totals.word_means, 0, "float")
+    if one is m.Var and isinstance(monoid, m.Var):
+        return Sweep(spread.var_rows, spread.var_spans, 6, "float", monoid.ddof, monoid.ddof + 1)
+    if one is m.Std and isinstance(monoid, m.Std):
+        return Sweep(spread.std_rows, spread.std_spans, 6, "float", monoid.ddof, monoid.ddof + 1)
+    return None
+
+
+def cores() -> int:
+    """How many threads can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Crew:
+    """Threads that share the rows of a column."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or cores()
+
+    def ranges(self, rows: int) -> list[tuple[int, int]]:
+        """The rows in ranges of the same length, one a thread, where that is worth one."""
+        shares = max(1, min(self.threads, rows // SHARE))
+        cuts = [rows * i // shares for i in range(shares + 1)]
+        return list(itertools.pairwise(cuts))
+
+    def run(self, task: Callable[[int, int], Any], rows: int) -> list[Any]:
+        """The task for each range of rows."""
+        ranges = self.ranges(rows)
+        if len(ranges) == 1:
+            return [task(0, rows)]
+        with ThreadPoolExecutor(len(ranges)) as pool:
+            return list(pool.map(lambda cut: task(*cut), ranges))
+
+    def loop(self, kernel: Any, rows: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
+        """A kernel for each range of rows: `before`, first, stop, `after` are its arguments."""
+        code = coded(kernel, (*before, 0, rows, *after))
+        return self.run(lambda first, stop: code(*before, first, stop, *after), rows) if rows else []
+
+    # ---- bounds ----
+
+    def bounded(self, kernel: Any, rows: int, before: tuple[Any, ...]) -> Spans:
+        """The bounds that a kernel of `bounds` gives."""
+        los, his = (np.empty(rows, index_type(rows)) for _ in range(2))
+        lengths = self.loop(kernel, rows, before, (los, his))
+        shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
+        return Spans(los, his, shortest, longest)
+
+    def holding(self, given: Spans, least: int) -> Flags:
+        """Which spans hold at least so many rows."""
+        out = np.empty(len(given.los), np.bool_)
+        self.loop(bounds.held, len(out), (given.los, given.his, least), (out.view(np.uint8),))
+        return out
+
+    def spans(self, given: Counted | Spans, rows: int) -> Spans:
+        """Bounds as spans."""
+        if isinstance(given, Spans):
+            return given
+        return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
+
+    def among(self, places: Places, given: Spans) -> Spans:
+        """Spans over the rows that an aggregate sees; `places` says how many of them lie before each row."""
+        return self.bounded(bounds.mapped, len(given.los), (places, given.los, given.his))
+
+    # ---- results ----
+
+    def sweep(self, sweep: Sweep, x: Numbers, given: Counted | Spans, rows: int) -> tuple[Numbers, Flags]:
+        """The results, and which of them are in doubt. What windows without values have is undefined."""
+        out = np.empty(rows, _out(sweep, x))
+        doubt = np.zeros(rows, np.bool_)
+        if not rows or not len(x):
+            return out, doubt
+        by_rows = isinstance(given, Counted) and sweep.rows is not None
+        kernel = sweep.rows if by_rows else sweep.spans
+        if not by_rows:
+            given = self.spans(given, rows)
+        bound = (given.size, given.edges) if isinstance(given, Counted) else (given.los, given.his)
+        rooms = sweep.rooms if by_rows else sweep.rooms // 3
+        kind = out.dtype if sweep.result != "float" else np.dtype(np.float64)
+        least = np.empty((rooms, 1), kind)
+        sample = (x, *bound, 0, rows, sweep.setting, out, doubt, least)
+        code = coded(kernel, sample)
+
+        def task(first: int, stop: int) -> None:
+            room = np.empty((rooms, min(given.longest, len(x)) + 1), kind)
+            code(x, *bound, first, stop, sweep.setting, out, doubt, room)
+
+        self.run(task, rows)
+        return out, doubt
+
+    # ---- order ----
+
+    def taken(self, values: Numbers, places: Places) -> Numbers:
+        """Values at places."""
+        out = np.empty(len(places), values.dtype)
+        if len(places):
+            self.loop(order.gathered, len(places), (_plain(values), places), (_plain(out),))
+        return out
+
+    def put(self, values: Numbers, places: Places, out: Numbers) -> Numbers:
+        """Put values at places."""
+        if len(places):
+            self.loop(order.scattered, len(places), (_plain(values), places), (_plain(out),))
+        return out
+
+
+def _plain(values: Numbers) -> Numbers:
+    """Booleans as bytes: one kernel less to compile."""
+    return np.ascontiguousarray(values).view(np.uint8) if values.dtype == np.bool_ else np.ascontiguousarray(values)
+
+
+def _out(sweep: Sweep, x: Numbers) -> Any:
+    if sweep.result == "same":
+        return x.dtype
+    return {"place": np.int64, "float": np.float64, "int": np.int64}[sweep.result]
+
+
+def index_type(rows: int) -> Any:
+    """The type of places among so many rows: what is half as long is read twice as fast."""
+    return np.int32 if rows < 2**31 - 1 else np.int64
+
+
+def as_kind(column: Numbers, kind: Kind) -> Numbers:
+    """A column as a sweep takes it: booleans as integers."""
+    return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
+
+
+def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types."""
+    types = tuple(
+        (argument.dtype.str, argument.ndim) if isinstance(argument, np.ndarray) else type(argument)
+        for argument in arguments
+    )
+    return machine_code(kernel, types, arguments)
