@@ -78,7 +78,7 @@ def measure(arena: Arena, function: Function, case: Case, sizes: Sizes) -> Figur
     for name, count in rows.items():
         if count:
             contestant = CONTESTANTS[name]
-            warm = count if name in OURS else min(count, 2 * case.width, 10_000)
+            warm = count if name in OURS else min(count, max(2 * case.width, 10_000))
             contestant.run(arena.frame(contestant, warm), function, case)  # compile, or find the machine code
             runs[name] = partial(contestant.run, arena.frame(contestant, count), function, case)
     return {name: s / rows[name] * 1e9 for name, s in best_of(runs, sizes.repeats, sizes.seconds).items()}

@@ -36,6 +36,11 @@ def said(error: float) -> str:
     return f"**{text}**" if error > 1e-9 else text
 
 
+def of_root(error: float) -> float:
+    """The relative error of a root whose square has this one: √(1 + e) - 1, without losing digits."""
+    return error if math.isinf(error) else error / (1 + math.sqrt(1 + error))
+
+
 def errors(stream: str, rows: int) -> list[list[str]]:
     """Lines of the table: one for each function."""
     values = ADVERSARIAL[stream](rows)
@@ -49,10 +54,10 @@ def errors(stream: str, rows: int) -> list[list[str]]:
             frame = contestant.make(of_stream(values))
             with np.errstate(all="ignore"):
                 found = contestant.out(contestant.run(frame, FUNCTIONS[function], Case("rows", WIDTH)))
-                if function == "std":  # a root is no fraction; its square has twice the error
+                if function == "std":  # a root is no fraction, its square is
                     found = found * found
             error = worst_error(found.tolist(), exact)
-            line.append(said(error / 2 if function == "std" else error))
+            line.append(said(of_root(error) if function == "std" else error))
         lines.append(line)
     return lines
 

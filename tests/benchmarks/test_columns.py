@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.columns import QUICK, Sizes, cells, flatness, rows_for
+from benchmarks.columns import QUICK, Arena, Sizes, cells, flatness, measure, rows_for
 from benchmarks.functions import FUNCTIONS, GOALS, Case
 from benchmarks.rivals import CONTESTANTS, OURS, RIVALS
 from benchmarks.verdict import verdicts
@@ -48,3 +48,10 @@ def test_who_folds_gets_fewer_rows() -> None:
     assert rows_for("bottleneck", maximum, Case("time", 16), sizes.rows, sizes) == 0, "it has no windows of time"
     for ours in OURS:
         assert rows_for(ours, arg_max, Case("time", 10**6, 1000), QUICK.rows, QUICK) == QUICK.rows, "never a sample"
+
+
+def test_a_wide_window_is_measured_everywhere() -> None:
+    # bottleneck and numbagg refuse a window that is longer than the column, also where they only warm up
+    figures = measure(Arena(30_000, 1), FUNCTIONS["sum"], Case("rows", 15_000), QUICK)
+    assert [*figures] == [*CONTESTANTS]
+    assert all(figure > 0 for figure in figures.values())

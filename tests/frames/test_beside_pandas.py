@@ -59,6 +59,16 @@ def test_rows(table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 5))
+@settings(max_examples=10)
+def test_full_rows(table: pa.Table, size: int) -> None:
+    frame = table.to_pandas()  # y has no nulls: with them, pandas asks for values and we for rows
+    aggregates: Any = {name: getattr(sash, name)("y") for name in ("sum", "mean", "min", "max", "var", "std")}
+    got = sash.rolling(frame, Count(size, full=True), **aggregates)
+    for name in aggregates:
+        same(got[name], getattr(frame["y"].rolling(size), name)(), name)
+
+
+@given(table=frames(ties=True), size=st.integers(1, 5))
 @settings(max_examples=15)
 def test_rows_of_groups(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()

@@ -83,6 +83,24 @@ def test_digits(frame: str, keys: int, over: str, stream: str) -> None:
         assert [*compress(found["max"], finite)] == [*compress(largest(stream, key, over), finite)]
 
 
+LONG = 100_000
+WIDE = 5000
+
+
+@pytest.mark.parametrize("stream", ["spikes of 1e16", "level shift", "infinity now and then"])
+def test_digits_of_a_long_column(stream: str) -> None:
+    """As above, where a column may be cut into parts: some windows here and there, and all around its middle."""
+    x = ADVERSARIAL[stream](LONG)
+    rows = sorted({*range(0, LONG, 499), *range(LONG // 2 - 50, LONG // 2 + 50), LONG - 1})
+    aggregates: Any = {name: getattr(sash, name)("x") for name in GOALS}
+    data = {"t": np.arange(LONG), "x": np.array(x)}
+    exacts = {name: exact_windows(name, x, [(max(0, row + 1 - WIDE), row + 1) for row in rows]) for name in GOALS}
+    for window in (sash.Count(WIDE), sash.Time(WIDE)):
+        got = sash.rolling(data, window, on="t", **aggregates)
+        for function, goal in GOALS.items():
+            assert worst_error(got[function][rows].tolist(), exacts[function]) < goal, function
+
+
 @pytest.mark.parametrize("stream", ["spikes of 1e16", "level shift", "one spike of 1e300", "growing"])
 def test_a_sum_that_subtracts_fails_here(stream: str) -> None:
     sums = np.cumsum(values(stream, 0))
