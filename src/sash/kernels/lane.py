@@ -205,7 +205,7 @@ class Lane:
     def _slide(
         self, kernel: Any, structure: type[InOrder], states: States, bounds: Any, results: int, room: Any = None
     ) -> tuple[Any, Wanted]:
-        """The results, in `room` if there is one. The first of the bounds are the least starts, the last but one ends."""
+        """The results, in `room` if there is one. The first of the bounds are the least starts."""
         spec = self._specs[structure]
         his = bounds[-2]
         ends = len(his)
