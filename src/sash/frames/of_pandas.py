@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.frames.frame import Ints, Result, not_in_arrow, with_index
 
@@ -44,7 +45,7 @@ class OfPandas:
         if isinstance(column.dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
         if _without_nulls(column):
-            return pa.array(column.to_numpy())
+            return _viewed(column.to_numpy())
         try:
             return pa.Array.from_pandas(column)
         except (pa.ArrowException, TypeError, OverflowError) as error:
@@ -71,6 +72,13 @@ class OfPandas:
         if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
             return values
         return pd.Series(values).astype(kind).array
+
+
+def _viewed(values: NDArray[Any]) -> pa.Array:
+    """An array of NumPy without nulls as Arrow has it, in the same memory."""
+    if values.dtype.kind != "M":
+        return pa.array(values)
+    return pa.array(values.view(np.int64)).view(pa.timestamp(np.datetime_data(values.dtype)[0]))
 
 
 def _without_nulls(column: Any) -> bool:

@@ -90,7 +90,7 @@ def grouped(
         table, time = table.take(pa.array(chosen)), time[chosen]
     count = table.num_rows
     columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in resolved.by]
-    codes, keys = _codes(columns, count)
+    codes, keys = _codes(columns, count, crew)
     counts = np.array([[count]]) if codes is None else _counts(codes, keys, crew)
     edges = np.zeros(keys + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=edges[1:])
@@ -114,19 +114,19 @@ def _times(table: pa.RecordBatch, resolved: Resolved, clock: Callable[[], float]
     return arrived.time, None if arrived.taken.all() else arrived.taken
 
 
-def _codes(columns: list[pa.Array], rows: int) -> tuple[Places | None, int]:
+def _codes(columns: list[pa.Array], rows: int, crew: Crew) -> tuple[Places | None, int]:
     """A number for each row's key, and how many there may be; None without keys."""
     if not columns or not rows:
         return None, 1
     if len(columns) == 1:
-        near = _near(columns[0], rows)
+        near = _near(columns[0], rows, crew)
         if near is not None:
             return near
     keys = keys_of([key_column(column) for column in columns], rows)
     return keys.codes.astype(index_type(keys.count)), keys.count
 
 
-def _near(column: pa.Array, rows: int) -> tuple[Places, int] | None:
+def _near(column: pa.Array, rows: int, crew: Crew) -> tuple[Places, int] | None:
     """Integers that lie near to each other, or dictionaries, which need not be looked up one by one."""
     if column.null_count:
         return None
@@ -142,12 +142,22 @@ def _near(column: pa.Array, rows: int) -> tuple[Places, int] | None:
     if high - low > max(rows // 2, 1024):
         return None
     numbers = plain(column).to_numpy(zero_copy_only=False)
-    return np.subtract(numbers, numbers.dtype.type(low), dtype=numbers.dtype).astype(np.int32), high - low + 1
+    codes = np.empty(rows, np.int32)
+
+    def task(first: int, stop: int) -> None:
+        np.subtract(numbers[first:stop], numbers.dtype.type(low), out=codes[first:stop], casting="unsafe")
+
+    crew.run(task, rows)
+    return codes, high - low + 1
 
 
 def _counts(codes: Places, keys: int, crew: Crew) -> Any:
     """By range of rows and code: how many rows there are."""
-    return np.stack(crew.run(lambda first, stop: np.bincount(codes[first:stop], minlength=keys), len(codes)))
+    counts = np.zeros((len(crew.ranges(len(codes))), keys), np.int64)
+    number = {first: i for i, (first, _) in enumerate(crew.ranges(len(codes)))}
+    code = coded(loops.counted, (codes, 0, 0, counts[0]))
+    crew.run(lambda first, stop: code(codes, first, stop, counts[number[first]]), len(codes))
+    return counts
 
 
 def _places(codes: Places | None, counts: Any, time: Numbers | None, ties: list[Any], crew: Crew) -> Places | None:

@@ -25,6 +25,12 @@ def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
     return True
 
 
+def counted(codes: Any, first: int, stop: int, counts: Any) -> None:
+    """Count the rows of each code."""
+    for i in range(first, stop):
+        counts[codes[i]] += 1
+
+
 def grouped(codes: Any, first: int, stop: int, following: Any, places: Any) -> None:
     """Give rows [first, stop) their places by code; `following` is where the next of each code goes."""
     for i in range(first, stop):
