@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -57,7 +58,10 @@ def session(**config: Any) -> SparkSession:
     builder = SparkSession.builder
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Connect starts its server with the settings, and then cannot set those of them again that are fixed by now
+        warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
+        return builder.getOrCreate()
 
 
 def _named(name: str) -> str:
