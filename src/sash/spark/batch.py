@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DoubleType, FloatType
+from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from sash.query import checks
 from sash.query.query import Query
@@ -35,8 +35,8 @@ def rolled(query: Query, data: Any) -> Any:
         data = data.select(*map(quoted, names))
         resolved = query.resolve(arrow_schema(data.schema))
     worker = Worker(query, resolved.schema, now=time.time())
-    result = spark_schema(resolved.output("sorted"))
-    return in_order(data, resolved).mapInArrow(worker, result)
+    result = result_schema(resolved, data.schema)
+    return plainly_named(in_order(data, resolved)).mapInArrow(worker, result)
 
 
 def _require_order(query: Query) -> None:
@@ -52,6 +52,23 @@ def _require_order(query: Query) -> None:
 def quoted(name: str) -> Any:
     """A column by its name, whatever characters that has."""
     return sf.col("`" + name.replace("`", "``") + "`")
+
+
+def result_schema(resolved: Resolved, given: StructType) -> StructType:
+    """The schema of the results: columns that pass through keep their type to the letter."""
+    kept = {field.name: field for field in given.fields}
+    if not resolved.per_row:
+        kept = {name: kept[name] for name in resolved.by}
+    return StructType([kept.get(field.name, field) for field in spark_schema(resolved.output("sorted")).fields])
+
+
+def plainly_named(data: Any) -> Any:
+    """The columns under names that mapInArrow can look up: it takes a dot for a struct's field.
+
+    Workers go by the place of a column, and the results have the names of the schema.
+    """
+    odd = any("." in name or "`" in name for name in data.columns)
+    return data.toDF(*(f"c{i}" for i in range(len(data.columns)))) if odd else data
 
 
 def in_order(data: Any, resolved: Resolved) -> Any:

@@ -108,8 +108,8 @@ def _flat(kind: pa.DataType) -> pa.DataType:
         return pa.time64("ns")
     if is_.is_date64(kind):
         return pa.date32()
-    if is_.is_decimal(kind) and kind.precision <= 38:
-        return pa.decimal128(kind.precision, kind.scale)
+    if is_.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)  # a ValueError beyond 38 digits
     return kind
 
 

@@ -7,6 +7,7 @@ It travels there by cloudpickle, and with it the query: monoids of a notebook's 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -26,6 +27,16 @@ class Worker:
         self.query, self.schema, self.now, self.rows = query, schema, now, ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of a partition. What is raised reaches the user of Spark as its message alone."""
+        try:
+            yield from self._results(batches)
+        except Exception:
+            # read by Spark when it reports the error, after which the process ends: a message names the column, value
+            # and key, and thirty lines of our code above it would hide it
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = Operator(self.query, self.schema, mode="sorted", clock=lambda: self.now)
         wired = pa.schema([field.with_type(wire(field.type)) for field in operator.output.schema])
         for batch in joined(batches, self.schema, self.rows):
