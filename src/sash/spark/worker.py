@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from sash.operator import Operator
 from sash.query.query import Query
+from sash.query.resolved import Resolved
+from sash.spark.ranges import Part, shows
 from sash.spark.types import casts, wire
 
 ROWS = 65536
@@ -38,10 +41,44 @@ class Worker:
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = Operator(self.query, self.schema, mode="sorted", clock=lambda: self.now)
-        wired = pa.schema([field.with_type(wire(field.type)) for field in operator.output.schema])
         for batch in joined(batches, self.schema, self.rows):
-            yield casts(operator.process(batch), wired)
-        yield casts(operator.finish(), wired)
+            yield self._shown(operator, operator.process(batch))
+        yield self._shown(operator, operator.finish())
+
+    def _shown(self, operator: Operator, found: pa.RecordBatch) -> pa.RecordBatch:
+        """What leaves of an operator's results, in Spark's types."""
+        return casts(found, pa.schema([field.with_type(wire(field.type)) for field in found.schema]))
+
+
+class PartWorker(Worker):
+    """A query whose first key is the number of a part: of its results those leave that are the part's own.
+
+    `own` names the column that tells its rows from those of its tail. A part after the last is of keys that are whole.
+    """
+
+    def __init__(self, query: Query, schema: pa.Schema, now: float, own: str, parts: list[Part]) -> None:
+        super().__init__(query, schema, now)
+        self.own, self.parts = own, parts
+
+    def _shown(self, operator: Operator, found: pa.RecordBatch) -> pa.RecordBatch:
+        resolved = operator.resolved
+        kept = found.column(self.own) if resolved.per_row else self._slides(resolved, found)
+        # without the part, and without whether it is its own
+        names = [name for name in found.schema.names if name not in (self.own, self.query.by[0])]
+        return super()._shown(operator, found.select(names).filter(kept))
+
+    def _slides(self, resolved: Resolved, found: pa.RecordBatch) -> pa.Array:
+        assert resolved.time is not None
+        ends = resolved.time.numbers(found.column("window_end"))[0]
+        numbers = found.column(self.query.by[0]).to_numpy()
+        named = found.column("window").to_numpy(zero_copy_only=False) if "window" in found.schema.names else None
+        shown = np.ones(len(ends), np.bool_)
+        for number in np.unique(numbers):
+            for span in resolved.spans:
+                at = np.flatnonzero((numbers == number) & (True if named is None else named == span.name))
+                if number < len(self.parts) and len(at):
+                    shown[at] = shows(self.parts[number], span, ends[at])
+        return pa.array(shown)
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,154 @@
+"""Split: a key with very many rows, or all rows where there is no key, over several partitions.
+
+    summaries of the rows ── one action ──▶ ranges of time ──▶ each row to the parts that read it
+                                                                 its own, and those in whose tail it lies
+    repartition by part ──▶ sort by part, key, time ──▶ operator, keyed by part and key ──▶ without tails
+
+Only expressions of Spark's stand between the rows and the shuffle: a tree of comparisons that ends in the numbers of
+parts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from sash.query import checks
+from sash.query.query import Query
+from sash.query.resolved import Resolved
+from sash.spark.columns import key, order, plainly_named, quoted
+from sash.spark.literals import literal
+from sash.spark.ranges import Part, Reach, Reading, parts_of, readings, why_whole
+from sash.spark.summaries import Summary, buckets_of
+from sash.spark.types import arrow_schema, spark_schema
+from sash.spark.worker import PartWorker
+
+ENOUGH = 100_000
+"""Rows that are worth a part, where the user does not say how many: below, a second worker costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parts of all keys that are split. A row of another key is of the part after the last."""
+
+    keys: list[tuple[Any, ...]]
+    """The keys that are split, a value for each column of `by`."""
+    parts: list[list[Part]]
+    """The parts of each of them."""
+    partitions: int
+
+    @property
+    def flat(self) -> list[Part]:
+        """All parts by number."""
+        return [part for parts in self.parts for part in parts]
+
+
+def split_of(data: Any, resolved: Resolved) -> Split | None:
+    """How to split the rows; None if they stay whole. Takes one action, unless it is clear without a look at them."""
+    asked = resolved.query.options.split
+    if asked == 1 or (asked is None and resolved.by) or why_whole(resolved) is not None:
+        return None
+    if any(pa.types.is_nested(resolved.schema.field(name).type) for name in resolved.by):
+        return None  # no literal names such a key
+    partitions = int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    wanted = asked or partitions
+    if wanted == 1:
+        return None
+    assert resolved.time is not None
+    reach = Reach.of(resolved)
+    names = [*resolved.by, resolved.time.column]
+    looked_at = data.select(*map(quoted, dict.fromkeys(names)))
+    summary = Summary(arrow_schema(looked_at.schema), resolved.by, resolved.time, wanted, reach.gap)
+    runs = plainly_named(looked_at).mapInArrow(summary, spark_schema(summary.output())).toArrow()
+    columns, buckets, total = buckets_of(runs, len(resolved.by))
+    keys, parts = [], []
+    for place, one in enumerate(buckets):
+        most = -(-one.total * wanted // max(total, 1))
+        if asked is None:
+            most = min(most, one.total // ENOUGH)
+        found = parts_of(one, reach, most)
+        if len(found) > 1:
+            keys.append(tuple(column[place] for column in columns))
+            parts.append(found)
+    if not parts:
+        return None
+    return Split(keys, parts, max(partitions, len(parts[0])) if not resolved.by else partitions)
+
+
+def in_parts(query: Query, data: Any, resolved: Resolved, split: Split, result: Any) -> Any:
+    """The query on rows that are split."""
+    part, own = _free(query, data.columns)
+    spread = with_parts(data, resolved, split, own, part)
+    keys = [key(data, name) for name in resolved.by]
+    last = len(split.flat)
+    elsewhere = sf.pmod(sf.hash(*keys), sf.lit(split.partitions)) if keys else sf.lit(0)
+    place = sf.when(quoted(part) < last, quoted(part) % split.partitions).otherwise(elsewhere)
+    together = spread.repartitionById(split.partitions, place)
+    ordered = together.sortWithinPartitions(quoted(part), *keys, *order(resolved))
+    schema = pa.schema([(own, pa.bool_()), (part, pa.int32()), *resolved.schema])
+    keyed = Query(
+        query.windows.get("", query.windows),
+        by=(part, *query.by),
+        on=query.on,
+        forget=query.forget,
+        ahead=query.ahead,
+        options=query.options,
+        **query.aggregates,
+    )
+    worker = PartWorker(keyed, schema, time.time(), own, split.flat)
+    return plainly_named(ordered).mapInArrow(worker, result)
+
+
+def with_parts(data: Any, resolved: Resolved, split: Split, own: str, part: str) -> Any:
+    """Each row once for every part that reads it, and whether it is the part's own."""
+    numbers = sf.posexplode(_parts(data, resolved, split)).alias(own, part)
+    return data.select(numbers, "*").withColumn(own, quoted(own) == 0)
+
+
+def _free(query: Query, names: list[str]) -> tuple[str, str]:
+    """Names for the part and for whether a row is the part's own, which no column has."""
+    taken = {*names, *checks.labels(query.windows, query.aggregates), *query.aggregates}
+    part = "part"
+    while part in taken or f"{part}_own" in taken:
+        part += "_"
+    return part, f"{part}_own"
+
+
+def _parts(data: Any, resolved: Resolved, split: Split) -> Any:
+    """The parts that read a row, as an array: its own first."""
+    assert resolved.time is not None
+    clock = quoted(resolved.time.column)
+    kind = data.schema[resolved.time.column].dataType
+    first, found = 0, []
+    for parts in split.parts:
+        found.append(_tree(readings(parts, first), clock, kind, resolved))
+        first += len(parts)
+    if not resolved.by:
+        return found[0]
+    kinds = [data.schema[name].dataType for name in resolved.by]
+    chain: Any = sf
+    for values, tree in zip(split.keys, found, strict=True):
+        same = [key(data, n).eqNullSafe(literal(v, k)) for n, v, k in zip(resolved.by, values, kinds, strict=True)]
+        condition = same[0]
+        for one in same[1:]:
+            condition = condition & one
+        chain = chain.when(condition, tree)
+    return chain.otherwise(sf.array(sf.lit(first)))
+
+
+def _tree(read: list[Reading], clock: Any, kind: Any, resolved: Resolved) -> Any:
+    """Comparisons of a time with the edges, as many as the logarithm of their number."""
+    if len(read) == 1:
+        return sf.array(*map(sf.lit, read[0].parts))
+    assert resolved.time is not None
+    middle = len(read) // 2
+    edge = resolved.time.array(np.array([read[middle - 1].until]))[0]
+    before = clock < literal(edge, kind)
+    return sf.when(before, _tree(read[:middle], clock, kind, resolved)).otherwise(
+        _tree(read[middle:], clock, kind, resolved)
+    )
