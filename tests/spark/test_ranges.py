@@ -66,11 +66,13 @@ def in_parts(query: Query, times: list[int], parts: list[Part]) -> pa.Table:
         for place, part in enumerate(read_by(reading, time))
     ]
     rows.sort(key=lambda row: (row["part"], row["t"], row["row"]))
-    schema = pa.schema([("own", pa.bool_()), ("part", pa.int32()), *SCHEMA])
-    keyed = Query(query.windows.get("", query.windows), by="part", on=query.on, forget=query.forget, **query.aggregates)
-    worker = PartWorker(keyed, schema, 0.0, "own", parts)
-    table = pa.Table.from_pylist(rows, schema)
-    return pa.Table.from_batches(worker(table.to_batches(max_chunksize=5) or [pa.RecordBatch.from_pylist([], schema)]))
+    extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("part", pa.int32(), "part")
+    schema = pa.schema([(extra, kind), *SCHEMA])
+    keyed = Query(query.windows.get("", query.windows), by=by, on=query.on, forget=query.forget, **query.aggregates)
+    worker = PartWorker(keyed, schema, 0.0, extra, parts)
+    partitions = [[row for row in rows if row["part"] == number] for number in range(len(parts))]
+    tables = [pa.Table.from_pylist(partition, schema) for partition in partitions]
+    return pa.Table.from_batches(one for table in tables for one in worker(table.to_batches(max_chunksize=5)))
 
 
 def in_one_order(found: pa.Table, query: Query) -> pa.Table:

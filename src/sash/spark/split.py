@@ -2,10 +2,10 @@
 
     summaries of the rows ── one action ──▶ ranges of time ──▶ each row to the parts that read it
                                                                  its own, and those in whose tail it lies
-    repartition by part ──▶ sort by part, key, time ──▶ operator, keyed by part and key ──▶ without tails
+    repartition by part ──▶ sort by key and time ──▶ operator ──▶ results without those of the tails
 
 Only expressions of Spark's stand between the rows and the shuffle: a tree of comparisons that ends in the numbers of
-parts.
+parts. Two parts of one key never meet in a partition, so that the order within it is by key and time as ever.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
         return None
     if any(pa.types.is_nested(resolved.schema.field(name).type) for name in resolved.by):
         return None  # no literal names such a key
-    partitions = int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-    wanted = asked or partitions
+    wanted = asked or _partitions(data)
     if wanted == 1:
         return None
     assert resolved.time is not None
@@ -77,31 +76,33 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
             parts.append(found)
     if not parts:
         return None
-    return Split(keys, parts, max(partitions, len(parts[0])) if not resolved.by else partitions)
+    least = _partitions(data) if resolved.by else 1
+    return Split(keys, parts, max(least, *map(len, parts)))
+
+
+def _partitions(data: Any) -> int:
+    return int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
 
 def in_parts(query: Query, data: Any, resolved: Resolved, split: Split, result: Any) -> Any:
     """The query on rows that are split."""
     part, own = _free(query, data.columns)
-    spread = with_parts(data, resolved, split, own, part)
     keys = [key(data, name) for name in resolved.by]
-    last = len(split.flat)
     elsewhere = sf.pmod(sf.hash(*keys), sf.lit(split.partitions)) if keys else sf.lit(0)
-    place = sf.when(quoted(part) < last, quoted(part) % split.partitions).otherwise(elsewhere)
-    together = spread.repartitionById(split.partitions, place)
-    ordered = together.sortWithinPartitions(quoted(part), *keys, *order(resolved))
-    schema = pa.schema([(own, pa.bool_()), (part, pa.int32()), *resolved.schema])
-    keyed = Query(
-        query.windows.get("", query.windows),
-        by=(part, *query.by),
-        on=query.on,
-        forget=query.forget,
-        ahead=query.ahead,
-        options=query.options,
-        **query.aggregates,
-    )
-    worker = PartWorker(keyed, schema, time.time(), own, split.flat)
-    return plainly_named(ordered).mapInArrow(worker, result)
+    place = sf.when(quoted(part) < len(split.flat), quoted(part) % split.partitions).otherwise(elsewhere)
+    spread = with_parts(data, resolved, split, own, part).repartitionById(split.partitions, place)
+    ordered = spread.sortWithinPartitions(*keys, *order(resolved))
+    # a row says by itself whether it is shown; a slide goes by the part that its key has here
+    extra, by = (own, query.by) if resolved.per_row else (part, (part, *query.by))
+    schema = pa.schema([(extra, pa.bool_() if resolved.per_row else pa.int32()), *resolved.schema])
+    worker = PartWorker(_keyed(query, by), schema, time.time(), extra, split.flat)
+    chosen = ordered.select(*map(quoted, schema.names))
+    return plainly_named(chosen).mapInArrow(worker, result)
+
+
+def _keyed(query: Query, by: tuple[str, ...]) -> Query:
+    said = {name: getattr(query, name) for name in ("on", "forget", "ahead", "options")}
+    return Query(query.windows.get("", query.windows), by=by, **said, **query.aggregates)
 
 
 def with_parts(data: Any, resolved: Resolved, split: Split, own: str, part: str) -> Any:

@@ -51,26 +51,26 @@ class Worker:
 
 
 class PartWorker(Worker):
-    """A query whose first key is the number of a part: of its results those leave that are the part's own.
+    """A query on parts of keys: of its results those leave that are the part's own.
 
-    `own` names the column that tells its rows from those of its tail. A part after the last is of keys that are whole.
+    `extra` is a column of the rows that does not leave: per row whether a row is the part's own or of its tail, and for
+    slides the number of the part, by which the rows are keyed. A part after the last is of keys that are whole.
     """
 
-    def __init__(self, query: Query, schema: pa.Schema, now: float, own: str, parts: list[Part]) -> None:
+    def __init__(self, query: Query, schema: pa.Schema, now: float, extra: str, parts: list[Part]) -> None:
         super().__init__(query, schema, now)
-        self.own, self.parts = own, parts
+        self.extra, self.parts = extra, parts
 
     def _shown(self, operator: Operator, found: pa.RecordBatch) -> pa.RecordBatch:
         resolved = operator.resolved
-        kept = found.column(self.own) if resolved.per_row else self._slides(resolved, found)
-        # without the part, and without whether it is its own
-        names = [name for name in found.schema.names if name not in (self.own, self.query.by[0])]
-        return super()._shown(operator, found.select(names).filter(kept))
+        kept = found.column(self.extra) if resolved.per_row else self._slides(resolved, found)
+        found = found.drop_columns([self.extra])
+        return super()._shown(operator, found if kept.true_count == len(kept) else found.filter(kept))
 
     def _slides(self, resolved: Resolved, found: pa.RecordBatch) -> pa.Array:
         assert resolved.time is not None
         ends = resolved.time.numbers(found.column("window_end"))[0]
-        numbers = found.column(self.query.by[0]).to_numpy()
+        numbers = found.column(self.extra).to_numpy()
         named = found.column("window").to_numpy(zero_copy_only=False) if "window" in found.schema.names else None
         shown = np.ones(len(ends), np.bool_)
         for number in np.unique(numbers):
