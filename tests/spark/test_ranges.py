@@ -46,11 +46,12 @@ def buckets(times: list[int], chunk: int, parts: int, gap: Any) -> Buckets:
     """What the workers that look at the rows find out, chunk by chunk."""
     resolved = Query(Time(1), on="t", n=sash.count()).resolve(SCHEMA)
     assert resolved.time is not None
-    summary = Summary(pa.schema({"t": pa.int64()}), (), resolved.time, parts, gap)
-    chunks = [pa.record_batch({"t": times[i : i + chunk]}) for i in range(0, len(times), chunk)]
+    summary = Summary(pa.schema({"t": pa.int64(), "weight": pa.int64()}), (), resolved.time, parts, gap)
+    pieces = [times[i : i + chunk] for i in range(0, len(times), chunk)]
+    chunks = [pa.record_batch({"t": one, "weight": [1] * len(one)}) for one in pieces]
     _, found, total = buckets_of(pa.Table.from_batches(map(summary.runs, chunks), summary.output()), 0)
     assert total == len(times)
-    return found[0] if found else Buckets(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    return found[0] if found else Buckets(*[np.zeros(0, np.int64)] * 4)
 
 
 def read_by(reading: list[Reading], time: int) -> tuple[int, ...]:

@@ -59,16 +59,20 @@ def why_whole(resolved: Resolved) -> str | None:
 
 @dataclass(frozen=True)
 class Buckets:
-    """What is known of a key's times: that so many rows lie within `low` and `high`, both included."""
+    """What is known of a key's times: at least so many rows lie within `low` and `high`, both included.
+
+    `weight` is how many there are, as far as is known; where all were looked at, it is the same.
+    """
 
     low: Numbers
     high: Numbers
     rows: NDArray[np.int64]
+    weight: NDArray[np.int64]
 
     @property
     def total(self) -> int:
-        """All rows of the key."""
-        return int(self.rows.sum())
+        """About how many rows the key has."""
+        return int(self.weight.sum())
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def _begins(buckets: Buckets, reach: Reach, most: int) -> list[Any]:
     if not len(allowed):
         return []
     order = np.argsort(buckets.high, kind="stable")
-    passed = np.cumsum(buckets.rows[order])
+    passed = np.cumsum(buckets.weight[order])
     found = []
     for share in range(1, most):
         at = buckets.high[order][np.searchsorted(passed, passed[-1] * share / most)]
@@ -151,7 +155,7 @@ def _rows_before(buckets: Buckets, begin: Any, rows: int) -> Any:
 def _within(buckets: Buckets, tail: Any, begin: Any) -> int:
     """About how many rows lie in a tail."""
     reached = True if tail is None else buckets.high >= tail
-    return int(buckets.rows[(buckets.low < begin) & reached].sum())
+    return int(buckets.weight[(buckets.low < begin) & reached].sum())
 
 
 @dataclass(frozen=True)
