@@ -102,7 +102,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def needs_spark(page: str) -> bool:
-    return "sash.spark" in (ROOT / page).read_text("utf-8")
+    return "\nimport sash.spark\n" in (ROOT / page).read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not needs_spark(page)])
