@@ -2,8 +2,10 @@
 # Only relative paths, so that the tree may lie anywhere.
 SHELL := /bin/sh
 PY := .venv/bin/python
-EXTRAS := dev,sketches,frames
+EXTRAS := dev,sketches,frames,spark
 PYTEST := $(PY) -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
+# Spark uses all cores by itself: one JVM, one test after the other.
+PYTEST_SPARK := $(PY) -m pytest tests/spark tests/test_docs.py
 
 unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 
@@ -22,10 +24,12 @@ demo: venv ## the ideas at work, in a minute
 	@$(PY) -m examples.demo
 
 test: lint ## every check and the tests; this is what must pass
-	$(call check,pytest,$(PYTEST))
+	$(call check,pytest,$(PYTEST) -m 'not spark and not all_compiled')
+	$(call check,pytest (Spark),$(PYTEST_SPARK) -m 'spark and not all_compiled')
 
 test-all: lint ## the same, with every compiled combination and more random examples
-	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
+	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not spark')
+	$(call check,pytest (all of Spark),SASH_HYPOTHESIS=thorough $(PYTEST_SPARK) -m spark)
 
 bench: EXTRAS := dev,sketches,frames,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on

@@ -101,8 +101,19 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES)
+def needs_spark(page: str) -> bool:
+    return "\nimport sash.spark\n" in (ROOT / page).read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not needs_spark(page)])
 def test_page(page: str) -> None:
+    run_page(ROOT / page)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
+def test_page_with_spark(page: str) -> None:
     run_page(ROOT / page)
 
 

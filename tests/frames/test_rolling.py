@@ -92,3 +92,16 @@ def test_the_frame_given_gets_no_columns() -> None:
     other = pl.DataFrame({"x": [1]})
     assert "n" in sash.rolling(other, 1, n=sash.count())
     assert "n" not in other
+
+
+def test_a_query_on_polars_imports_no_pandas() -> None:
+    program = """
+import sys, polars, sash
+frame = polars.DataFrame({"k": ["a", "b", "a"], "t": [3, 1, 2], "x": [1.0, 2.0, 3.0]})
+aggregates = {"n": sash.count(), "m": sash.max("x"), "w": sash.arg_min("x", "k"), "s": sash.skewness("x")}
+for windows, keywords in ((2, {}), (sash.Time(2), {"on": "t", "by": "k"})):
+    sash.rolling(frame, windows, **keywords, **aggregates)
+assert "pandas" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -79,6 +79,10 @@ TABLE = pa.record_batch(
 
 QUERIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "places of values": (sash.Time(4), {"who": sash.arg_max("x", "w"), "least": sash.arg_min("x", "k")}),
+    "values at places": (
+        {"a": sash.Time(4), "b": 2},
+        {"f": sash.first("x"), "l": sash.last("w"), "n": sash.nth("x", n=2), "e": sash.nth("k", n=-2)},
+    ),
     "text": (2, {"high": sash.max("k"), "low": sash.min("w")}),
     "ends": ({"a": sash.Count(2, full=True), "b": sash.Time(3, closed="neither")}, {"n": sash.count("x")}),
     "spread": (sash.Count(3), {"v": sash.var("x"), "s": sash.std("x", ddof=0)}),

@@ -14,6 +14,7 @@ from sash import monoids as m
 from sash.frames.frame import Frame, Result
 from sash.frames.rows import Ordered, encoded, flat, ordered, places
 from sash.operator import Operator
+from sash.operator.arrays import array
 from sash.operator.keys import key_column, keys_of, restored
 from sash.operator.whole import Column, Unfit, Whole
 from sash.query import checks
@@ -65,10 +66,10 @@ def compute(query: Query, frame: Frame) -> Any:
     # what is not read need not be of a type that Arrow has, but its name is taken
     query.resolve(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}
-    if query.per_row and columns and (results := _whole(query, columns, read)) is not None:
-        return frame.with_results(results, None)
     if query.emit == "changes" or not columns:
-        columns[_free(query, frame.names)] = pa.array(np.arange(frame.rows))
+        columns[_free(query, frame.names)] = array(np.arange(frame.rows))
+    if query.per_row and (results := _whole(query, columns, read)) is not None:
+        return frame.with_results(results, None)
     table = pa.RecordBatch.from_pydict(columns)
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.resolved)

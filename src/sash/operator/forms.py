@@ -25,6 +25,7 @@ from sash.monoids import Monoid
 from sash.monoids.custom import Custom
 from sash.monoids.direct import DirectProduct
 from sash.monoids.sums import Count
+from sash.operator.arrays import array
 from sash.operator.keys import plain
 from sash.query.types import kind as number_kind
 from sash.query.types import plain as value_type
@@ -122,16 +123,15 @@ class Pool:
         if not len(self.places):
             return pa.nulls(len(codes), self.values.type)
         places = self.places[np.where(good, codes, 0)]
-        return self.values.take(pa.array(places, mask=~good))
+        return self.values.take(array(places, good))
 
 
 def to_arrow(leaf: NDArray[Any], valid: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
     """An array of numbers as a column of this type."""
-    mask = None if valid is None or valid.all() else ~valid
     if pa.types.is_temporal(kind):
         stored = np.int32 if kind.bit_width == 32 else np.int64
-        return pa.array(leaf.astype(stored), mask=mask).view(kind)
+        return array(leaf.astype(stored, copy=False), valid).view(kind)
     if pa.types.is_float16(kind):
-        return pa.array(leaf.astype(np.float16), mask=mask)
-    made = pa.array(leaf, mask=mask)
+        return array(leaf.astype(np.float16), valid)
+    made = array(leaf, valid)
     return made if made.type == kind else made.cast(kind)

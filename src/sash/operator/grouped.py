@@ -22,7 +22,9 @@ import pyarrow.compute as pc
 
 from sash.kernels.sweeps import order as loops
 from sash.kernels.sweeps.sweep import Crew, Places, coded, index_type
+from sash.operator.arrays import array
 from sash.operator.arrivals import Arrivals
+from sash.operator.forms import numbers
 from sash.operator.frame import Flags, Numbers
 from sash.operator.keys import key_column, keys_of, plain
 from sash.operator.segments import ranks
@@ -87,7 +89,7 @@ def grouped(
     time, timed = _times(table, resolved, clock)
     chosen = None if timed is None else np.flatnonzero(timed)
     if chosen is not None:
-        table, time = table.take(pa.array(chosen)), time[chosen]
+        table, time = table.take(array(chosen)), time[chosen]
     count = table.num_rows
     columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in resolved.by]
     codes, keys = _codes(columns, count, crew)
@@ -134,18 +136,18 @@ def _near(column: pa.Array, rows: int, crew: Crew) -> tuple[Places, int] | None:
         if column.dictionary.null_count or len(column.dictionary) > rows:
             return None
         keys = keys_of([key_column(column.dictionary)], len(column.dictionary))
-        return keys.codes.astype(np.int32)[column.indices.to_numpy(zero_copy_only=False)], keys.count
+        return keys.codes.astype(np.int32)[numbers(column.indices)], keys.count
     if not pa.types.is_integer(column.type):
         return None
     ends = pc.min_max(column)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if high - low > max(rows // 2, 1024):
         return None
-    numbers = plain(column).to_numpy(zero_copy_only=False)
+    values = numbers(plain(column))
     codes = np.empty(rows, np.int32)
 
     def task(first: int, stop: int) -> None:
-        np.subtract(numbers[first:stop], numbers.dtype.type(low), out=codes[first:stop], casting="unsafe")
+        np.subtract(values[first:stop], values.dtype.type(low), out=codes[first:stop], casting="unsafe")
 
     crew.run(task, rows)
     return codes, high - low + 1

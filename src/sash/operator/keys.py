@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.kernels.hashing import hash_texts
+from sash.operator.arrays import array
 from sash.query.types import plain as value_type
 from sash.stores.codec import dumps
 
@@ -65,7 +66,7 @@ def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:
         codes, count = _dense(codes * others + more)
     firsts = np.zeros(count, np.int64)
     firsts[codes[::-1]] = np.arange(rows - 1, -1, -1)
-    taken = pa.array(firsts)
+    taken = array(firsts)
     return Keys(codes, tuple(column.take(taken) for column in columns), count)
 
 
@@ -133,14 +134,14 @@ def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
     elif pa.types.is_floating(column.type):
         bits = {16: np.int16, 32: np.int32, 64: np.int64}[column.type.bit_width]
         numbers = column.to_numpy(zero_copy_only=False).view(bits)
-        column = pa.array(numbers, mask=column.is_null().to_numpy(zero_copy_only=False))
+        column = array(numbers, column.is_valid().to_numpy(zero_copy_only=False))
     encoded = pc.dictionary_encode(column, null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+    return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
 def _dense(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    encoded = pa.array(codes).dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+    encoded = array(codes).dictionary_encode()
+    return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
 def _encoded(column: pa.Array) -> pa.Array:

@@ -22,6 +22,7 @@ from sash.kernels.lane import Failed
 from sash.kernels.sweeps import bounds
 from sash.kernels.sweeps.sweep import Counted, Crew, Numbers, Spans, Sweep, as_kind, index_type, sweep_of
 from sash.monoids.algebra import Kind
+from sash.operator.arrays import array
 from sash.operator.forms import Pool, forms_of, numbers, seen, to_arrow
 from sash.operator.frame import Flags
 from sash.operator.grouped import Grouped, grouped
@@ -29,6 +30,9 @@ from sash.operator.keys import plain
 from sash.operator.measure import Measure, kind_of
 from sash.query.planner import FOLD, Plan, swept
 from sash.query.resolved import Part, Span
+
+PLACED = (m.First, m.Last, m.Nth)
+"""The aggregates that are values at a place of the window."""
 
 
 class Unfit(Exception):
@@ -161,6 +165,8 @@ class Whole:
         if isinstance(part.monoid, m.Count):
             spans = self.crew.spans(among, len(rows))
             return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
+        if isinstance(part.monoid, PLACED):
+            return self._placed(inputs, part, self.crew.spans(among, len(rows)), on)
         if inputs.sweep is None or not swept(self.resolved, part):
             return self._slid(inputs, part, given, structure, on)
         found, doubt = self.crew.sweep(inputs.sweep, inputs.x, among, len(rows))
@@ -168,6 +174,13 @@ class Whole:
         if doubt.any():
             self._asked(inputs, part, among, found, doubt if valid is None else doubt & valid)
         return inputs.lowered(part, found, valid)
+
+    def _placed(self, inputs: Inputs, part: Part, spans: Spans, on: Flags | None) -> Column:
+        """Values that stand at a place of the window: the n-th from its start, or from its end."""
+        n = part.monoid.n if isinstance(part.monoid, m.Nth) else 1 if isinstance(part.monoid, m.First) else -1
+        there = self.crew.holding(spans, abs(n))
+        found = spans.los + (n - 1) if n > 0 else spans.his + n
+        return inputs.payload(part, found, there if on is None else there & on, 0)
 
     def _enough(self, sweep: Sweep, among: Counted | Spans, rows: Grouped) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
@@ -273,7 +286,7 @@ class Inputs:
             columns = self.columns
             source = self.rows.source
             if source is not None:
-                columns = [column.take(pa.array(source)) for column in columns]
+                columns = [column.take(array(source)) for column in columns]
             self._met[cls] = measure, measure.meet(columns, len(self.rows), [], self.crew.run)
         return self._met[cls]
 
@@ -289,21 +302,21 @@ class Inputs:
         """Results of a sweep."""
         assert self.sweep is not None
         if self.sweep.result == "place":
-            return self._payload(part, found, valid)
+            return self.payload(part, found, valid, 1)
         back = self.back(part.result, found, valid)
         if self.pool is not None and back.numbers is not None:
             return _as(part, self.pool.decode(back.numbers, back.valid))
         return back
 
-    def _payload(self, part: Part, found: Numbers, valid: Flags | None) -> Column:
-        """What came with the rows that were found, by their places among those that the aggregate sees."""
+    def payload(self, part: Part, found: Numbers, valid: Flags | None, column: int) -> Column:
+        """What a column has at the rows that were found, by their places among those that the aggregate sees."""
         if valid is not None:
             found = np.where(valid, found, 0)
         at = found if self.places is None else self.back_places[found] if len(self.back_places) else found
         source = self.rows.source
         back = self.back(pa.int64(), at if source is None or not len(source) else source[at], valid)
         assert back.numbers is not None
-        return _as(part, self.columns[1].take(pa.array(back.numbers, mask=None if back.valid is None else ~back.valid)))
+        return _as(part, self.columns[column].take(array(back.numbers, back.valid)))
 
     def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> Column:
         """Numbers in the order of the rows."""
@@ -320,8 +333,7 @@ class Inputs:
         rows = self.rows
         if rows.place is None:
             return Column(column.type, made=column)
-        mask = None if rows.timed is None else ~rows.timed
-        return Column(column.type, made=column.take(pa.array(rows.place, mask=mask)))
+        return Column(column.type, made=column.take(array(rows.place, rows.timed)))
 
 
 def _as(part: Part, column: pa.Array) -> Column:

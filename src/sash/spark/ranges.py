@@ -1,0 +1,193 @@
+"""Ranges: one key's rows in parts by time, and what each part needs of the rows before it.
+
+    rows        · ·  ·   · ··   ·  │ ·  ·· ·    │  ·  · ·
+    parts       0                  b₁ 1         b₂ 2            t ≥ b₁ and t < b₂ is part 1: equal times never split
+    tails                    c₁────┘    c₂──────┘               part 1 reads from c₁ on, and shows nothing of that
+
+A window of time reaches back by its size, so c = b - size. For a window of n rows c is so far back that n rows lie
+between for certain, by the counts of the summaries: a tail may be too long, never too short. A session is cut only
+where its gap is certain, and needs no tail. Which parts read a row follows from its key and time alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.query.resolved import Resolved, Span
+
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back the windows of a query look: in time, in rows, and the gap that no cut may lie within."""
+
+    time: Any
+    rows: int
+    gap: Any
+
+    @staticmethod
+    def of(resolved: Resolved) -> Reach:
+        """The reach of all windows of a query that can be split."""
+        spans = resolved.spans
+        times = [span.size or 0 for span in spans if span.kind == "time"]
+        # of a slide of rows by time it is to be known whether it has new ones
+        times += [span.every or 0 for span in spans if span.kind == "count" and span.slide == "time"]
+        return Reach(
+            max(times, default=0),
+            max((int(span.size or 0) for span in spans if span.kind == "count"), default=0),
+            max((span.size or 0 for span in spans if span.kind == "session"), default=None),
+        )
+
+
+def why_whole(resolved: Resolved) -> str | None:
+    """Why a key's rows stay together; None if they may be split."""
+    if resolved.query.emit != "final":
+        return f"emit={resolved.query.emit!r} compares each result with the one before it"
+    for span in resolved.spans:
+        if span.kind not in ("time", "count", "session"):
+            return f"{span.window!r} depends on all rows before"
+        if span.slide == "rows":
+            return f"{span.window!r} counts all rows before"
+    return None
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """What is known of a key's times: at least so many rows lie within `low` and `high`, both included.
+
+    `weight` is how many there are, as far as is known; where all were looked at, it is the same.
+    """
+
+    low: Numbers
+    high: Numbers
+    rows: NDArray[np.int64]
+    weight: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        """About how many rows the key has."""
+        return int(self.weight.sum())
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a key from `begin` to before `end`, read from `tail` on. None: from the first row, to the last."""
+
+    begin: Any
+    end: Any
+    tail: Any
+
+
+def parts_of(buckets: Buckets, reach: Reach, most: int) -> list[Part]:
+    """At most so many parts of about equal size; fewer, or one, if tails would make them dear."""
+    while most > 1:
+        found = cut(buckets, reach, most)
+        tails = [_within(buckets, part.tail, part.begin) for part in found[1:]]
+        largest = max(tails, default=0) + buckets.total // len(found)
+        if len(found) > 1 and sum(tails) <= buckets.total / 2 and largest <= buckets.total * 2 / 3:
+            return found
+        most //= 2
+    return [Part(None, None, None)]
+
+
+def cut(buckets: Buckets, reach: Reach, most: int) -> list[Part]:
+    """At most so many parts of about equal size, whatever their tails."""
+    edges = [*_begins(buckets, reach, most), None]
+    found = [Part(begin, end, _tail(buckets, reach, begin)) for begin, end in pairwise(edges)]
+    return [Part(None, edges[0], None), *found]
+
+
+def _begins(buckets: Buckets, reach: Reach, most: int) -> list[Any]:
+    """Where parts begin: times at which about equal numbers of rows have gone by."""
+    if not len(buckets.rows):
+        return []
+    allowed = np.unique(buckets.high) if reach.gap is None else _breaks(buckets, reach.gap)
+    allowed = allowed[allowed > buckets.low.min()]
+    if not len(allowed):
+        return []
+    order = np.argsort(buckets.high, kind="stable")
+    passed = np.cumsum(buckets.weight[order])
+    found = []
+    for share in range(1, most):
+        at = buckets.high[order][np.searchsorted(passed, passed[-1] * share / most)]
+        found.append(allowed[min(np.searchsorted(allowed, at), len(allowed) - 1)].item())
+    return sorted(set(found))
+
+
+def _breaks(buckets: Buckets, gap: Any) -> Numbers:
+    """The times before which there is no row for at least a gap: sessions begin there."""
+    order = np.argsort(buckets.low, kind="stable")
+    low, reached = buckets.low[order], np.maximum.accumulate(buckets.high[order])
+    wide = (low[1:] > reached[:-1]) & (_since(low[1:], reached[:-1]) >= gap)
+    return np.unique(low[1:][wide])
+
+
+def _since(later: Numbers, earlier: Numbers) -> Numbers:
+    """How much later; of times near both ends of 64 bits, a number that does not wrap."""
+    if later.dtype.kind == "f":
+        return later - earlier
+    return later.astype(np.uint64) - earlier.astype(np.uint64)
+
+
+def _tail(buckets: Buckets, reach: Reach, begin: Any) -> Any:
+    """From where on a part reads the rows before it: None, from the first; its own begin, none of them."""
+    tail = begin - reach.time if reach.time else begin
+    if reach.rows > 0:
+        few = _rows_before(buckets, begin, reach.rows)
+        tail = few if few is None else min(tail, few)
+    return None if tail is None or tail <= buckets.low.min() else tail
+
+
+def _rows_before(buckets: Buckets, begin: Any, rows: int) -> Any:
+    """A time from which on there are at least so many rows before `begin`; None if there may be fewer in all."""
+    before = buckets.high < begin
+    order = np.argsort(buckets.low[before], kind="stable")[::-1]
+    place = np.searchsorted(np.cumsum(buckets.rows[before][order]), rows)
+    return buckets.low[before][order][place].item() if place < len(order) else None
+
+
+def _within(buckets: Buckets, tail: Any, begin: Any) -> int:
+    """About how many rows lie in a tail."""
+    reached = True if tail is None else buckets.high >= tail
+    return int(buckets.weight[(buckets.low < begin) & reached].sum())
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows before `until` (None: all others) are of the first of `parts`, and in the tails of the rest."""
+
+    until: Any
+    parts: tuple[int, ...]
+
+
+def readings(parts: list[Part], first: int) -> list[Reading]:
+    """Which parts, numbered from `first`, read a row: by its time, in order."""
+    edges = sorted({edge for part in parts[1:] for edge in (part.begin, part.tail) if edge is not None})
+    found = []
+    for at, until in zip([None, *edges], [*edges, None], strict=True):
+        own = max(i for i, part in enumerate(parts) if part.begin is None or (at is not None and part.begin <= at))
+        later = [i for i in range(own + 1, len(parts)) if _reads(parts[i].tail, at)]
+        found.append(Reading(until, tuple(first + i for i in (own, *later))))
+    return found
+
+
+def _reads(tail: Any, at: Any) -> bool:
+    """Does a part with this tail read rows from `at` on?"""
+    return tail is None or (at is not None and tail <= at)
+
+
+def shows(part: Part, span: Span, ends: Numbers) -> NDArray[np.bool_]:
+    """Which slides, by their ends, a part shows: those that no part before it can know, and none after it must."""
+    shown = np.ones(len(ends), np.bool_)
+    holds_end = span.slide == "time" and span.closed == "right"
+    if part.begin is not None:
+        shown &= ends >= part.begin if holds_end else ends > part.begin
+    if part.end is not None:
+        shown &= ends < part.end if holds_end else ends <= part.end
+    return shown

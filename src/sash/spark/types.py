@@ -1,0 +1,135 @@
+"""Types: the columns of a DataFrame as Arrow has them, and results as Spark's types.
+
+    Arrow, as a query gives it            Spark
+    bool, int8 … int64, float32/64        boolean, tinyint … bigint, float, double
+    uint8, uint16, uint32                 the next wider integer, for Spark has none without sign
+    uint64                                decimal(20, 0)
+    float16                               float
+    string, large, view                   string            binary likewise
+    date32, date64                        date
+    timestamp with a zone                 timestamp         in microseconds
+    timestamp without                     timestamp_ntz
+    duration, time                        interval day to second, time
+    decimal up to 38 digits               decimal
+    list, large or fixed                  array             collect, approx_quantile of several, count_min
+    struct                                struct            m4, longest_run, products; frequent_items: array of them
+    dictionary                            the type of its values
+
+Every column of results may be null. What has no place in Spark is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as is_
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+ZONE = "UTC"
+"""The zone that timestamps travel with: an instant is the same in each."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns of a DataFrame as its rows come to a worker, with timestamps in UTC.
+
+    >>> from pyspark.sql.types import StructType
+    >>> arrow_schema(StructType.fromDDL("ts timestamp, x array<int>")).types
+    [TimestampType(timestamp[us, tz=UTC]), ListType(list<element: int32>)]
+
+    Raises TypeError, naming the column, if Spark has no way to hand it to Python.
+    """
+    fields = []
+    for field in schema.fields:
+        try:
+            kind = to_arrow_type(field.dataType, timezone=ZONE)
+        except PySparkException:
+            raise TypeError(
+                f"the column {field.name!r} of type {field.dataType.simpleString()} cannot leave Spark as Arrow: "
+                "cast it, or drop it before the query"
+            ) from None
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Results as Spark's types: what the DataFrame's schema is before any job runs.
+
+    >>> import pyarrow as pa
+    >>> spark_schema(pa.schema({"n": pa.int64(), "all": pa.list_(pa.float64())})).simpleString()
+    'struct<n:bigint,all:array<double>>'
+
+    Raises TypeError, naming the column, if Spark has no such type.
+    """
+    fields = []
+    for field in schema:
+        try:
+            fields.append(StructField(field.name, from_arrow_type(wire(field.type)), nullable=True))
+        except (PySparkException, TypeError, ValueError):
+            raise TypeError(
+                f"the result {field.name!r} is of type {field.type}, which Spark does not have: give the aggregate "
+                "another with returns="
+            ) from None
+    return StructType(fields)
+
+
+def wire(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type in which Spark reads values of a type."""
+    if is_.is_dictionary(kind):
+        return wire(kind.value_type)
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        return pa.list_(pa.field("element", wire(kind.value_type)))
+    if is_.is_struct(kind):
+        return pa.struct([field.with_type(wire(field.type)).with_nullable(True) for field in kind])
+    if is_.is_map(kind):
+        return pa.map_(wire(kind.key_type), wire(kind.item_type))
+    return _flat(kind)
+
+
+_NARROW = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}
+
+
+def _flat(kind: pa.DataType) -> pa.DataType:
+    if kind in _NARROW:
+        return _NARROW[kind]
+    if is_.is_uint64(kind):
+        return pa.decimal128(20, 0)
+    if is_.is_large_string(kind) or is_.is_string_view(kind):
+        return pa.string()
+    if is_.is_large_binary(kind) or is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind):
+        return pa.binary()
+    if is_.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else ZONE)
+    if is_.is_duration(kind):
+        return pa.duration("us")
+    if is_.is_time(kind):
+        return pa.time64("ns")
+    if is_.is_date64(kind):
+        return pa.date32()
+    if is_.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)  # a ValueError beyond 38 digits
+    return kind
+
+
+def casts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as one of another schema with the same names. Costs nothing for columns that have their type already.
+
+    Raises ValueError, naming the column, if a value does not fit.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    columns = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: Any, field: pa.Field) -> Any:
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"the column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
+        ) from None

@@ -1,0 +1,121 @@
+"""Queries of every kind and rows for them: what Spark gives for them is what the local host gives.
+
+The rows have ties, nulls and NaN, a key of one row, a null key and one of many rows. `row` breaks the ties, for a
+shuffle has no order of arrival.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+import sash
+from sash import Count, Lifetime, Query, Session, Time
+from sash.monoids import DirectProduct, Max, Sum
+from sash.testing import assert_same
+from sash.testing.queries import loose
+from tests.operator.fixed import PER_ROW, PER_SLIDE, aggregates
+
+ON = ("t", "row")
+FEW: dict[str, Any] = {
+    "filled": sash.count("f"),
+    "total": sash.sum("i"),
+    "high": sash.max("f"),
+    "oldest": sash.first("s"),
+    "both": DirectProduct(Max(), Sum())("i"),
+}
+COUNTS: dict[str, Any] = {"held": sash.count(), "total": sash.sum("i"), "high": sash.max("f")}
+"""Aggregates that do not depend on the order of ties."""
+
+
+def _named(windows: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace(" ", "_"): window for name, window in windows.items()}
+
+
+def _cases() -> dict[str, Query]:
+    found = {f"row: {name}": Query(w, by="k", on=ON, **aggregates(w)) for name, w in PER_ROW.items()}
+    found |= {f"slide: {name}": Query(w, by="k", on=ON, **aggregates(w)) for name, w in PER_SLIDE.items()}
+    for by in ((), ("k", "j"), ("j",), ("d",)):
+        found[f"all windows of rows, by {by}"] = Query(_named(PER_ROW), by=by, on=ON, **FEW)
+        found[f"all windows with every, by {by}"] = Query(_named(PER_SLIDE), by=by, on=ON, **FEW)
+    three = {"time": Time(4), "count": Count(3), "session": Session(2)}
+    found["rows, changes"] = Query(three["time"], by="k", on=ON, emit="changes", **FEW)
+    found["slides, changes"] = Query(Time(6, every=2), by="k", on=ON, emit="changes", **FEW)
+    found["forgotten keys"] = Query(three, by=("k", "j"), on=ON, forget=3, **FEW)
+    found["ties"] = Query({"time": Time(4), "session": Session(2), "life": Lifetime()}, by="k", on="t", **COUNTS)
+    found["floats"] = Query({"a": Time(2.5), "b": Time(1.25, closed="both")}, by="k", on=("tf", "row"), **FEW)
+    found["timestamps"] = Query({"a": Time("90s"), "b": Session("70s")}, by="k", on=("ts", "row"), **FEW)
+    found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), **FEW)
+    found["local times"] = Query(Time("90s"), by="j", on=("d", "row"), last=sash.last("ts"), **FEW)
+    found["dates"] = Query(Time("2d"), by="k", on=("day", "row"), days=sash.collect_distinct("day"), **FEW)
+    return found
+
+
+CASES = _cases()
+"""Every kind of window with every aggregate, and all that a query may say beside them."""
+
+
+def rows(count: int = 160) -> pa.Table:
+    """The rows, in no order."""
+    draw = random.Random(7)
+    one = [_row(draw, i) for i in range(count)]
+    one[count // 2]["k"] = "alone"
+    draw.shuffle(one)
+    return pa.Table.from_pylist(one, schema=SCHEMA)
+
+
+SCHEMA = pa.schema(
+    {
+        "k": pa.string(), "j": pa.float64(), "t": pa.int64(), "tf": pa.float64(), "ts": pa.timestamp("us", "UTC"),
+        "day": pa.date32(), "row": pa.int64(), "n": pa.int64(), "i": pa.int64(), "f": pa.float64(), "b": pa.bool_(),
+        "s": pa.string(), "p": pa.bool_(), "d": pa.timestamp("us"), "g": pa.int64(),
+    }
+)  # fmt: skip
+
+_EPOCH = datetime(2024, 2, 29)
+
+
+def _row(draw: random.Random, i: int) -> dict[str, Any]:
+    t = draw.choice([i // 4, i // 4, i // 4 + draw.randrange(4), None if draw.random() < 0.1 else i])
+    moment = None if t is None else _EPOCH + timedelta(seconds=30 * t)
+    odd = draw.choice([float("nan"), float("inf"), -float("inf"), None])
+    return {
+        "k": draw.choice(["a", "a", "a", "b", None]),
+        "j": draw.choice([0.0, -0.0, 1.5, float("nan"), None]),
+        "t": t,
+        "tf": odd if t is None else t / 4,
+        "ts": moment,
+        "day": None if t is None else (_EPOCH + timedelta(days=t)).date(),
+        "row": i,
+        "n": draw.randrange(10),
+        "i": draw.choice([0, 1, 2, 3, -1, -4, None]),
+        "f": draw.choice([0.0, 1.0, -1.0, 0.25, 2.5, -3.75, 4.0, float("nan"), None]),
+        "b": draw.choice([True, False, None]),
+        "s": draw.choice(["a", "b", "", "é", None]),
+        "p": draw.random() < 0.2,
+        "d": draw.choice([_EPOCH + timedelta(hours=h) for h in (0, 1, -30)] + [None]),
+        "g": None if t is None else t // 2,
+    }
+
+
+def in_one_order(table: pa.Table, query: Query) -> pa.Table:
+    """Results in an order that does not depend on the host."""
+    names = ["row"] if query.per_row else [*query.by, "window_end", "window_start"]
+    names += ["window"] if "window" in table.schema.names else []
+    tidy = table
+    for name in names:
+        if pa.types.is_floating(table.schema.field(name).type):  # -0.0 and 0.0 are one key
+            zeroed = [0.0 if value == 0 else value for value in table.column(name).to_pylist()]
+            tidy = tidy.set_column(tidy.schema.get_field_index(name), name, pa.chunked_array([zeroed], pa.float64()))
+    return tidy.sort_by([(name, "ascending") for name in names])
+
+
+def check(frame: Any, table: pa.Table, query: Query) -> None:
+    """Raises AssertionError if Spark gives other rows than the local host."""
+    got = query.run(frame)
+    assert got.schema.names == query.run(table).schema.names
+    mine, truth = got.toArrow(), query.run(table)
+    assert_same(in_one_order(mine, query), in_one_order(truth, query), loose=loose(query))

@@ -1,0 +1,32 @@
+"""Spark beside the local host: every kind of window, every aggregate, and all that a query may say."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sash.spark import worker
+from sash.spark.types import spark_schema
+from tests.spark import over_connect
+from tests.spark.cases import CASES, SCHEMA, check, rows
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any) -> Any:
+    """The rows, cut into many small batches on their way through a worker."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 16)
+    yield spark.createDataFrame(rows(), spark_schema(SCHEMA)).cache()
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_spark_gives_the_rows_of_the_local_host(frame: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "ROWS", 1)
+    check(frame, rows(), CASES[name])
+
+
+def test_so_it_does_over_connect() -> None:
+    done = subprocess.run([sys.executable, "-m", over_connect.__name__], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(len(over_connect.CHOSEN)), "agree"]

@@ -1,0 +1,143 @@
+"""Parts of a key by time: with their tails they give what the whole gives, wherever they are cut. No Spark runs here.
+
+rows  0 1 1 2 | 4 7      Time(3), cut at 4: the part that begins there reads from 1 on
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sash
+from sash import Count, Lifetime, Query, Session, Time
+from sash.spark import summaries
+from sash.spark.ranges import Buckets, Part, Reach, Reading, cut, parts_of, readings, why_whole
+from sash.spark.summaries import Summary, buckets_of
+from sash.spark.worker import PartWorker
+from sash.testing import assert_same
+
+HELD: dict[str, Any] = {"held": sash.collect("row"), "n": sash.count()}
+WINDOWS: list[Any] = [
+    Time(3),
+    Time(3, closed="left"),
+    Time(3, closed="both"),
+    Time(3, closed="neither"),
+    Count(1),
+    Count(3),
+    Count(4, full=True),
+    Session(2),
+    Session(4, every="close"),
+    Time(6, every=2),
+    Time(5, every=3, closed="right"),
+    Time(2, every=5),
+    Time(4, every=4, offset=1),
+    Count(3, every=Time(4)),
+    {"time": Time(2), "count": Count(3), "session": Session(3)},
+    {"left": Time(4, every=2), "right": Time(3, every=1, closed="right"), "rows": Count(2, every=Time(3))},
+    {"slides": Time(4, every=2), "sessions": Session(3, every="close")},
+]
+SCHEMA = pa.schema({"t": pa.int64(), "row": pa.int64()})
+
+
+def buckets(times: list[int], chunk: int, parts: int, gap: Any) -> Buckets:
+    """What the workers that look at the rows find out, chunk by chunk."""
+    resolved = Query(Time(1), on="t", n=sash.count()).resolve(SCHEMA)
+    assert resolved.time is not None
+    summary = Summary(pa.schema({"t": pa.int64(), "weight": pa.int64()}), (), resolved.time, parts, gap)
+    pieces = [times[i : i + chunk] for i in range(0, len(times), chunk)]
+    chunks = [pa.record_batch({"t": one, "weight": [1] * len(one)}) for one in pieces]
+    _, found, total = buckets_of(pa.Table.from_batches(map(summary.runs, chunks), summary.output()), 0)
+    assert total == len(times)
+    return found[0] if found else Buckets(*[np.zeros(0, np.int64)] * 4)
+
+
+def read_by(reading: list[Reading], time: int) -> tuple[int, ...]:
+    return next(one.parts for one in reading if one.until is None or time < one.until)
+
+
+def in_parts(query: Query, times: list[int], parts: list[Part]) -> pa.Table:
+    """The query on rows that are split, as Spark would do it."""
+    reading = readings(parts, 0)
+    rows = [
+        {"own": place == 0, "part": part, "t": time, "row": row}
+        for row, time in enumerate(times)
+        for place, part in enumerate(read_by(reading, time))
+    ]
+    rows.sort(key=lambda row: (row["part"], row["t"], row["row"]))
+    extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("part", pa.int32(), "part")
+    schema = pa.schema([(extra, kind), *SCHEMA])
+    keyed = Query(query.windows.get("", query.windows), by=by, on=query.on, forget=query.forget, **query.aggregates)
+    worker = PartWorker(keyed, schema, 0.0, extra, parts)
+    partitions = [[row for row in rows if row["part"] == number] for number in range(len(parts))]
+    tables = [pa.Table.from_pylist(partition, schema) for partition in partitions]
+    return pa.Table.from_batches(one for table in tables for one in worker(table.to_batches(max_chunksize=5)))
+
+
+def in_one_order(found: pa.Table, query: Query) -> pa.Table:
+    names = ["row"] if query.per_row else ["window_end", *(["window"] if "window" in found.schema.names else [])]
+    return found.sort_by([(name, "ascending") for name in names])
+
+
+@given(
+    times=st.lists(st.integers(0, 40) | st.sampled_from([5, 20]), min_size=1, max_size=40),
+    window=st.sampled_from(WINDOWS),
+    parts=st.integers(2, 5),
+    chunk=st.integers(1, 40),
+    forget=st.sampled_from([None, None, 3]),
+)
+def test_parts_with_tails_give_what_the_whole_gives(
+    times: list[int], window: Any, parts: int, chunk: int, forget: Any
+) -> None:
+    query = Query(window, on=("t", "row"), forget=forget, **HELD)
+    resolved = query.resolve(SCHEMA)
+    assert why_whole(resolved) is None
+    reach = Reach.of(resolved)
+    found = cut(buckets(times, chunk, parts, reach.gap), reach, parts)
+    table = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
+    assert_same(in_one_order(in_parts(query, times, found), query), in_one_order(query.run(table), query))
+
+
+def test_parts_are_about_equal_and_their_tails_short() -> None:
+    times = np.random.default_rng(1).permutation(10_000).tolist()
+    reach = Reach.of(Query({"t": Time(30), "n": Count(50)}, on="t", n=sash.count()).resolve(SCHEMA))
+    found = parts_of(buckets(times, 2_500, 4, None), reach, 4)
+    assert [part.begin is None for part in found] == [True, False, False, False]
+    sizes = [(part.end or 10_000) - (part.begin or 0) for part in found]
+    assert all(abs(size - 2_500) < 100 for size in sizes)
+    assert all(50 <= part.begin - part.tail < 250 for part in found[1:])
+
+
+def test_a_tail_as_long_as_the_rows_is_not_worth_it() -> None:
+    times = list(range(1_000))
+    reach = Reach.of(Query(900, on="t", n=sash.count()).resolve(SCHEMA))
+    assert parts_of(buckets(times, 1_000, 8, None), reach, 8) == [Part(None, None, None)]
+
+
+def test_sessions_are_cut_between_them_only() -> None:
+    times = [day * 100 + i for day in range(8) for i in range(20)]
+    reach = Reach.of(Query(Session(50), on="t", n=sash.count()).resolve(SCHEMA))
+    found = parts_of(buckets(times[::-1], 37, 4, reach.gap), reach, 4)
+    assert len(found) == 4
+    assert all(part.begin % 100 == 0 and part.tail == part.begin for part in found[1:])
+    endless = Reach.of(Query(Session(500), on="t", n=sash.count()).resolve(SCHEMA))
+    assert len(parts_of(buckets(times, 37, 4, endless.gap), endless, 4)) == 1
+
+
+def test_the_number_of_runs_follows_the_parts_not_the_rows() -> None:
+    assert len(buckets(list(range(50_000)), 50_000, 4, None).rows) <= summaries.RUNS * 4 + 1
+
+
+@pytest.mark.parametrize(
+    ("window", "emit", "why"),
+    [
+        (Lifetime(), "final", "depends on all rows before"),
+        (sash.Delta("row", 3), "final", "depends on all rows before"),
+        (Count(3, every=2), "final", "counts all rows before"),
+        (Time(3), "changes", "compares each result with the one before"),
+    ],
+)
+def test_why_a_key_stays_whole(window: Any, emit: str, why: str) -> None:
+    assert why in str(why_whole(Query(window, on="t", emit=emit, n=sash.count()).resolve(SCHEMA)))

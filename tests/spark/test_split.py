@@ -1,0 +1,106 @@
+"""Split on Spark: a hot key and no key at all over several partitions, with one look at the rows."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as sf
+
+import sash
+from sash import Options, Query, Time
+from sash.spark import split, worker
+from sash.spark.ranges import why_whole
+from sash.spark.types import spark_schema
+from sash.testing import assert_same
+from tests.operator.fixed import PER_ROW, PER_SLIDE
+from tests.spark.cases import CASES, ON, SCHEMA, check, rows
+from tests.spark.test_batch import jobs
+
+
+def in_parts(query: Query, parts: int) -> Query:
+    windows = query.windows.get("", query.windows)
+    kept = {name: getattr(query, name) for name in ("by", "on", "forget", "emit")}
+    return Query(windows, **kept, options=Options(split=parts), **query.aggregates)
+
+
+def splits(query: Query) -> bool:
+    return why_whole(query.resolve(SCHEMA)) is None
+
+
+def _named(windows: dict[str, Any]) -> dict[str, Any]:
+    alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
+    return {name.replace(" ", "_"): window for name, window in windows.items() if splits(alone[name])}
+
+
+FEW: dict[str, Any] = {"held": sash.collect("row"), "high": sash.max("f"), "n_": sash.count()}
+QUERIES = {name: query for name, query in CASES.items() if splits(query) and not name.startswith(("row", "slide"))}
+QUERIES |= {f"all of rows, by {by}": Query(_named(PER_ROW), by=by, on=ON, **FEW) for by in ((), "k")}
+QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, **FEW) for by in ((), ("k", "p"))}
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any) -> Any:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 16)
+    yield spark.createDataFrame(rows(), spark_schema(SCHEMA)).repartition(3).cache()
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.fixture
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "ROWS", 1)
+
+
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
+    check(frame, rows(), in_parts(QUERIES[name], 6))
+
+
+@pytest.mark.parametrize(
+    ("by", "on", "size"),
+    [
+        ((), "day", "3d"),
+        ("k", "t", 3),
+        ("j", "tf", 0.75),
+        ("d", "ts", "90s"),
+        (("p", "k"), "t", 3),
+        ("b", "t", 3),
+    ],
+)
+def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, size: Any) -> None:
+    query = Query(Time(size), by=by, on=(on, "row"), options=Options(split=60), **FEW)
+    found = split.split_of(frame, query.resolve(SCHEMA))
+    assert found is not None
+    spread = split.with_parts(frame, query.resolve(SCHEMA), found, "own_", "part_")
+    numbers = spread.groupBy("part_").count().orderBy("part_").collect()
+    assert [row.part_ for row in numbers][: len(found.flat)] == list(range(len(found.flat)))
+    assert spread.filter("own_").count() == rows().num_rows
+
+
+def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
+    before = jobs(spark)
+    query = Query(Time(3), on=ON, **FEW)
+    in_parts(query, 4).run(frame)
+    assert jobs(spark) == before + 1
+    in_parts(query, 1).run(frame)
+    sash.rolling(frame, Time(3), by="k", on=ON, **FEW)
+    sash.rolling(frame, sash.Lifetime(), on=ON, **FEW)
+    assert jobs(spark) == before + 1
+    query.run(frame)  # no key: whether to split is to be seen
+    assert jobs(spark) == before + 2
+
+
+def test_a_hot_key_is_spread_over_all_partitions(spark: Any) -> None:
+    data = spark.range(20_000).selectExpr("if(id % 10 = 0, id % 7 + 1, 0) as k", "id as t")
+    got = sash.rolling(data, Time(50), by="k", on="t", options=Options(split=4), n=sash.count())
+    shares = dict(got.filter("k = 0").groupBy(sf.spark_partition_id()).count().collect())
+    assert sorted(shares) == [0, 1, 2, 3]
+    assert min(shares.values()) > 4_000
+    assert got.agg(sf.count("*"), sf.max("n")).first() == (20_000, 45)
+
+
+def test_untimed_rows_and_names_that_are_taken(spark: Any) -> None:
+    table = pa.table({"part": [5, 6, 7, 8], "part_own": [None, 1.0, 2.0, float("nan")]})
+    query = Query(2, on="part_own", options=Options(split=2), n=sash.count())
+    got = query.run(spark.createDataFrame(table)).toArrow().sort_by("part")
+    assert_same(got, query.run(table))
