@@ -160,15 +160,17 @@ class Whole:
 
     def _column(self, inputs: Inputs, part: Part, span: Span, given: Counted | Spans, structure: str) -> Column:
         rows = inputs.rows
-        among = inputs.among(given)
         on = _full(span, rows) if span.full else None
+        of_its_own = isinstance(part.monoid, (m.Count, *PLACED))
+        if not of_its_own and (inputs.sweep is None or not swept(self.resolved, part)):
+            return self._slid(inputs, part, given, structure, on)
+        among = inputs.among(given)
         if isinstance(part.monoid, m.Count):
             spans = self.crew.spans(among, len(rows))
             return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
         if isinstance(part.monoid, PLACED):
             return self._placed(inputs, part, self.crew.spans(among, len(rows)), on)
-        if inputs.sweep is None or not swept(self.resolved, part):
-            return self._slid(inputs, part, given, structure, on)
+        assert inputs.sweep is not None
         found, doubt = self.crew.sweep(inputs.sweep, inputs.x, among, len(rows))
         valid = _both(on, self._enough(inputs.sweep, among, rows))
         if doubt.any():
@@ -205,9 +207,9 @@ class Whole:
         structure = in_order("TwoStacksLite")
         lane = Measure(part, (structure,)).lane
         try:
-            states = lane.lift([inputs.x], np.ones(len(inputs.x), np.bool_))
-            los, his = (part[at].astype(np.int64) for part in (spans.los, spans.his))
-            out, _ = lane.slide(structure, states, los, his, np.ones(len(at), np.bool_))
+            states = lane.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.crew.run)
+            asked = np.ones(len(at), np.bool_)
+            out, _ = lane.slide(structure, states, spans.los[at], spans.his[at], asked, self.crew.run)
         except Failed as failed:
             raise Unfit from failed
         found[at] = out[0]
