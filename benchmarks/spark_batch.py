@@ -215,9 +215,9 @@ def main(quick: bool) -> str:
             "## Spark, batch",
             (
                 "Count windows per row on a table of Parquet, two cores, two shuffle partitions, results written to "
-                "nowhere. *identity* is the same plan with a map that does nothing, *tree* Spark's window functions with "
-                "its segment tree, *Spark* the same as they come, *pandas* `applyInPandas` (– where it would take too "
-                "long)."
+                "nowhere. *identity* is the same plan with a map that does nothing, *tree* Spark's window functions "
+                "with its segment tree, *Spark* the same as they come, *pandas* `applyInPandas` (– where it would take "
+                "too long)."
             ),
             page.table(header, rows),
             f"Growth from {min(sizes.rows):,} to {max(sizes.rows):,} rows, in times:",
