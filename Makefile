@@ -12,13 +12,13 @@ unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all bench lint format clean venv
+.PHONY: help demo test test-all bench bench-spark lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
 	@printf 'usage: make <target>\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r target text; do \
-		printf '  %-10s %s\n' "$$target" "$$text"; done
+		printf '  %-12s %s\n' "$$target" "$$text"; done
 
 demo: venv ## the ideas at work, in a minute
 	@$(PY) -m examples.demo
@@ -34,6 +34,10 @@ test-all: lint ## the same, with every compiled combination and more random exam
 bench: EXTRAS := dev,sketches,frames,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-spark: EXTRAS := dev,sketches,frames,spark,bench
+bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
+	@$(PY) -m benchmarks.spark_batch $(ARGS)
 
 lint: venv ## format, lint, types and import direction, without changing a file
 	$(call check,ruff format,$(PY) -m ruff format --check .)

@@ -15,7 +15,7 @@ MOST = 400
 
 
 @pytest.mark.parametrize(
-    "rows", [1_500_000, pytest.param(20_000_000, marks=pytest.mark.all_compiled)], ids=["quick", "20M rows"]
+    "rows", [1_000_000, pytest.param(20_000_000, marks=pytest.mark.all_compiled)], ids=["quick", "20M rows"]
 )
 def test_one_key_of_many_rows(spark: Any, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Measured(Worker):

@@ -1,5 +1,6 @@
 """Spark beside the local host: every kind of window, every aggregate, and all that a query may say."""
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -27,6 +28,9 @@ def test_spark_gives_the_rows_of_the_local_host(frame: Any, name: str, monkeypat
 
 
 def test_so_it_does_over_connect() -> None:
-    done = subprocess.run([sys.executable, "-m", over_connect.__name__], capture_output=True, text=True, check=False)
+    # with this set the server takes a port that is free, not always the same
+    surroundings = os.environ | {"SPARK_TESTING": "1"}
+    program = [sys.executable, "-m", over_connect.__name__]
+    done = subprocess.run(program, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(len(over_connect.CHOSEN)), "agree"]

@@ -73,7 +73,8 @@ def in_parts(query: Query, times: list[int], parts: list[Part]) -> pa.Table:
     worker = PartWorker(keyed, schema, 0.0, extra, parts)
     partitions = [[row for row in rows if row["part"] == number] for number in range(len(parts))]
     tables = [pa.Table.from_pylist(partition, schema) for partition in partitions]
-    return pa.Table.from_batches(one for table in tables for one in worker(table.to_batches(max_chunksize=5)))
+    found = [one for table in tables for one in worker(table.to_batches(max_chunksize=5))]
+    return pa.Table.from_batches(found)
 
 
 def in_one_order(found: pa.Table, query: Query) -> pa.Table:

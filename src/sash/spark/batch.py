@@ -29,7 +29,7 @@ def rolled(query: Query, data: Any) -> Any:
 
     Raises ValueError without `on`, and for `emit="eager"`; all that `Query.resolve` raises.
     """
-    _require_order(query)
+    require_order(query)
     resolved = query.resolve(arrow_schema(data.schema))
     if not query.per_row:
         # what is not named would be carried through the shuffle for nothing
@@ -44,7 +44,8 @@ def rolled(query: Query, data: Any) -> Any:
     return plainly_named(in_order(data, resolved)).mapInArrow(worker, result)
 
 
-def _require_order(query: Query) -> None:
+def require_order(query: Query) -> None:
+    """Raises ValueError for a query that has no meaning on rows without an order of arrival, or in a batch."""
     if not query.on:
         raise ValueError(
             "rows of a Spark DataFrame have no order of their own: say with on= which column, or list of columns, "

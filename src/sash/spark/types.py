@@ -35,8 +35,8 @@ ZONE = "UTC"
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The columns of a DataFrame as its rows come to a worker, with timestamps in UTC.
 
-    >>> from pyspark.sql.types import StructType
-    >>> arrow_schema(StructType.fromDDL("ts timestamp, x array<int>")).types
+    >>> from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
+    >>> arrow_schema(StructType().add("ts", TimestampType()).add("x", ArrayType(IntegerType()))).types
     [TimestampType(timestamp[us, tz=UTC]), ListType(list<element: int32>)]
 
     Raises TypeError, naming the column, if Spark has no way to hand it to Python.

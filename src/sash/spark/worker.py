@@ -1,6 +1,6 @@
 """Worker: what runs in a worker of Spark's, for the rows of one partition.
 
-    batches of Spark's ──▶ joined to some 64K rows ──▶ operator, mode "sorted" ──▶ batches of Spark's types
+    batches of Spark's ──▶ joined to some 64K rows ──▶ flow, or operator ──▶ batches of Spark's types
 
 It travels there by cloudpickle, and with it the query: monoids of a notebook's go by value.
 """
@@ -21,7 +21,11 @@ from sash.spark.ranges import Part, shows
 from sash.spark.types import casts, wire
 
 ROWS = 65536
-"""Rows for one call of the operator: its fixed cost is spread over them."""
+"""Rows for one call of the operator: its fixed cost is spread over them. With 10,000, as Spark sends them, a row takes
+two to three times as long."""
+
+BYTES = 2**26
+"""Bytes that are enough for a call, however few rows they are."""
 
 
 class Worker:
@@ -41,11 +45,14 @@ class Worker:
             raise
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # one thread: Spark runs as many workers as there are cores
-        operator = over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
+        operator = None
         for batch in joined(batches, self.schema, self.rows):
+            if operator is None:  # of two hundred partitions most may be empty, and an operator is not made for nothing
+                # one thread: Spark runs as many workers as there are cores
+                operator = over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
             yield self._shown(operator, operator.process(batch))
-        yield self._shown(operator, operator.finish())
+        if operator is not None:
+            yield self._shown(operator, operator.finish())
 
     def _shown(self, operator: Flow | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
         """What leaves of an operator's results, in Spark's types."""
@@ -84,15 +91,15 @@ class PartWorker(Worker):
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of a schema, small ones joined until there are enough rows."""
+    """Batches of a schema, small ones joined until there are enough rows, or bytes."""
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    count = nbytes = 0
     for batch in batches:
         waiting.append(casts(batch, schema))
-        count += batch.num_rows
-        if count >= rows:
+        count, nbytes = count + batch.num_rows, nbytes + batch.nbytes
+        if count >= rows or nbytes >= BYTES:
             yield _one(waiting)
-            waiting, count = [], 0
+            waiting, count, nbytes = [], 0, 0
     if count:
         yield _one(waiting)
 

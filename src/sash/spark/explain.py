@@ -1,0 +1,40 @@
+"""The plan of a query on a DataFrame as text: that of the query, and how Spark comes by its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.query.query import Query
+from sash.query.resolved import Resolved
+from sash.spark.batch import require_order
+from sash.spark.ranges import why_whole
+from sash.spark.types import arrow_schema
+
+
+def explain(query: Query, data: Any) -> str:
+    """What `query.run(data)` would do. Runs nothing.
+
+    Raises as the query would.
+    """
+    require_order(query)
+    schema = arrow_schema(data.schema)
+    lines = ["spark", *(f"  {line}" for line in _told(query.resolve(schema)))]
+    return query.explain(schema) + "\n" + "\n".join(lines) + "\n"
+
+
+def _told(resolved: Resolved) -> list[str]:
+    query, why = resolved.query, why_whole(resolved)
+    keys, asked = ", ".join(resolved.by), query.options.split
+    lines = [
+        f"rows of a key to one partition, by {keys}" if keys else "no by=: all rows belong together",
+        f"sorted within partitions by {', '.join((*resolved.by, *query.on))}; one operator a partition",
+    ]
+    if why is not None:
+        return [*lines, f"not split: {why}"]
+    if asked == 1:
+        return [*lines, "not split: split=1"]
+    if asked is None and keys:
+        return [*lines, "not split: options=sash.Options(split=n) would spread a hot key over n parts"]
+    parts = "spark.sql.shuffle.partitions" if asked is None else str(asked)
+    whose = "a key with a large share of the rows" if keys else "all rows"
+    return [*lines, f"split: {whose}, by ranges of time, into up to {parts} parts; one action finds the bounds"]

@@ -1,0 +1,35 @@
+"""The plan on Spark as text. It needs the schema of a DataFrame, and no session."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.spark import explain
+from sash.spark.types import spark_schema
+
+FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})))
+
+
+@pytest.mark.parametrize(
+    ("window", "arguments", "told"),
+    [
+        (3, {"by": "k"}, "not split: options=sash.Options(split=n) would spread a hot key"),
+        (3, {}, "split: all rows, by ranges of time, into up to spark.sql.shuffle.partitions parts"),
+        (3, {"options": sash.Options(split=1)}, "not split: split=1"),
+        (3, {"by": "k", "options": sash.Options(split=8)}, "split: a key with a large share of the rows, by ranges"),
+        (sash.Lifetime(), {}, "not split: Lifetime() depends on all rows before"),
+    ],
+)
+def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], told: str) -> None:
+    query = sash.Query(window, on="t", high=sash.max("x"), **arguments)
+    text = explain(query, FRAME)
+    assert told in text
+    assert text.startswith(repr(query))
+
+
+def test_it_raises_as_the_query_would() -> None:
+    with pytest.raises(ValueError, match="no order of their own"):
+        explain(sash.Query(3, n=sash.count()), FRAME)
