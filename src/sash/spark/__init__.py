@@ -11,5 +11,6 @@
 from sash.spark.host import run
 from sash.spark.session import session
 from sash.spark.stream.aside import parted, tables, with_aside
+from sash.spark.stream.monitor import monitor
 
-__all__ = ["parted", "run", "session", "tables", "with_aside"]
+__all__ = ["monitor", "parted", "run", "session", "tables", "with_aside"]
