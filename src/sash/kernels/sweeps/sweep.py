@@ -75,7 +75,7 @@ def sweep_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> Sweep | None:
     if one is m.Sum:
         if number == "float":
             return Sweep(totals.sum_rows, totals.sum_spans, 6, "float")
-        return Sweep(None, totals.words, 0, "int")
+        return Sweep(None, totals.word_sums, 0, "int")
     if one is m.Mean:
         if number == "float":
             return Sweep(totals.mean_rows, totals.mean_spans, 6, "float")

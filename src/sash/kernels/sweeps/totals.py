@@ -130,45 +130,34 @@ sum_rows, sum_spans = _totals(False, "sum")
 mean_rows, mean_spans = _totals(True, "mean")
 
 
-@whole
-def words(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
-    """Sums of integers over spans."""
-    low, after = los[first], los[first]
-    high, rest = 0, 0
-    for i in range(first, stop):
-        if los[i] >= after:  # nothing of the last window is in this one
-            low, after, high, rest = los[i], los[i], 0, 0
-        for row in range(after, his[i]):
-            high += x[row] >> 32
-            rest += x[row] & _LOW
-        for row in range(low, los[i]):
-            high -= x[row] >> 32
-            rest -= x[row] & _LOW
-        low, after = los[i], max(after, his[i])
-        carried = high + (rest >> 32)
-        out[i] = (carried << 32) + (rest & _LOW)
-        if not -_WORD <= carried < _WORD:
-            doubt[i] = True
+def _words(divides: bool, name: str) -> Any:
+    """Sums of integers over spans, or means: from both words, rounded once, if the sum is one of 53 bits; else in doubt."""
+    limit = 2**21 if divides else _WORD
+
+    @whole
+    def words(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
+        low, after = los[first], los[first]
+        high, rest = 0, 0
+        for i in range(first, stop):
+            if los[i] >= after:  # nothing of the last window is in this one
+                low, after, high, rest = los[i], los[i], 0, 0
+            for row in range(after, his[i]):
+                high += x[row] >> 32
+                rest += x[row] & _LOW
+            for row in range(low, los[i]):
+                high -= x[row] >> 32
+                rest -= x[row] & _LOW
+            low, after = los[i], max(after, his[i])
+            carried = high + (rest >> 32)
+            if divides:
+                out[i] = (carried * 4294967296.0 + (rest & _LOW)) / (his[i] - los[i])
+            else:
+                out[i] = (carried << 32) + (rest & _LOW)
+            if not -limit <= carried < limit:
+                doubt[i] = True
+
+    words.__qualname__ = f"{name}.words"
+    return words
 
 
-@whole
-def word_means(
-    x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any
-) -> None:
-    """Means of integers over spans: from both words, rounded once, if the sum is one of 53 bits; else in doubt."""
-    low, after = los[first], los[first]
-    high, rest = 0, 0
-    for i in range(first, stop):
-        if los[i] >= after:
-            low, after, high, rest = los[i], los[i], 0, 0
-        for row in range(after, his[i]):
-            high += x[row] >> 32
-            rest += x[row] & _LOW
-        for row in range(low, los[i]):
-            high -= x[row] >> 32
-            rest -= x[row] & _LOW
-        low, after = los[i], max(after, his[i])
-        carried = high + (rest >> 32)
-        out[i] = (carried * 4294967296.0 + (rest & _LOW)) / (his[i] - los[i])
-        if not -(2**21) <= carried < 2**21:
-            doubt[i] = True
+word_sums, word_means = _words(False, "sum"), _words(True, "mean")
