@@ -131,7 +131,7 @@ mean_rows, mean_spans = _totals(True, "mean")
 
 
 def _words(divides: bool, name: str) -> Any:
-    """Sums of integers over spans, or means: from both words, rounded once, if the sum is one of 53 bits; else in doubt."""
+    """Sums of integers over spans; or means, rounded once if the sum has no more than 53 bits, and else in doubt."""
     limit = 2**21 if divides else _WORD
 
     @whole
