@@ -11,6 +11,7 @@ once passes through without being written.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -63,6 +64,14 @@ class Buffer:
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
         self.entries = [Entry(*row) for row in rows]
         self.next = following
+
+    @property
+    def due(self) -> Any:
+        """The least watermark that lets a row out; None if no row waits."""
+        if not self.entries:
+            return None
+        least = self.entries[0].low
+        return least + 1 if self.axis.kind == "int" else math.nextafter(least, math.inf)
 
     def __len__(self) -> int:
         return sum(entry.rows for entry in self.entries)

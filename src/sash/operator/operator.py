@@ -148,6 +148,13 @@ class Operator:
         return self._watermark
 
     @property
+    def due(self) -> Any:
+        """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        self._current()
+        waiting = [*self.engine.shelf.when, None if self.buffer is None else self.buffer.due]
+        return min((when for when in waiting if when is not None), default=None)
+
+    @property
     def metrics(self) -> Metrics:
         """What the operator has done so far, and what it holds now."""
         if self.schema is None:

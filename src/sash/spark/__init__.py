@@ -6,11 +6,13 @@
 `batch`      repartition, sort, one operator a partition
 `split`      a hot key, or none, over several partitions
 `explain`    the plan as text
+`stream`     pack, an operator a shard on Spark's state, unpack
 `types`      Arrow's types as Spark's
 """
 
 from sash.spark.explain import explain
 from sash.spark.host import run
 from sash.spark.session import session
+from sash.spark.stream.aside import parted, tables, with_aside
 
-__all__ = ["explain", "run", "session"]
+__all__ = ["explain", "parted", "run", "session", "tables", "with_aside"]

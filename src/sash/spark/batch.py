@@ -55,12 +55,12 @@ def require_order(query: Query) -> None:
         raise ValueError("emit='eager' shows results before they are final; in a batch every result is: use 'final'")
 
 
-def result_schema(resolved: Resolved, given: StructType) -> StructType:
+def result_schema(resolved: Resolved, given: StructType, mode: str = "sorted") -> StructType:
     """The schema of the results: columns that pass through keep their type to the letter."""
     kept = {field.name: field for field in given.fields}
     if not resolved.per_row:
         kept = {name: kept[name] for name in resolved.by}
-    return StructType([kept.get(field.name, field) for field in spark_schema(resolved.output("sorted")).fields])
+    return StructType([kept.get(field.name, field) for field in spark_schema(resolved.output(mode)).fields])
 
 
 def in_order(data: Any, resolved: Resolved) -> Any:

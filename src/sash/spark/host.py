@@ -1,4 +1,4 @@
-"""The host for Spark: a batch goes through `batch`, a stream is not served yet."""
+"""The host for Spark: a batch goes through `batch`, a stream through `stream`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def run(query: Query, data: Any) -> Any:
             f"a query runs on a DataFrame of Spark; got a {type(data).__module__}.{type(data).__qualname__}"
         )
     if data.isStreaming:
-        raise NotImplementedError("a query on a streaming DataFrame is not there yet: use foreachBatch")
+        from sash.spark.stream.plan import rolled as streamed
+
+        return streamed(query, data)
     from sash.spark.batch import rolled
 
     return rolled(query, data)

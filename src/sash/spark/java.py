@@ -21,8 +21,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sash.kernels.cache import candidates
-
 SERIES = (17, 21, 25)
 """The versions of Java that Spark 4.3 runs on, as its documentation says."""
 
@@ -108,6 +106,8 @@ def bundled(java: Path) -> Path:
 
     Raises OSError if no cache directory can be written.
     """
+    from sash.kernels.cache import candidates  # brings Numba, which a worker that only unpacks has no use for
+
     script = SCRIPT.format(module=MODULE, java=shlex.quote(str(java)))
     name = "java-" + hashlib.blake2b(script.encode(), digest_size=12).hexdigest()
     tried = []

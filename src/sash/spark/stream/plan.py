@@ -1,0 +1,124 @@
+"""The plan of a query on a stream, and what the stream and the session must fulfil."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sash.query import checks
+from sash.query.query import Query
+from sash.spark.batch import result_schema
+from sash.spark.columns import plainly_named, quoted
+from sash.spark.stream.counts import FLOWS, LEVELS
+from sash.spark.stream.pack import PACKED, Pack
+from sash.spark.stream.processor import PROCESSED, ShardProcessor
+from sash.spark.stream.spec import GIVEN, REASON, Spec
+from sash.spark.stream.unpack import Unpack
+from sash.spark.types import arrow_schema, wire
+
+OBSERVED = "sash"
+"""What names of observed metrics begin with."""
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+
+
+def rolled(query: Query, data: Any, aside: bool = False) -> Any:
+    """The query on a streaming DataFrame; with `aside`, rows that are put aside leave beside the results.
+
+    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, and for a session without the
+    settings that it needs; all that `Query.resolve` raises.
+    """
+    _require_query(query)
+    _require_stream(data)
+    _require_settings(data.sparkSession)
+    settings = data.sparkSession.conf
+    corrupt = settings.get(CORRUPT, "_corrupt_record")
+    corrupt = corrupt if corrupt in data.columns and corrupt not in checks.named(query) else None
+    shards = query.options.shards or int(settings.get("spark.sql.shuffle.partitions"))
+    spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
+    if not aside:  # what no one reads would be carried along for nothing
+        wanted = [name for name in data.columns if name in spec.resolved.schema.names or name == corrupt]
+        data = data.select(*map(quoted, wanted))
+        spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
+    packed = plainly_named(data).mapInArrow(Pack(spec), PACKED).withWatermark("max_ts", spec.clock.delay)
+    # the watermark has seen the times by now; those of numbers are beyond the years that Python knows
+    blobs = packed.where(sf.col("max_ts").isNull())
+    done = blobs.groupBy("shard").transformWithState(ShardProcessor(spec), _processed(), "Append", "EventTime")
+    return _observed(done).mapInArrow(Unpack(leaving(spec), len(spec.results)), _schema(spec, data.schema))
+
+
+def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, aside: bool) -> Spec:
+    """What workers must know. The query sees all columns, or, where it gives no rows, those that it names."""
+    names = set(given.names if query.per_row else checks.named(query)) - {corrupt}
+    query.resolve(given)  # refuses, by name, what is not there
+    resolved = query.resolve(pa.schema([field for field in given if field.name in names]))
+    return Spec(resolved, given, shards, corrupt, aside)
+
+
+def _schema(spec: Spec, given: StructType) -> StructType:
+    known = StructType([field for field in given.fields if field.name in spec.resolved.schema.names])
+    results = result_schema(spec.resolved, known, mode="given")
+    if not spec.aside:
+        return results
+    row = StructType([StructField(field.name, field.dataType) for field in given.fields])
+    return StructType([*results.fields, StructField(REASON, StringType()), StructField(GIVEN, row)])
+
+
+def leaving(spec: Spec) -> pa.Schema:
+    """The schema of what leaves, as Spark reads it."""
+    if not spec.aside:
+        return spec.results
+    row = wire(pa.struct(list(spec.given)))
+    return pa.schema([*spec.results, (REASON, pa.string()), (GIVEN, row)])
+
+
+def _processed() -> StructType:
+    return StructType.fromDDL(PROCESSED)
+
+
+def _observed(done: Any) -> Any:
+    """With the counts of the shards in the progress of the query. The name differs, for a query may have several."""
+    flows = [sf.sum(name).alias(name) for name in FLOWS]
+    levels = sf.collect_list(sf.when(sf.col("keys").isNotNull(), sf.struct("shard", *LEVELS))).alias("shards")
+    return done.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *flows, levels)
+
+
+# ---- what must be ----
+
+
+def _require_query(query: Query) -> None:
+    if not query.on:
+        raise ValueError("a stream needs a time: say with on= which column has it")
+    if query.lateness is None:
+        raise ValueError(
+            "a stream needs to know how long to wait for rows that come late: say lateness='10s', or how far in time a "
+            "row may be behind the latest one seen; lateness=0 if rows come in order"
+        )
+    if query.options.store is not None:
+        raise ValueError("store= of Options does not go with a stream: its state lies in Spark's, in the checkpoint")
+
+
+def _require_stream(data: Any) -> None:
+    for field in data.schema.fields:
+        if "spark.watermarkDelayMs" in field.metadata:
+            raise ValueError(
+                f"the stream has a watermark already, on its column {field.name!r}: take the withWatermark away, and "
+                "say lateness= instead"
+            )
+
+
+def _require_settings(session: Any) -> None:
+    for name, wanted in ((PROVIDER, ROCKSDB), (CHANGELOG, "true")):
+        found = session.conf.get(name, "")
+        if found.lower() != wanted.lower():
+            raise ValueError(
+                f"a stream needs the setting {name}={wanted}; it is {found!r} in this session: set it with "
+                "spark.conf.set before the query, or take a session of sash.spark.session()"
+            )

@@ -1,0 +1,167 @@
+"""Streams on Spark itself: the same rows as a batch, settings and refusals, rows put aside, restarts.
+
+What does not need Spark is judged in the tests that pretend; here is what only Spark can answer.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sf
+
+import sash
+import sash.spark
+from sash import Options, Query, Time
+from sash.spark.stream.shards import labels, spark_hash
+from sash.testing import assert_same
+from sash.testing.queries import loose
+from tests.spark.cases import SCHEMA, in_one_order
+from tests.spark.stream.arriving import STREAMS, arriving, expected
+from tests.spark.stream.running import done, files, source, start
+
+CHOSEN = ["row: lifetime", "all windows of rows, by ('k', 'j')", "all windows with every, by ('k', 'j')", "timestamps"]
+"""Every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_stream_gives_what_a_batch_gives(spark: Any, tmp_path: Path, name: str) -> None:
+    query = STREAMS[name]
+    frame = query.run(source(spark, files(tmp_path / "in", arriving(query, seed=2, batches=3)), SCHEMA))
+    counts = done(start(frame, tmp_path))
+    got = spark.read.schema(frame.schema).parquet(str(tmp_path / "out")).toArrow()
+    assert got.schema.names == expected(query).schema.names
+    assert_same(in_one_order(got, query), in_one_order(expected(query), query), loose=loose(query))
+    assert sum(row["rows_out"] for row in counts) == got.num_rows
+    assert sum(row["late"] for row in counts) == 0
+    assert sum(row["untimed"] for row in counts) > 0
+    assert max(row["pages_read"] for row in counts) < 40
+
+
+def test_labels_fall_where_spark_hashes_them(spark: Any) -> None:
+    found = spark.createDataFrame([(label,) for label in labels(64)], "label int").select("label", sf.hash("label"))
+    assert all(spark_hash(label) == hashed for label, hashed in found.collect())
+
+
+TRADES = "k string, ts timestamp, x double, _corrupt_record string"
+QUERY = Query(Time("10s"), by="k", on="ts", lateness="2s", high=sash.max("x"), n=sash.count())
+
+
+def trades(folder: Path, *batches: list[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for i, lines in enumerate(batches, len(list(folder.iterdir()))):
+        path = folder / f"{i}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))
+    return folder
+
+
+def trade(key: str | None, second: int, x: float) -> str:
+    return json.dumps({"k": key, "ts": f"2024-05-01T12:00:{second:02}Z", "x": x})
+
+
+def json_stream(spark: Any, folder: Path) -> Any:
+    return spark.readStream.schema(TRADES).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def test_rows_put_aside_go_to_a_table_of_their_own(spark: Any, tmp_path: Path) -> None:
+    first = [trade("a", 10, 1.0), trade(None, 11, 2.0), '{"k": "a", oops', '{"k": "b", "x": 4.0}']
+    whole_late = [trade("a", 1, 9.0), trade("b", 2, 9.0), trade("c", 3, 9.0)]
+    folder = trades(tmp_path / "in", first, [trade("a", 40, 3.0)], whole_late)
+    both = sash.spark.with_aside(QUERY, json_stream(spark, folder))
+    writer = both.writeStream.foreachBatch(sash.spark.tables(tmp_path / "results", tmp_path / "aside"))
+    stream = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
+    counts = done(stream)
+    results = spark.read.parquet(str(tmp_path / "results"))
+    assert sorted(map(str, results.select("k", "x", "high", "n").collect())) == [
+        "Row(k='a', x=1.0, high=1.0, n=1)",
+        "Row(k=None, x=2.0, high=2.0, n=1)",
+    ]
+    aside = spark.read.parquet(str(tmp_path / "aside")).groupBy("_reason").agg(sf.collect_list("k"), sf.count("*"))
+    found = {reason: (sorted(keys), number) for reason, keys, number in aside.collect()}
+    assert found.pop("malformed")[1] == 1  # its k is there or not, as far as Spark could read it
+    assert found == {"late": (["a", "b", "c"], 3), "untimed": (["b"], 1)}
+    totals = {name: sum(row[name] or 0 for row in counts) for name in ("late", "untimed", "malformed")}
+    assert totals == {"late": 3, "untimed": 1, "malformed": 1}
+
+
+def test_a_restart_goes_on_and_refuses_what_has_changed(spark: Any, tmp_path: Path) -> None:
+    folder = trades(tmp_path / "in", [trade("a", 1, 5.0), trade("b", 2, 4.0)])
+
+    def run(query: Query) -> None:
+        start(query.run(json_stream(spark, folder)), tmp_path).awaitTermination()
+
+    run(QUERY)
+    trades(folder, [trade("a", 9, 1.0)])
+    other = Query(Time("11s"), by="k", on="ts", lateness="2s", high=sash.max("x"), n=sash.count())
+    schema = pa.schema({"k": pa.string(), "ts": pa.timestamp("us", "UTC"), "x": pa.float64()})
+    with pytest.raises(StreamingQueryException, match=f"(?s){QUERY.fingerprint(schema)}.*{other.fingerprint(schema)}"):
+        run(other)
+    many = Query(
+        Time("10s"), by="k", on="ts", lateness="2s", options=Options(shards=5), high=sash.max("x"), n=sash.count()
+    )
+    with pytest.raises(StreamingQueryException, match=r"state of 2 shards, and the query now has 5") as raised:
+        run(many)
+    assert "Options(shards=2)" in str(raised.value)
+    trades(folder, [trade("end", 50, 0.0)])
+    run(QUERY)
+    got = spark.read.parquet(str(tmp_path / "out")).select("k", "x", "high", "n").collect()
+    assert sorted(map(tuple, got)) == [("a", 1.0, 5.0, 2), ("a", 5.0, 5.0, 1), ("b", 4.0, 4.0, 1)]
+
+
+# ---- at the call ----
+
+
+@pytest.fixture(scope="module")
+def rate(spark: Any) -> Any:
+    return spark.readStream.format("rate").load().withColumn("x", sf.lit(1.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"lateness": None}, "say lateness='10s'"),
+        ({"on": None, "lateness": None}, "say with on="),
+        ({"options": Options(store=object())}, "store= of Options does not go with a stream"),
+        ({"on": "tstamp"}, "'tstamp', which is not there: did you mean 'timestamp'"),
+    ],
+)
+def test_what_can_be_told_is_told_at_the_call(rate: Any, said: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"on": "timestamp", "lateness": "1s", "n": sash.count()} | said
+    with pytest.raises(ValueError, match=message):
+        sash.rolling(rate, 3, **given)
+
+
+def test_a_watermark_is_not_taken_for_lateness(rate: Any) -> None:
+    with pytest.raises(ValueError, match="has a watermark already, on its column 'timestamp'"):
+        sash.rolling(rate.withWatermark("timestamp", "1 second"), 3, on="timestamp", lateness="1s", n=sash.count())
+
+
+@pytest.mark.parametrize("setting", ["providerClass", "rocksdb.changelogCheckpointing.enabled"])
+def test_a_setting_that_is_missing_is_named(spark: Any, rate: Any, setting: str) -> None:
+    name = f"spark.sql.streaming.stateStore.{setting}"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "no")
+    try:
+        with pytest.raises(ValueError, match=f"needs the setting {name}=.*it is 'no'"):
+            sash.rolling(rate, 3, on="timestamp", lateness="1s", n=sash.count())
+    finally:
+        spark.conf.set(name, before)
+
+
+def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
+    got = sash.rolling(rate, Time("1m", every="10s"), on="timestamp", lateness="1s", all=sash.collect("x"))
+    assert got.isStreaming
+    assert got.schema.simpleString() == "struct<window_start:timestamp,window_end:timestamp,all:array<double>>"
+    flagged = sash.rolling(rate, 3, on="timestamp", lateness="1s", late="flag", n=sash.count())
+    assert flagged.columns == ["timestamp", "value", "x", "n", "_late"]
+
+
+def test_aside_is_for_streams(spark: Any) -> None:
+    with pytest.raises(TypeError, match="takes a streaming DataFrame"):
+        sash.spark.with_aside(Query(3, on="id", lateness=1, n=sash.count()), spark.range(3))
+    with pytest.raises(ValueError, match="no column '_reason'"):
+        sash.spark.parted(spark.range(3))
