@@ -20,7 +20,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r target text; do \
 		printf '  %-12s %s\n' "$$target" "$$text"; done
 
-demo: venv ## the ideas at work, in a minute
+demo: venv ## the ideas at work, in a minute or two, at the end on Spark
 	@$(PY) -m examples.demo
 
 test: lint ## every check and the tests; this is what must pass

@@ -1,4 +1,4 @@
-"""What there is, in a minute: a market of trades, exact windows, an aggregate of one's own, a stream of batches.
+"""What there is, in a minute or two: exact windows, an aggregate of one's own, and a market of trades through Spark.
 
 Run by `make demo`.
 """
@@ -11,18 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 import sash
+from examples import market
 from sash.aggregators import DABA, Recalc, SubtractOnEvict
 from sash.aggregators.catalogue import CATALOGUE
 from sash.kernels import slide
-from sash.operator import Operator
 from sash.testing import check_laws
 
 TRADES = 1_000_000
 WINDOW = 1_000
-STREAM = 200_000
 
 
 def trades(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -90,37 +88,17 @@ def on_columns(prices: np.ndarray[Any, Any], traders: np.ndarray[Any, Any]) -> N
         print(f"  {name:8} {per_row:6.1f} ns a row   last {results.to_list()[-1]:<20}  {verdict}")
 
 
-def on_batches(prices: np.ndarray[Any, Any], traders: np.ndarray[Any, Any]) -> None:
-    heading(f"{STREAM:,} trades as a stream of batches, up to a second late, the last minute of each trader")
-    query = sash.Query("1m", by="trader", on="ts", lateness="1s", high=sash.max("price"), mean=sash.mean("price"))
-    milliseconds = np.arange(STREAM) + np.random.default_rng(3).integers(0, 1000, STREAM)
-    ts = pa.array(milliseconds).cast(pa.timestamp("ms"))
-    whole = pa.record_batch({"ts": ts, "trader": traders[:STREAM], "price": prices[:STREAM]})
-    half = STREAM // 2
-    operator = query.operator(whole.schema)
-    operator.process(whole.slice(0, 10))  # compile, or find the machine code
-    began = time.perf_counter()
-    operator.process(whole.slice(10, half - 10))
-    data = operator.snapshot()
-    resumed = Operator.restore(query, data)
-    resumed.process(whole.slice(half))
-    resumed.finish()
-    took = time.perf_counter() - began
-    done = resumed.metrics
-    print(f"  {done.rows_in:,} rows in, {done.rows_out:,} out, {done.late:,} late, {took / STREAM * 1e9:,.0f} ns a row")
-    print(f"  half way its state, {len(data) / 1e6:.1f} MB, moved to another operator, which went on from there")
-
-
 def main() -> None:
     one_event_at_a_time()
     exactness()
     prices, traders = trades(TRADES)
     on_columns(prices, traders)
-    on_batches(prices, traders)
     heading("The structures")
     for record in CATALOGUE.values():
         needs = f"needs {', '.join(record.needs)}" if record.needs else "any monoid"
         print(f"  {record.name:16} {needs:14} {record.summary}")
+    heading("The same on an unbounded stream: a market of trades through Spark")
+    market.main()
 
 
 if __name__ == "__main__":

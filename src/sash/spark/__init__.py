@@ -14,5 +14,6 @@ from sash.spark.explain import explain
 from sash.spark.host import run
 from sash.spark.session import session
 from sash.spark.stream.aside import parted, tables, with_aside
+from sash.spark.stream.monitor import monitor
 
-__all__ = ["explain", "parted", "run", "session", "tables", "with_aside"]
+__all__ = ["explain", "monitor", "parted", "run", "session", "tables", "with_aside"]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sash import Query
 from sash.query.axis import Axis
+from sash.testing.queries import rewritten
 from tests.spark.cases import CASES, SCHEMA, rows
 
 LATENESS: dict[str, Any] = {"t": 6, "tf": 1.5, "ts": "3m", "d": "12h", "day": "6d"}
@@ -20,15 +21,8 @@ LAST = {"t": 10**6, "tf": 1e6, "ts": datetime(2030, 1, 1), "d": datetime(2030, 1
 """A time for each column after which all else is final."""
 
 
-def on_stream(query: Query, **said: Any) -> Query:
-    """The same query with a lateness, and what else is said."""
-    windows = query.windows.get("", query.windows)
-    kept: dict[str, Any] = {"by": query.by, "on": query.on, "emit": query.emit, "forget": query.forget}
-    kept |= {"lateness": LATENESS[query.on[0]]} | said
-    return Query(windows, **kept, **query.aggregates)
-
-
-STREAMS = {name: on_stream(query) for name, query in CASES.items()}
+STREAMS = {name: rewritten(query, lateness=LATENESS[query.on[0]]) for name, query in CASES.items()}
+"""The cases of a batch, with a lateness."""
 
 
 def end() -> pa.Table:

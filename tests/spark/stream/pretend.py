@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from sash.query import Query
-from sash.spark.stream.counts import NAMES, Counts
+from sash.spark.stream.counts import NAMES, TIMES, Counts
 from sash.spark.stream.pack import Pack
 from sash.spark.stream.plan import leaving, spec_of
 from sash.spark.stream.shard import Packed, Shard
@@ -86,13 +86,13 @@ class Pretend:
         groups: dict[int, list[Packed]] = {}
         watermark, greatest = self.watermark, self.greatest
         for rows in partitions:
-            for packed in Pack(self._spec())([rows]):
+            for packed in Pack(self.spec_now())([rows]):
                 times = packed.column("max_ts").cast(pa.int64()).to_pylist()  # beyond Python's years, some of them
                 for time, row in zip(times, packed.drop_columns("max_ts").to_pylist(), strict=True):
                     if time is not None:
                         greatest = max(greatest, time // 1000)
                         continue
-                    one = Packed(row["rows"], row["now"], row["aside"], row["malformed"])
+                    one = Packed(row["rows"], row["now"], row["aside"], row["malformed"], row["greatest"])
                     groups.setdefault(row["shard"], []).append(one)
         counts: dict[str, Any] = dict.fromkeys(NAMES, 0) | {"calls": 0}
         for label in sorted(groups, key=lambda _: self.draw.random()):
@@ -114,7 +114,7 @@ class Pretend:
         state = self.state.setdefault(label, MapState())
         timers = self.timers.setdefault(label, Timers())
         counts["calls"] += 1
-        shard = Shard(self._spec(), label, state, timers)
+        shard = Shard(self.spec_now(), label, state, timers)
         for _, results, aside, *numbers in shard.run(packed, watermark, fired):
             batch = pa.record_batch(
                 {"results": pa.array([results], pa.binary()), "aside": pa.array([aside], pa.binary())}
@@ -122,8 +122,9 @@ class Pretend:
             self.results += self.unpack([batch])
             if tuple(numbers) != Counts.NONE:
                 for name, number in zip(NAMES, numbers, strict=True):
-                    counts[name] += number
+                    counts[name] = max(counts[name], number or 0) if name in TIMES else counts[name] + (number or 0)
 
-    def _spec(self) -> Spec:
+    def spec_now(self) -> Spec:
+        """What workers know, as it comes to them."""
         spec: Spec = cloudpickle.loads(self.spec)
         return spec

@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash import Options, Query, Session, Time
-from sash.spark.stream.shard import StateMismatch
+from sash.spark.stream.host_page import StateMismatch
 from sash.spark.stream.shards import labels, shard_of, spark_hash
 from tests.spark.stream.pretend import Pretend
 

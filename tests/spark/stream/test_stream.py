@@ -140,6 +140,12 @@ def test_a_watermark_is_not_taken_for_lateness(rate: Any) -> None:
         sash.rolling(rate.withWatermark("timestamp", "1 second"), 3, on="timestamp", lateness="1s", n=sash.count())
 
 
+def test_a_query_on_the_results_of_a_query_is_refused(rate: Any) -> None:
+    once = sash.rolling(rate, 3, on="timestamp", lateness="1s", n=sash.count())
+    with pytest.raises(ValueError, match="the result of a query on a stream already"):
+        sash.rolling(once.select("timestamp", "n"), 3, on="timestamp", lateness="1s", m=sash.max("n"))
+
+
 @pytest.mark.parametrize("setting", ["providerClass", "rocksdb.changelogCheckpointing.enabled"])
 def test_a_setting_that_is_missing_is_named(spark: Any, rate: Any, setting: str) -> None:
     name = f"spark.sql.streaming.stateStore.{setting}"

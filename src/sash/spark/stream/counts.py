@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from sash.operator.metrics import Metrics
 
+OBSERVED = "sash"
+"""What names of observed metrics begin with."""
+
 
 @dataclass(frozen=True)
 class Counts:
-    """What one shard did in one micro-batch: the first ones add up over shards, the last three are what it holds."""
+    """What one shard did in one micro-batch."""
 
-    rows_in: int
-    rows_out: int
-    late: int
-    untimed: int
-    malformed: int
-    pages_read: int
-    pages_written: int
-    bytes_read: int
-    bytes_written: int
-    keys: int
-    elements: int
-    state_bytes: int
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    untimed: int = 0
+    malformed: int = 0
+    pages_read: int = 0
+    pages_written: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    greatest: float | None = None
+    """The greatest time among the rows, in units of the time column."""
+    watermark: float | None = None
+    keys: int | None = None
+    """None, as the next two, if it was not looked at: there was nothing to do."""
+    elements: int | None = None
+    state_bytes: int | None = None
 
-    NONE: ClassVar[tuple[None, ...]] = (None,) * 12
+    NONE: ClassVar[tuple[None, ...]] = (None,) * 14
     """For rows that carry no counts."""
 
     @staticmethod
-    def of(before: Metrics, now: Metrics, store: Any, malformed: int) -> Counts:
-        """What happened between two looks at an operator, and what its store did."""
+    def of(before: Metrics, now: Metrics) -> Counts:
+        """What happened between two looks at an operator, and what it holds."""
         return Counts(
             now.rows_in - before.rows_in,
             now.rows_out - before.rows_out,
             now.late - before.late,
             now.untimed - before.untimed,
-            malformed,
-            store.pages_read,
-            store.pages_written,
-            store.bytes_read,
-            store.bytes_written,
-            now.keys,
-            now.elements,
-            now.state_bytes,
+            keys=now.keys,
+            elements=now.elements,
+            state_bytes=now.state_bytes,
         )
 
-    def values(self) -> tuple[int, ...]:
+    def stored(self, store: Any) -> Counts:
+        """With what a store has read and written."""
+        names = ("pages_read", "pages_written", "bytes_read", "bytes_written")
+        return replace(self, **{name: getattr(store, name) for name in names})
+
+    def values(self) -> tuple[Any, ...]:
         return astuple(self)
 
 
 NAMES = tuple(field.name for field in fields(Counts))
-FLOWS, LEVELS = NAMES[:9], NAMES[9:]
+FLOWS, TIMES, LEVELS = NAMES[:9], NAMES[9:11], NAMES[11:]
+"""Those that add up over shards, those of which the greatest counts, and what a shard holds."""
+
+COLUMNS = ", ".join(f"{name} {'double' if name in TIMES else 'long'}" for name in NAMES)

@@ -30,7 +30,7 @@ from sash.spark.worker import joined
 ROWS = 1 << 17
 """Rows that are packed at once: the fixed cost of a blob is spread over them."""
 
-PACKED = "shard int, max_ts timestamp, rows binary, now double, aside binary, malformed long"
+PACKED = "shard int, max_ts timestamp, rows binary, now double, aside binary, malformed long, greatest double"
 _PACKED = pa.schema(
     [
         ("shard", pa.int32()),
@@ -39,6 +39,7 @@ _PACKED = pa.schema(
         ("now", pa.float64()),
         ("aside", pa.binary()),
         ("malformed", pa.int64()),
+        ("greatest", pa.float64()),
     ]
 )
 
@@ -59,16 +60,16 @@ class Pack:
             rows = list(self._blobs(good.select(self.spec.packed.names), now))
             if malformed.num_rows:
                 aside = blob_of(malformed) if self.spec.aside else None
-                rows.append((FIRST, None, None, now, aside, malformed.num_rows))
+                rows.append((FIRST, None, None, now, aside, malformed.num_rows, None))
             if rows:
                 yield _packed(rows)
             latest = self._greatest(good, now)
             if latest is not None and (greatest is None or latest > greatest):
                 greatest = latest
         if came:
-            calls: list[tuple[Any, ...]] = [(FIRST, None, None, None, None, 0)]
+            calls: list[tuple[Any, ...]] = [(FIRST, None, None, None, None, 0, greatest)]
             if greatest is not None:
-                calls.append((FIRST, self.spec.clock.ticks(greatest), None, None, None, 0))
+                calls.append((FIRST, self.spec.clock.ticks(greatest), None, None, None, 0, None))
             yield _packed(calls)
 
     def _parted(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -86,7 +87,7 @@ class Pack:
         together = batch if shards == 1 else batch.take(pa.array(order))
         for label, start, stop in zip(labels(shards), edges[:-1], edges[1:], strict=True):
             if stop > start:
-                yield label, None, blob_of(together.slice(start, stop - start)), now, None, 0
+                yield label, None, blob_of(together.slice(start, stop - start)), now, None, 0, None
 
     def _greatest(self, batch: pa.RecordBatch, now: float) -> Any:
         """The greatest time of these rows, but for those that are too far ahead to be true."""

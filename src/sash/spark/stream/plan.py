@@ -13,19 +13,18 @@ from sash.query import checks
 from sash.query.query import Query
 from sash.spark.batch import result_schema
 from sash.spark.columns import plainly_named, quoted
-from sash.spark.stream.counts import FLOWS, LEVELS
+from sash.spark.stream.counts import FLOWS, LEVELS, OBSERVED, TIMES
 from sash.spark.stream.pack import PACKED, Pack
 from sash.spark.stream.processor import PROCESSED, ShardProcessor
 from sash.spark.stream.spec import GIVEN, REASON, Spec
 from sash.spark.stream.unpack import Unpack
 from sash.spark.types import arrow_schema, wire
 
-OBSERVED = "sash"
-"""What names of observed metrics begin with."""
-
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+MARK = "sash.stream"
+"""In the metadata of results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 
 
@@ -51,7 +50,7 @@ def rolled(query: Query, data: Any, aside: bool = False) -> Any:
     # the watermark has seen the times by now; those of numbers are beyond the years that Python knows
     blobs = packed.where(sf.col("max_ts").isNull())
     done = blobs.groupBy("shard").transformWithState(ShardProcessor(spec), _processed(), "Append", "EventTime")
-    return _observed(done).mapInArrow(Unpack(leaving(spec), len(spec.results)), _schema(spec, data.schema))
+    return _observed(done, spec).mapInArrow(Unpack(leaving(spec), len(spec.results)), _schema(spec, data.schema))
 
 
 def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, aside: bool) -> Spec:
@@ -65,10 +64,11 @@ def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, as
 def _schema(spec: Spec, given: StructType) -> StructType:
     known = StructType([field for field in given.fields if field.name in spec.resolved.schema.names])
     results = result_schema(spec.resolved, known, mode="given")
+    marked = [StructField(f.name, f.dataType, f.nullable, {**f.metadata, MARK: True}) for f in results.fields]
     if not spec.aside:
-        return results
+        return StructType(marked)
     row = StructType([StructField(field.name, field.dataType) for field in given.fields])
-    return StructType([*results.fields, StructField(REASON, StringType()), StructField(GIVEN, row)])
+    return StructType([*marked, StructField(REASON, StringType()), StructField(GIVEN, row)])
 
 
 def leaving(spec: Spec) -> pa.Schema:
@@ -83,11 +83,16 @@ def _processed() -> StructType:
     return StructType.fromDDL(PROCESSED)
 
 
-def _observed(done: Any) -> Any:
-    """With the counts of the shards in the progress of the query. The name differs, for a query may have several."""
+def _observed(done: Any, spec: Spec) -> Any:
+    """With the counts of the shards in the progress of the query.
+
+    The name says how long a unit of time is, and differs from all others, for a query may have several.
+    """
     flows = [sf.sum(name).alias(name) for name in FLOWS]
+    times = [sf.max(name).alias(name) for name in TIMES]
     levels = sf.collect_list(sf.when(sf.col("keys").isNotNull(), sf.struct("shard", *LEVELS))).alias("shards")
-    return done.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *flows, levels)
+    unit = spec.clock.axis.unit if spec.clock.axis.timed else 0
+    return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels)
 
 
 # ---- what must be ----
@@ -107,6 +112,11 @@ def _require_query(query: Query) -> None:
 
 def _require_stream(data: Any) -> None:
     for field in data.schema.fields:
+        if MARK in field.metadata:
+            raise ValueError(
+                f"the column {field.name!r} is the result of a query on a stream already, which has a watermark, and "
+                "Spark allows one: name all windows in one query, or write the results to a table and stream that"
+            )
         if "spark.watermarkDelayMs" in field.metadata:
             raise ValueError(
                 f"the stream has a watermark already, on its column {field.name!r}: take the withWatermark away, and "

@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from sash.spark.stream.counts import NAMES
+from sash.spark.stream.counts import COLUMNS, NAMES
 from sash.spark.stream.spec import Spec
 
-PROCESSED = "shard int, results binary, aside binary, " + ", ".join(f"{name} long" for name in NAMES)
+PROCESSED = f"shard int, results binary, aside binary, {COLUMNS}"
 
 _ROW = Row("shard", "results", "aside", *NAMES)
 
@@ -34,7 +34,7 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         from sash.spark.stream.shard import Packed
 
-        packed = [Packed(row.rows, row.now, row.aside, row.malformed) for row in rows]
+        packed = [Packed(row.rows, row.now, row.aside, row.malformed, row.greatest) for row in rows]
         return self._run(key, packed, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802

@@ -10,31 +10,24 @@ is one of the host's own, which says of which query and how many shards the stat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sash.operator import Operator
-from sash.operator.keys import HASH_VERSION
 from sash.spark.stream.blobs import batches_of, blob_of
 from sash.spark.stream.counts import Counts
+from sash.spark.stream.host_page import HostPage
 from sash.spark.stream.pages import StatePages
 from sash.spark.stream.shards import labels
 from sash.spark.stream.spec import Spec
 from sash.spark.types import casts
 
-PAGE = "host"
-FORMAT = 1
 ROWS = 1 << 16
 """Rows of a blob of results."""
-
-
-class StateMismatch(ValueError):
-    """The checkpoint holds the state of something else."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +38,7 @@ class Packed:
     now: float | None
     aside: bytes | None
     malformed: int
+    greatest: float | None
 
 
 class Shard:
@@ -53,42 +47,13 @@ class Shard:
     def __init__(self, spec: Spec, label: int, state: Any, timers: Any) -> None:
         self.spec, self.label, self.timers = spec, label, timers
         self.store = StatePages(state)
-        self.timer = self._host()
+        self.host = HostPage(spec, self.store)
         self.now = 0.0
-        query, schema = spec.resolved.query, spec.resolved.schema
+
+    def _open(self) -> None:
+        query, schema = self.spec.resolved.query, self.spec.resolved.schema
         self.operator = Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
         self.before = self.operator.metrics
-
-    def _host(self) -> int | None:
-        """The timer that is set. Raises StateMismatch if the state is not of this query and number of shards."""
-        (data,) = self.store.get_many([PAGE])
-        if data is None:
-            return None
-        host = json.loads(data)
-        wanted = self._identity()
-        if host["fingerprint"] != wanted["fingerprint"]:
-            raise StateMismatch(
-                f"the checkpoint holds the state of another query: its fingerprint is {host['fingerprint']}, and this "
-                f"query's is {wanted['fingerprint']}. Windows, aggregates, keys, order, lateness or columns have "
-                "changed: start with a new checkpointLocation, or go back to that query"
-            )
-        if host["shards"] != wanted["shards"]:
-            raise StateMismatch(
-                f"the checkpoint holds the state of {host['shards']} shards, and the query now has "
-                f"{wanted['shards']}: keys would be looked for in the wrong place. Set "
-                f"options=sash.Options(shards={host['shards']}), or start with a new checkpointLocation"
-            )
-        if (host["format"], host["hash"]) != (wanted["format"], wanted["hash"]):
-            raise StateMismatch(
-                f"the checkpoint was written by another version of sash: format {host['format']}, hash {host['hash']}; "
-                f"this is {wanted['format']}, {wanted['hash']}: start with a new checkpointLocation"
-            )
-        timer: int | None = host["timer"]
-        return timer
-
-    def _identity(self) -> dict[str, Any]:
-        fingerprint = self.spec.resolved.fingerprint
-        return {"format": FORMAT, "hash": HASH_VERSION, "fingerprint": fingerprint, "shards": self.spec.shards}
 
     def run(self, packed: Sequence[Packed], milliseconds: int, fired: int | None = None) -> Iterator[tuple[Any, ...]]:
         """Rows of Spark's for one micro-batch: blobs of results, blobs of rows put aside, and the counts.
@@ -97,17 +62,28 @@ class Shard:
         """
         watermark = self.spec.clock.watermark(milliseconds)
         batches = list(self._batches(packed))
+        counts = Counts()
+        if batches or fired is not None or (self.host.timer is not None and self.host.timer <= milliseconds):
+            self._open()
+            yield from self._work(batches, watermark)
+            self._set_timer(milliseconds, fired)
+            counts = Counts.of(self.before, self.operator.metrics)
+        yield from self._malformed(packed)
+        self.host.keep(self.host.timer)
+        self.store.flush()
+        malformed = sum(one.malformed for one in packed)
+        greatest = max((one.greatest for one in packed if one.greatest is not None), default=None)
+        reached = None if watermark is None else float(watermark)
+        counts = replace(counts.stored(self.store), malformed=malformed, greatest=greatest, watermark=reached)
+        yield (self.label, None, None, *counts.values())
+
+    def _work(self, batches: list[tuple[float, pa.RecordBatch]], watermark: Any) -> Iterator[tuple[Any, ...]]:
         if watermark is not None:
             yield from self._results(self.operator.advance(watermark))
         for self.now, batch in batches:
             if self.spec.aside:
                 yield from self._put_aside(batch)
             yield from self._results(self.operator.process(batch.select(self.spec.resolved.schema.names)))
-        yield from self._malformed(packed)
-        self._set_timer(milliseconds, fired)
-        self.store.flush()
-        counts = Counts.of(self.before, self.operator.metrics, self.store, sum(one.malformed for one in packed))
-        yield (self.label, None, None, *counts.values())
 
     def _batches(self, packed: Sequence[Packed]) -> Iterator[tuple[float, pa.RecordBatch]]:
         """The rows as one batch; where the clock matters, a batch for each time they were packed at."""
@@ -158,14 +134,10 @@ class Shard:
         due = self.operator.due
         # one at the watermark would be lost: Spark forgets it together with the one that fires now
         wanted = None if due is None else max(self.spec.clock.timer(due), milliseconds + 1)
-        if self.timer == wanted and self.store.known.get(PAGE) is not None:
-            return
-        if self.timer != wanted:
+        if self.host.timer != wanted:
             # what has fired is gone already; any other would call the shard once more
-            if self.timer is not None and self.timer != fired:
-                self.timers.deleteTimer(self.timer)
+            if self.host.timer is not None and self.host.timer != fired:
+                self.timers.deleteTimer(self.host.timer)
             if wanted is not None:
                 self.timers.registerTimer(wanted)
-            self.timer = wanted
-        host = self._identity() | {"timer": self.timer}
-        self.store.put_many({PAGE: json.dumps(host).encode()})
+        self.host.keep(wanted)

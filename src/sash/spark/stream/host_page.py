@@ -1,0 +1,63 @@
+"""The host's page: of which query and how many shards the state of a shard is, and which timer is set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sash.operator.keys import HASH_VERSION
+from sash.spark.stream.pages import StatePages
+from sash.spark.stream.spec import Spec
+
+NAME = "host"
+FORMAT = 1
+
+
+class StateMismatch(ValueError):
+    """The checkpoint holds the state of something else."""
+
+
+class HostPage:
+    """The page "host" of a shard, beside those of its operator.
+
+    Raises StateMismatch, when it is read, if the state is not of this query and number of shards.
+    """
+
+    def __init__(self, spec: Spec, store: StatePages) -> None:
+        self.store = store
+        fingerprint, shards = spec.resolved.fingerprint, spec.shards
+        self.identity = {"format": FORMAT, "hash": HASH_VERSION, "fingerprint": fingerprint, "shards": shards}
+        (data,) = store.get_many([NAME])
+        self.there = data is not None
+        self.timer: int | None = None
+        if data is not None:
+            found = json.loads(data)
+            _require_same(found, self.identity)
+            self.timer = found["timer"]
+
+    def keep(self, timer: int | None) -> None:
+        """Remember the timer; a page that says the same already is not written again."""
+        if self.there and timer == self.timer:
+            return
+        self.timer, self.there = timer, True
+        self.store.put_many({NAME: json.dumps(self.identity | {"timer": timer}).encode()})
+
+
+def _require_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if found["fingerprint"] != wanted["fingerprint"]:
+        raise StateMismatch(
+            f"the checkpoint holds the state of another query: its fingerprint is {found['fingerprint']}, and this "
+            f"query's is {wanted['fingerprint']}. Windows, aggregates, keys, order, lateness or columns have "
+            "changed: start with a new checkpointLocation, or go back to that query"
+        )
+    if found["shards"] != wanted["shards"]:
+        raise StateMismatch(
+            f"the checkpoint holds the state of {found['shards']} shards, and the query now has {wanted['shards']}: "
+            "keys would be looked for in the wrong place. Set "
+            f"options=sash.Options(shards={found['shards']}), or start with a new checkpointLocation"
+        )
+    if (found["format"], found["hash"]) != (wanted["format"], wanted["hash"]):
+        raise StateMismatch(
+            f"the checkpoint was written by another version of sash: format {found['format']}, hash {found['hash']}; "
+            f"this is {wanted['format']}, {wanted['hash']}: start with a new checkpointLocation"
+        )
