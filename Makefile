@@ -12,7 +12,7 @@ unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all bench bench-spark lint format clean venv
+.PHONY: help demo test test-all bench bench-spark bench-stream lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -38,6 +38,10 @@ bench: venv ## the benchmarks: ARGS="..." is passed on
 bench-spark: EXTRAS := dev,sketches,frames,spark,bench
 bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_batch $(ARGS)
+
+bench-stream: EXTRAS := dev,sketches,frames,spark,bench
+bench-stream: venv ## the benchmark of Spark, streams: ARGS=--quick for a small one
+	@$(PY) -m benchmarks.spark_stream $(ARGS)
 
 lint: venv ## format, lint, types and import direction, without changing a file
 	$(call check,ruff format,$(PY) -m ruff format --check .)

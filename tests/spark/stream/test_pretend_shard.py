@@ -227,6 +227,7 @@ def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window()
     assert large["pages_read"] <= 1.5 * small["pages_read"]
     assert large["pages_written"] <= 1.5 * small["pages_written"]
     assert large["bytes_read"] + large["bytes_written"] <= 2 * (small["bytes_read"] + small["bytes_written"])
+    assert large["bytes_read"] + large["bytes_written"] <= 40e6
 
 
 def test_a_shard_without_rows_reads_no_page_and_the_first_only_its_own() -> None:
