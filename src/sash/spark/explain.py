@@ -1,4 +1,7 @@
-"""The plan of a query on a DataFrame as text: that of the query, and how Spark comes by its rows."""
+"""The plan of a query on a DataFrame as text: that of the query, and how Spark comes by its rows.
+
+What brings the engine is imported where it is needed: workers that only unpack results import this package, too.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from typing import Any
 
 from sash.query.query import Query
 from sash.query.resolved import Resolved
-from sash.spark.batch import require_order
-from sash.spark.ranges import why_whole
 from sash.spark.types import arrow_schema
 
 
@@ -16,13 +17,23 @@ def explain(query: Query, data: Any) -> str:
 
     Raises as the query would.
     """
-    require_order(query)
     schema = arrow_schema(data.schema)
-    lines = ["spark", *(f"  {line}" for line in _told(query.resolve(schema)))]
+    if getattr(data, "isStreaming", False):
+        from sash.spark.stream.plan import told
+
+        lines = told(query, data)
+    else:
+        from sash.spark.batch import require_order
+
+        require_order(query)
+        lines = _told(query.resolve(schema))
+    lines = ["spark", *(f"  {line}" for line in lines)]
     return query.explain(schema) + "\n" + "\n".join(lines) + "\n"
 
 
 def _told(resolved: Resolved) -> list[str]:
+    from sash.spark.ranges import why_whole
+
     query, why = resolved.query, why_whole(resolved)
     keys, asked = ", ".join(resolved.by), query.options.split
     lines = [

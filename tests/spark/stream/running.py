@@ -39,4 +39,5 @@ def done(query: Any) -> list[dict[str, Any]]:
     found = []
     for progress in query.recentProgress:
         found += [row.asDict() for name, row in progress["observedMetrics"].items() if name.startswith("sash")]
-    return found
+    # where no shard was called, all of it is null
+    return [{name: 0 if value is None else value for name, value in row.items()} for row in found]

@@ -1,6 +1,7 @@
 """The monitor: what micro-batches did, by their progress; and Connect, which tells the same."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,8 +96,10 @@ def test_a_query_is_followed_while_it_runs(spark: Any, tmp_path: Path) -> None:
 
 
 def test_so_it_is_over_connect(tmp_path: Path) -> None:
+    # with this set the server takes a port that is free, not always the same
+    surroundings = os.environ | {"SPARK_TESTING": "1"}
     command = [sys.executable, "-m", over_connect.__name__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["agree"]
 

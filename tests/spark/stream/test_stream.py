@@ -5,6 +5,7 @@ What does not need Spark is judged in the tests that pretend; here is what only 
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 import sash
 import sash.spark
@@ -47,6 +49,34 @@ def test_labels_fall_where_spark_hashes_them(spark: Any) -> None:
 
 
 TRADES = "k string, ts timestamp, x double, _corrupt_record string"
+
+
+class Ticks(DataSource):
+    """A source in Python: three trades, a second apart."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ticks"
+
+    def schema(self) -> str:
+        return "k string, ts timestamp, x double"
+
+    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802
+        return TicksReader()
+
+
+class TicksReader(SimpleDataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"at": 0}
+
+    def read(self, start: dict[str, int]) -> Any:
+        return self.readBetweenOffsets(start, {"at": 3}), {"at": 3}
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Any:  # noqa: N802
+        moment = datetime(2024, 5, 1, tzinfo=UTC)
+        return iter([("a", moment + timedelta(seconds=i), float(i)) for i in range(start["at"], end["at"])])
+
+
 QUERY = Query(Time("10s"), by="k", on="ts", lateness="2s", high=sash.max("x"), n=sash.count())
 
 
@@ -86,6 +116,21 @@ def test_rows_put_aside_go_to_a_table_of_their_own(spark: Any, tmp_path: Path) -
     assert found == {"late": (["a", "b", "c"], 3), "untimed": (["b"], 1)}
     totals = {name: sum(row[name] or 0 for row in counts) for name in ("late", "untimed", "malformed")}
     assert totals == {"late": 3, "untimed": 1, "malformed": 1}
+
+
+def test_from_csv_and_a_source_in_python_to_memory(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.csv").write_text("a,2024-05-01T12:00:01Z,5.0\na,yesterday,6.0\n")
+    spark.dataSource.register(Ticks)
+    csv = spark.readStream.schema(TRADES).csv(str(folder))
+    wanted = {"from_csv": (1, 1), "from_python": (3, 0)}
+    for name, stream in (("from_csv", csv), ("from_python", spark.readStream.format("ticks").load())):
+        frame = sash.rolling(stream, 2, by="k", on="ts", lateness="0s", late="flag", n=sash.count())
+        writer = frame.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / name))
+        counts = done(writer.trigger(availableNow=True).start())
+        assert tuple(sum(row[what] for row in counts) for what in ("rows_in", "malformed")) == wanted[name]
+        assert spark.table(name).columns == ["k", "ts", "x", "n", "_late"]
 
 
 def test_a_restart_goes_on_and_refuses_what_has_changed(spark: Any, tmp_path: Path) -> None:
@@ -164,6 +209,15 @@ def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
     assert got.schema.simpleString() == "struct<window_start:timestamp,window_end:timestamp,all:array<double>>"
     flagged = sash.rolling(rate, 3, on="timestamp", lateness="1s", late="flag", n=sash.count())
     assert flagged.columns == ["timestamp", "value", "x", "n", "_late"]
+
+
+def test_explain_says_how_a_stream_runs(rate: Any) -> None:
+    query = Query(3, by="value", on="timestamp", lateness="5s", n=sash.count())
+    text = sash.spark.explain(query, rate)
+    assert "rows packed into 2 shards, by a hash of value" in text
+    assert "the watermark is '5s' behind" in text
+    with pytest.raises(ValueError, match="lateness="):
+        sash.spark.explain(Query(3, on="timestamp", n=sash.count()), rate)
 
 
 def test_aside_is_for_streams(spark: Any) -> None:

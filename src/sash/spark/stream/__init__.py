@@ -9,6 +9,7 @@
 `shards`      which key goes to which shard, and under which label
 `pack`        rows to blobs before the shuffle; `unpack`: results to rows behind it
 `shard`       one shard of one micro-batch: operator, timer, counts
+`host_page`   of which query the state is, and its timer
 `processor`   what Spark calls
 `pages`       a store on Spark's state
 `aside`       late, untimed and malformed rows beside the results

@@ -34,13 +34,10 @@ def rolled(query: Query, data: Any, aside: bool = False) -> Any:
     Raises ValueError without `on` and `lateness`, for a stream that has a watermark, and for a session without the
     settings that it needs; all that `Query.resolve` raises.
     """
-    _require_query(query)
-    _require_stream(data)
-    _require_settings(data.sparkSession)
-    settings = data.sparkSession.conf
-    corrupt = settings.get(CORRUPT, "_corrupt_record")
+    _require(query, data)
+    corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
     corrupt = corrupt if corrupt in data.columns and corrupt not in checks.named(query) else None
-    shards = query.options.shards or int(settings.get("spark.sql.shuffle.partitions"))
+    shards = _shards(query, data)
     spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
     if not aside:  # what no one reads would be carried along for nothing
         wanted = [name for name in data.columns if name in spec.resolved.schema.names or name == corrupt]
@@ -95,7 +92,28 @@ def _observed(done: Any, spec: Spec) -> Any:
     return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels)
 
 
+def told(query: Query, data: Any) -> list[str]:
+    """What `rolled` would do, in words. Raises as that would."""
+    _require(query, data)
+    keys = f"by a hash of {', '.join(query.by)}" if query.by else "all in one, for there is no by="
+    return [
+        f"rows packed into {_shards(query, data)} shards, {keys}; that number is fixed for a checkpoint",
+        "an operator a shard, its pages in Spark's state",
+        f"the watermark is {checks.shown(query.lateness)} behind the latest time of the micro-batches before",
+    ]
+
+
+def _shards(query: Query, data: Any) -> int:
+    return query.options.shards or int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+
 # ---- what must be ----
+
+
+def _require(query: Query, data: Any) -> None:
+    _require_query(query)
+    _require_stream(data)
+    _require_settings(data.sparkSession)
 
 
 def _require_query(query: Query) -> None:
