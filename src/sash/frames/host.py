@@ -1,6 +1,7 @@
-"""The host for frames: the columns that a query reads go through one operator, results come back to the frame.
+"""The host for frames: the columns that a query reads go in as Arrow, and results come back to the frame.
 
-frame ──▶ Arrow ──▶ rows in order ──▶ operator, mode "sorted" ──▶ results in the input's order ──▶ frame
+frame ──▶ Arrow ─┬─▶ whole table, for results at each row ──────────────┬─▶ in the input's order ──▶ frame
+                 └─▶ rows in order ──▶ operator, mode "sorted", else ───┘
 """
 
 from __future__ import annotations

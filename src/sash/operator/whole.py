@@ -22,6 +22,7 @@ from sash.kernels.lane import Failed
 from sash.kernels.sweeps import bounds
 from sash.kernels.sweeps.sweep import Counted, Crew, Numbers, Spans, Sweep, as_kind, index_type, sweep_of
 from sash.monoids.algebra import Kind
+from sash.operator import grid
 from sash.operator.arrays import array
 from sash.operator.forms import Pool, forms_of, numbers, seen, to_arrow
 from sash.operator.frame import Flags
@@ -132,7 +133,7 @@ class Whole:
             return self._delta(span, rows, table)
         starts = np.zeros(count, np.bool_)
         if span.kind == "session":
-            starts[1:] = _since(time[1:], time[:-1]) >= span.size
+            starts[1:] = grid.since(time[1:], time[:-1]) >= span.size
         elif span.kind == "punctuation":
             marks = plain(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.there(marks)[: max(count - 1, 0)]
@@ -354,10 +355,3 @@ def _full(span: Span, rows: Grouped) -> Flags:
 
 def _both(a: Flags | None, b: Flags | None) -> Flags | None:
     return a if b is None else b if a is None else a & b
-
-
-def _since(later: Numbers, earlier: Numbers) -> Numbers:
-    """later - earlier; where that is negative, between two keys, whatever it is."""
-    if later.dtype.kind == "f":
-        return later - earlier
-    return later.view(np.uint64) - earlier.view(np.uint64)

@@ -23,7 +23,7 @@ Places = NDArray[np.int32] | NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SHARE = 1 << 16
-"""Rows that are worth a thread of their own: to start one takes some 50 µs."""
+"""Rows that are worth a thread of their own: to start and join one takes some 90 µs."""
 
 
 @dataclass(frozen=True)

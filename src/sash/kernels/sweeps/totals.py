@@ -1,6 +1,6 @@
 """Sums and means over whole columns.
 
-Floats are added up with what each addition lost beside them (the error-free sum of Knuth; sums of this kind are as
+Floats are added up with what each addition lost beside them (`two_sum`; sums of this kind are as
 good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci. Comput. 26, 2005), and joined from
 two such sums, never subtracted. A sum that is not finite is left to the monoid, which knows an overflow on the way
 from an infinite input.
@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 from sash.kernels.sweeps.stretch import over_keys, whole
+from sash.monoids.twofold import two_sum
 
 _LOW = 2**32 - 1
 _WORD = 2**31
@@ -23,9 +24,8 @@ _WORD = 2**31
 @whole
 def joined(high: float, rest: float, other: float, other_rest: float) -> float:
     """The sum of two sums, each with what it lost."""
-    total = high + other
-    part = total - high
-    return total + (((high - (total - part)) + (other - part)) + (rest + other_rest))
+    total, lost = two_sum(high, other)
+    return total + (lost + (rest + other_rest))
 
 
 def _totals(divides: bool, name: str) -> tuple[Any, Any]:
@@ -45,10 +45,8 @@ def _totals(divides: bool, name: str) -> tuple[Any, Any]:
         least = max(begin, first - size + 1)
         high, rest = 0.0, 0.0
         for row in range(first - 1, least - 1, -1):
-            total = high + x[row]
-            part = total - high
-            rest += (high - (total - part)) + (x[row] - part)
-            high = total
+            high, lost = two_sum(high, x[row])
+            rest += lost
             front[row - first + size], front_rest[row - first + size] = high, rest
         for j in range(least - first + size):
             front[j], front_rest[j] = high, rest
@@ -59,17 +57,11 @@ def _totals(divides: bool, name: str) -> tuple[Any, Any]:
             high, rest, again, again_rest = 0.0, 0.0, 0.0, 0.0
             # both ways at once: four chains of additions, none of which waits for another
             for j in range(length):
-                value = x[block + j]
-                total = high + value
-                part = total - high
-                rest += (high - (total - part)) + (value - part)
-                high = total
+                high, lost = two_sum(high, x[block + j])
+                rest += lost
                 back[j], back_rest[j] = high, rest
-                value = x[end - j]
-                total = again + value
-                part = total - again
-                again_rest += (again - (total - part)) + (value - part)
-                again = total
+                again, lost = two_sum(again, x[end - j])
+                again_rest += lost
                 following[length - 1 - j], following_rest[length - 1 - j] = again, again_rest
             bad = 0
             front[size], front_rest[size] = 0.0, 0.0  # the last window of a whole block has nothing of the front
@@ -102,19 +94,15 @@ def _totals(divides: bool, name: str) -> tuple[Any, Any]:
                 continue
             high, rest = 0.0, 0.0
             for row in range(flip - 1, low - 1, -1):
-                total = high + x[row]
-                part = total - high
-                rest += (high - (total - part)) + (x[row] - part)
-                high = total
+                high, lost = two_sum(high, x[row])
+                rest += lost
                 front[row - low], front_rest[row - low] = high, rest
             high, rest = 0.0, 0.0
             after = flip
             while i < stop and los[i] < flip:
                 for row in range(after, his[i]):
-                    total = high + x[row]
-                    part = total - high
-                    rest += (high - (total - part)) + (x[row] - part)
-                    high = total
+                    high, lost = two_sum(high, x[row])
+                    rest += lost
                 after = his[i]
                 found = joined(high, rest, front[los[i] - low], front_rest[los[i] - low])
                 if not math.isfinite(found):
