@@ -8,7 +8,6 @@ output     r3  r1  null r0  r2          in the order of the input
 
 from __future__ import annotations
 
-import time as clocks
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.frames.frame import Ints
-from sash.operator.arrivals import Arrivals
-from sash.operator.frame import stable_order
+from sash.kernels.sweeps.sweep import Crew
+from sash.operator.arrays import array
+from sash.operator.grouped import grouped
 from sash.operator.keys import Keys, key_column, keys_of, plain
-from sash.operator.segments import ranks
 from sash.query.resolved import Resolved
 from sash.query.types import plain as value_type
 
@@ -31,7 +30,7 @@ class Ordered:
     """Rows in the order of the operator: those that have a time, by key, time, tie-breakers and arrival."""
 
     table: pa.RecordBatch
-    source: Ints | None
+    source: Any
     """By row: its place in the input; None if it is the same."""
     timed: NDArray[np.bool_]
     """By row of the input: whether it has a time."""
@@ -64,41 +63,12 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 def ordered(table: pa.RecordBatch, resolved: Resolved) -> Ordered:
     """Put rows in order. Costs a look at times and keys where they are in order already."""
-    arrived = Arrivals(resolved, "sorted", clocks.time).judge(table, None, 0)
-    timed, time = arrived.taken, arrived.time
-    chosen = None
-    if not timed.all():
-        chosen = np.flatnonzero(timed)
-        table, time = table.take(pa.array(chosen)), time[chosen]
-    keys = keys_of([key_column(table.column(name)) for name in resolved.by], table.num_rows)
-    ties = [ranks(table.column(name)) for name in resolved.ties]
-    order = _order(keys, time, ties)
-    if order is None:
-        return Ordered(table, chosen, timed, keys)
-    return Ordered(table.take(pa.array(order)), order if chosen is None else chosen[order], timed, keys)
-
-
-def _order(keys: Keys, time: Any, ties: list[Ints]) -> Ints | None:
-    """The order by key, time, tie-breakers and arrival; None if the rows have it."""
-    codes = keys.codes
-    behind = _behind([time, *ties])
-    if not behind.any():  # in order of time over all keys, as logs are
-        return stable_order(codes, keys.count) if (codes[1:] < codes[:-1]).any() else None
-    step = np.diff(codes)
-    if not ((step < 0) | ((step == 0) & behind)).any():
-        return None
-    first = np.argsort(time, kind="stable") if not ties else np.lexsort((*reversed(ties), time))
-    return first[stable_order(codes[first], keys.count)]
-
-
-def _behind(columns: list[Any]) -> NDArray[np.bool_]:
-    """By row from the second on: does it go back behind the one before it, by the columns in their order?"""
-    behind = columns[0][1:] < columns[0][:-1]
-    level = columns[0][1:] == columns[0][:-1]
-    for column in columns[1:]:
-        behind = behind | (level & (column[1:] < column[:-1]))
-        level = level & (column[1:] == column[:-1])
-    return behind
+    rows = grouped(table, {}, resolved, Crew(resolved.query.options.threads))
+    timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
+    given = table if rows.timed is None else table.filter(array(timed))
+    keys = keys_of([key_column(given.column(name)) for name in resolved.by], given.num_rows)
+    source = rows.source
+    return Ordered(table if source is None else table.take(array(source)), source, timed, keys)
 
 
 @dataclass(frozen=True)
