@@ -11,6 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.frames.frame import Ints, Result, not_in_arrow, with_index
+from sash.kernels.sweeps.sweep import Crew
+
+NARROW = 64
+"""Columns up to which a frame may hold each by itself, which is cheap to make; pandas works on wide ones as blocks."""
 
 
 def of_pandas(data: Any) -> OfPandas:
@@ -54,8 +58,11 @@ class OfPandas:
     def with_results(self, results: Sequence[Result], kept: Ints | None) -> Any:
         # the columns themselves, not copies of them
         frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
-        for one in results:
-            frame[one.name] = self._as_pandas(one)
+        made = {one.name: self._as_pandas(one) for one in results}
+        if type(frame) is pd.DataFrame and frame.columns.is_unique and len(frame.columns) < NARROW:
+            return _beside(frame, made)
+        for name, values in made.items():
+            frame[name] = values
         return frame
 
     def of_slides(self, results: Sequence[Result]) -> Any:
@@ -74,6 +81,16 @@ class OfPandas:
         return pd.Series(values).astype(kind).array
 
 
+def _beside(frame: Any, made: dict[str, Any]) -> Any:
+    """The frame with columns more, of which none is copied; to assign them would copy each."""
+    columns = frame.columns
+    for name in made:
+        columns = columns.insert(len(columns), name)
+    beside = pd.DataFrame({**dict(frame.items()), **made}, index=frame.index, copy=False)
+    beside.columns = columns
+    return beside.__finalize__(frame)
+
+
 def _viewed(values: NDArray[Any]) -> pa.Array:
     """An array of NumPy without nulls as Arrow has it, in the same memory."""
     if values.dtype.kind != "M":
@@ -86,7 +103,8 @@ def _without_nulls(column: Any) -> bool:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         return True
     if column.dtype in ("float64", "float32"):
-        return not np.isnan(column.to_numpy().min(initial=0.0))
+        values = column.to_numpy()
+        return not any(Crew().run(lambda first, stop: np.isnan(values[first:stop].min(initial=0.0)), len(values)))
     if column.dtype in ("datetime64[ns]", "datetime64[us]", "datetime64[ms]", "datetime64[s]"):
         return bool(column.to_numpy().view(np.int64).min(initial=0) > np.iinfo(np.int64).min)
     return False

@@ -7,15 +7,20 @@
     Delta      from the first row within `size` of the row's value, to the row itself
     Punctuation  from the row after the last marked one, to the row itself
 
-Starts and ends never go back, so each is found by going on from the last: one step a row. Every kernel returns the
-lengths of the shortest and of the longest window.
+Starts and ends never go back, so each is found by going on from the last. Every kernel returns the lengths of the
+shortest and of the longest window.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sash.kernels.sweeps.stretch import key_at
+
+_QUARTER = 16
+"""Rows from which on it pays to look for starts in four places at once."""
 
 
 def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
@@ -41,33 +46,23 @@ def _by_value(closed: bool, peers: int) -> Any:
         values: Any, size: Any, least: Any, edges: Any, first: int, stop: int, los: Any, his: Any
     ) -> tuple[int, int]:
         key = key_at(edges, first)
-        begin, end = edges[key], edges[key + 1]
-        lo, hi = _first_beyond(values, begin, first, _below(values[first], size, least), closed), first
-        if peers < 0:
-            while hi > begin and values[hi - 1] == values[first]:
-                hi -= 1
-        shortest, longest = stop - begin, 0
-        for i in range(first, stop):
-            if i >= end:
-                while edges[key + 1] <= i:
-                    key += 1
-                begin, end = edges[key], edges[key + 1]
-                lo, hi = begin, begin
-            value = values[i]
-            low = _below(value, size, least)
-            while lo < i and (values[lo] < low if closed else values[lo] <= low):
-                lo += 1
-            if peers == 0:
-                hi = i + 1
-            elif peers > 0:
-                hi = max(hi, i + 1)
-                while hi < end and values[hi] == value:
-                    hi += 1
-            elif i > begin and value != values[i - 1]:
-                hi = i
-            start = min(lo, hi)
-            los[i], his[i] = start, hi
-            shortest, longest = min(shortest, hi - start), max(longest, hi - start)
+        shortest, longest = stop - edges[key], 0
+        while first < stop:
+            begin, end = edges[key], edges[key + 1]
+            upto = min(end, stop)
+            if upto > first:
+                _starts(values, size, least, closed, begin, first, upto, los)
+                if peers == 0:
+                    for i in range(first, upto):
+                        his[i] = i + 1
+                elif peers > 0:
+                    _behind_peers(values, end, first, upto, his)
+                else:
+                    _before_peers(values, begin, first, upto, los, his)
+                short, long = _lengths(los[first:upto], his[first:upto])
+                shortest, longest = min(shortest, short), max(longest, long)
+                first = upto
+            key += 1
         return shortest, longest
 
     by_value.__qualname__ = f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}"
@@ -83,8 +78,10 @@ def _below(value: Any, size: Any, least: Any) -> Any:
     return low if low <= value else least
 
 
-def _first_beyond(values: Any, low: int, high: int, threshold: Any, closed: bool) -> int:
-    """The first of the places [low, high], whose values rise, with a value beyond a threshold (`closed`: or at it)."""
+def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
+    """Where the window of a row starts, by halving."""
+    low, high = begin, row
+    threshold = _below(values[row], size, least)
     while low < high:
         middle = (low + high) // 2
         if values[middle] < threshold or (not closed and values[middle] == threshold):
@@ -92,6 +89,84 @@ def _first_beyond(values: Any, low: int, high: int, threshold: Any, closed: bool
         else:
             high = middle
     return low
+
+
+def _step(values: Any, size: Any, least: Any, closed: bool, row: int, lo: int, los: Any) -> tuple[int, int]:
+    """Either the start goes on, or the row has it. No branch: which it is, a processor can't guess."""
+    low = _below(values[np.uint64(row)], size, least)
+    value = values[np.uint64(lo)]
+    on = int(((value < low) if closed else (value <= low)) & (lo < row))
+    los[np.uint64(row)] = lo
+    return row + 1 - on, lo + on
+
+
+def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
+    """Starts of rows of one key: four quarters at once, for each step has to wait for the one before it."""
+    count = (stop - first) // 4
+    one, two, three, four = first, first + count, first + 2 * count, first + 3 * count
+    lo1 = _start(values, size, least, closed, begin, one)
+    if count < _QUARTER:
+        while one < stop:
+            one, lo1 = _step(values, size, least, closed, one, lo1, los)
+        return
+    begins2, begins3, begins4 = two, three, four
+    lo2 = _start(values, size, least, closed, begin, two)
+    lo3 = _start(values, size, least, closed, begin, three)
+    lo4 = _start(values, size, least, closed, begin, four)
+    # a quarter takes a step for each row and one for each row that its start goes on; the shortest tells how long
+    # all may go on together
+    steps = min(
+        _start(values, size, least, closed, begin, two - 1) - lo1,
+        _start(values, size, least, closed, begin, three - 1) - lo2,
+        _start(values, size, least, closed, begin, four - 1) - lo3,
+        _start(values, size, least, closed, begin, four + count - 1) - lo4,
+    )
+    for _ in range(count + steps):
+        one, lo1 = _step(values, size, least, closed, one, lo1, los)
+        two, lo2 = _step(values, size, least, closed, two, lo2, los)
+        three, lo3 = _step(values, size, least, closed, three, lo3, los)
+        four, lo4 = _step(values, size, least, closed, four, lo4, los)
+    while one < begins2:
+        one, lo1 = _step(values, size, least, closed, one, lo1, los)
+    while two < begins3:
+        two, lo2 = _step(values, size, least, closed, two, lo2, los)
+    while three < begins4:
+        three, lo3 = _step(values, size, least, closed, three, lo3, los)
+    while four < stop:
+        four, lo4 = _step(values, size, least, closed, four, lo4, los)
+
+
+def _behind_peers(values: Any, end: int, first: int, stop: int, his: Any) -> None:
+    """Ends behind the last of the rows with the same value, of a key that ends at `end`."""
+    hi = stop
+    while hi < end and values[hi] == values[stop - 1]:
+        hi += 1
+    his[stop - 1] = hi
+    here, behind = values[first : stop - 1], values[first + 1 : stop]
+    for back in range(stop - first - 1):
+        at = np.uint64(stop - first - 2 - back)
+        hi = hi if here[at] == behind[at] else stop - 1 - back
+        his[np.uint64(stop - 2 - back)] = hi
+
+
+def _before_peers(values: Any, begin: int, first: int, stop: int, los: Any, his: Any) -> None:
+    """Ends at the first of the rows with the same value, of a key that begins at `begin`; starts go no farther."""
+    hi = first
+    while hi > begin and values[hi - 1] == values[first]:
+        hi -= 1
+    for row in range(first, stop):
+        if row > first and values[row] != values[row - 1]:
+            hi = row
+        his[row] = hi
+        los[row] = min(los[row], hi)
+
+
+def _lengths(los: Any, his: Any) -> tuple[int, int]:
+    """The lengths of the shortest and of the longest window."""
+    shortest = longest = his[0] - los[0]
+    for i in range(len(los)):
+        shortest, longest = min(shortest, his[i] - los[i]), max(longest, his[i] - los[i])
+    return int(shortest), int(longest)
 
 
 def by_starts(

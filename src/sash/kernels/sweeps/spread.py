@@ -1,12 +1,14 @@
 """Variance and standard deviation over whole columns.
 
-Sums of x - c and of its square, for c the element at the boundary of front and back, which every window there holds:
+Sums of x - c and of its square, for c a value near the window:
 
     M2 = Σ (x - c)² - (Σ (x - c))² / n
 
-The more c lies apart from the window's mean, the more digits the difference costs; a result that may have lost three
-of them is in doubt, and so is one whose squares left the range of floats or may have lost digits at its lower end.
-The monoid computes those.
+Over Count windows c serves a piece of a few windows, and the sums go on from row to row in parts that do not round
+(`levels`). Where that does not do, and over spans, c is the element at the boundary of two stacks, which every window
+there holds. The more c lies apart from the window's mean, the more digits the difference costs; a result that may have
+lost three of them is in doubt, and so is one whose squares left the range of floats or may have lost digits at its
+lower end. The monoid computes those.
 """
 
 from __future__ import annotations
@@ -14,10 +16,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sash.kernels.sweeps import levels
 from sash.kernels.sweeps.stretch import over_keys, whole
 
 _LOST = 1e-3
 _LARGE, _SMALL = 1e300, 1e-280
+_SURE = 2.0 ** (44 - 53)
+"""A sum of squared distances is to have 44 bits that no rounding of the rests has reached."""
+_RANGE = 400
+"""Gaps between 2**-400 and 2**400 have squares within the range of floats, and so have their parts."""
+_PIECE = 256
+"""Rows, at least, with a centre of their own."""
 
 
 @whole
@@ -27,7 +36,9 @@ def doubtful(m2: float, squares: float) -> bool:
     return not sound
 
 
-def _spread(rooted: bool, name: str) -> tuple[Any, Any]:
+def _two_ways(rooted: bool, name: str) -> Any:
+    """From the sums of two stacks, over Count windows."""
+
     @whole
     def stretch(
         x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, doubt: Any, room: Any
@@ -65,10 +76,10 @@ def _spread(rooted: bool, name: str) -> tuple[Any, Any]:
             for j in range(growing):
                 count = block + j + 1 - begin
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += _placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted)
+                bad += _placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted, 0.0)
             for j in range(growing, length):
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += _placed(out, block + j, sums, squares, share, size - ddof, rooted)
+                bad += _placed(out, block + j, sums, squares, share, size - ddof, rooted, 0.0)
             if bad:
                 for j in range(length):
                     count = min(block + j + 1 - begin, size)
@@ -80,7 +91,12 @@ def _spread(rooted: bool, name: str) -> tuple[Any, Any]:
             centre = ahead
             block += length
 
-    stretch.__qualname__ = f"{name}.stretch"
+    stretch.__qualname__ = f"{name}.two_ways.stretch"
+    return stretch
+
+
+def _spans(rooted: bool, name: str) -> Any:
+    """From the sums of two stacks, over spans."""
 
     @whole
     def spans(x: Any, los: Any, his: Any, first: int, stop: int, ddof: int, out: Any, doubt: Any, room: Any) -> None:
@@ -108,22 +124,133 @@ def _spread(rooted: bool, name: str) -> tuple[Any, Any]:
                 after = his[i]
                 at = los[i] - low
                 count = his[i] - los[i]
-                if _placed(out, i, one + front[at], two + front2[at], 1.0 / count, count - ddof, rooted):
+                if _placed(out, i, one + front[at], two + front2[at], 1.0 / count, count - ddof, rooted, 0.0):
                     doubt[i] = True
                 i += 1
 
     spans.__qualname__ = f"{name}.spans"
-    return over_keys(stretch), spans
+    return spans
+
+
+def _running(rooted: bool, name: str) -> Any:
+    """Sums that go on from row to row, by `levels`; a piece in which one is in doubt is computed two ways."""
+    anew = _two_ways(rooted, name)
+
+    @whole
+    def stretch(
+        x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, doubt: Any, room: Any
+    ) -> None:
+        piece = max(_PIECE, 4 * size)
+        at = first
+        while at < stop:
+            end = min(at + piece, stop)
+            low = max(begin, at - size)
+            # of three rows that in the middle: one may lie apart
+            one, two, three = x[at], x[(at + end) // 2], x[end - 1]
+            centre = max(min(one, two), min(max(one, two), three))
+            exponent = _reach(x, low, end, centre, room[0])
+            if not -_RANGE < exponent < _RANGE or slid(
+                x, begin, at, end, size, ddof, centre, exponent, rooted, out, room
+            ):
+                anew(x, begin, at, end, size, ddof, out, doubt, room)
+            at = end
+
+    stretch.__qualname__ = f"{name}.stretch"
+    return over_keys(stretch)
 
 
 @whole
-def _placed(out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool) -> int:
-    """Put a result in its place; is it in doubt? `share` is 1 / n."""
+def _reach(x: Any, first: int, stop: int, centre: float, gaps: Any) -> int:
+    """The least e so that all rows are nearer than 2**e to the centre; 1025 if some are not finite."""
+    values = x[first:stop]
+    most = levels.NONE
+    at = 0
+    while at < len(values):
+        length = min(levels.BLOCK, len(values) - at)
+        part = values[at : at + length]
+        for j in range(length):
+            gaps[j] = part[j] - centre
+        most = max(most, levels.magnitude(gaps, 0, length))
+        at += length
+    return most
+
+
+@whole
+def slid(
+    x: Any,
+    begin: int,
+    at: int,
+    stop: int,
+    size: int,
+    ddof: int,
+    centre: float,
+    exponent: int,
+    rooted: bool,
+    out: Any,
+    room: Any,
+) -> int:
+    """Results of Count windows for rows [at, stop); how many are in doubt.
+
+    Of the gaps and of their squares there are highs, whose sums are exact, and rests, whose sums round.
+    """
+    highs, rests, highs2, rests2, nothing = room[0], room[1], room[2], room[3], room[4]
+    above, above2 = levels.coarse(exponent, size), levels.coarse(2 * exponent, size)
+    high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
+    steps = at - max(begin, at - size)
+    for gone in x[at - steps : at]:
+        gap, square = gone - centre, (gone - centre) * (gone - centre)
+        part, part2 = (gap + above) - above, (square + above2) - above2
+        high, rest, high2, rest2 = high + part, rest + (gap - part), high2 + part2, rest2 + (square - part2)
+    reach, reach2 = abs(rest), abs(rest2)
+    bad = 0
+    while at < stop:
+        length = min(levels.BLOCK, stop - at)
+        old = nothing[:length]
+        if at < begin + size:  # windows still grow: nothing leaves
+            length = min(length, begin + size - at)
+            old[:] = centre
+        else:
+            old = x[at - size : at - size + length]
+        new, found = x[at : at + length], out[at : at + length]
+        for j in range(length):
+            gap, gone = new[j] - centre, old[j] - centre
+            square, gone2 = gap * gap, gone * gone
+            part, lost = (gap + above) - above, (gone + above) - above
+            part2, lost2 = (square + above2) - above2, (gone2 + above2) - above2
+            highs[j], rests[j] = part - lost, (gap - part) - (gone - lost)
+            highs2[j], rests2[j] = part2 - lost2, (square - part2) - (gone2 - lost2)
+        for j in range(length):
+            high += highs[j]
+            rest += rests[j]
+            high2 += highs2[j]
+            rest2 += rests2[j]
+            highs[j], highs2[j] = high + rest, high2 + rest2
+        steps += length
+        reach, reach2 = max(reach, abs(rest)), max(reach2, abs(rest2))
+        unit, unit2 = above * 2.0**-51 * length, above2 * 2.0**-51 * length
+        least = _SURE * steps * ((reach2 + unit2) + 2.0 ** (exponent + 1) * (reach + unit))
+        if at < begin + size:
+            for j in range(length):
+                count = at + j + 1 - begin
+                bad += _placed(found, j, highs[j], highs2[j], 1.0 / count, count - ddof, rooted, least)
+        else:
+            share = 1.0 / size
+            for j in range(length):
+                bad += _placed(found, j, highs[j], highs2[j], share, size - ddof, rooted, least)
+        at += length
+    return bad
+
+
+@whole
+def _placed(
+    out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool, least: float
+) -> int:
+    """Put a result in its place; is it in doubt? `share` is 1 / n, `least` what the sum of squares must come to."""
     m2 = squares - sums * (sums * share)
     found = m2 / degrees
     out[at] = math.sqrt(found) if rooted else found
-    return int(doubtful(m2, squares))
+    return int(doubtful(m2, squares) | (m2 < least))
 
 
-var_rows, var_spans = _spread(False, "var")
-std_rows, std_spans = _spread(True, "std")
+var_rows, var_spans = _running(False, "var"), _spans(False, "var")
+std_rows, std_spans = _running(True, "std"), _spans(True, "std")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sash import monoids as m
 from sash.kernels.layout import DTYPES
 from sash.kernels.machine import machine_code
-from sash.kernels.sweeps import bounds, extremes, order, spread, totals
+from sash.kernels.sweeps import bounds, extremes, levels, order, spread, totals
 from sash.monoids.algebra import Kind, Monoid
 
 Numbers = NDArray[Any]
@@ -52,7 +52,7 @@ class Sweep:
     rows: Any
     spans: Any
     rooms: int
-    """How many arrays, as long as the longest window, they need; over spans a third of them."""
+    """How many arrays, as long as the longest window, they need."""
     result: str
     """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
     setting: int = 0
@@ -74,11 +74,11 @@ def sweep_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> Sweep | None:
         return Sweep(None, extremes.least_places, 3, "place")
     if one is m.Sum:
         if number == "float":
-            return Sweep(totals.sum_rows, totals.sum_spans, 6, "float")
+            return Sweep(totals.sum_rows, totals.sum_spans, 7, "float")
         return Sweep(None, totals.word_sums, 0, "int")
     if one is m.Mean:
         if number == "float":
-            return Sweep(totals.mean_rows, totals.mean_spans, 6, "float")
+            return Sweep(totals.mean_rows, totals.mean_spans, 7, "float")
         return Sweep(None, totals.word_means, 0, "float")
     if one is m.Var and isinstance(monoid, m.Var):
         return Sweep(spread.var_rows, spread.var_spans, 6, "float", monoid.ddof, monoid.ddof + 1)
@@ -155,14 +155,14 @@ class Crew:
         if not by_rows:
             given = self.spans(given, rows)
         bound = (given.size, given.edges) if isinstance(given, Counted) else (given.los, given.his)
-        rooms = sweep.rooms if by_rows else sweep.rooms // 3
+        rooms = sweep.rooms
         kind = out.dtype if sweep.result != "float" else np.dtype(np.float64)
         least = np.empty((rooms, 1), kind)
         sample = (x, *bound, 0, rows, sweep.setting, out, doubt, least)
         code = coded(kernel, sample)
 
         def task(first: int, stop: int) -> None:
-            room = np.empty((rooms, min(given.longest, len(x)) + 1), kind)
+            room = np.empty((rooms, max(min(given.longest, len(x)), levels.BLOCK) + 1), kind)
             code(x, *bound, first, stop, sweep.setting, out, doubt, room)
 
         self.run(task, rows)

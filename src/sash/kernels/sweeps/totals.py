@@ -1,9 +1,10 @@
 """Sums and means over whole columns.
 
-Floats are added up with what each addition lost beside them (`two_sum`; sums of this kind are as
-good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci. Comput. 26, 2005), and joined from
-two such sums, never subtracted. A sum that is not finite is left to the monoid, which knows an overflow on the way
-from an infinite input.
+Floats go on from row to row in parts that do not round (`levels`): a sum has all its digits, or a piece of the column
+is computed anew, two ways: added up from the boundary of two stacks with what each addition lost beside it (`two_sum`;
+sums of this kind are as good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci. Comput. 26,
+2005), and joined from two such sums, never subtracted. A sum that is not finite is left to the monoid, which knows an
+overflow on the way from an infinite input.
 
 Integers are exact in two words, value = high * 2**32 + low, so those that leave are taken off. A sum beyond 64 bits is
 left to the monoid, which raises.
@@ -14,6 +15,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from sash.kernels.sweeps import levels
 from sash.kernels.sweeps.stretch import over_keys, whole
 from sash.monoids.twofold import two_sum
 
@@ -28,7 +32,9 @@ def joined(high: float, rest: float, other: float, other_rest: float) -> float:
     return total + (lost + (rest + other_rest))
 
 
-def _totals(divides: bool, name: str) -> tuple[Any, Any]:
+def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
+    """Sums joined from those of two stacks, over Count windows and over spans: right for whatever can be summed."""
+
     @whole
     def stretch(
         x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, doubt: Any, room: Any
@@ -81,7 +87,7 @@ def _totals(divides: bool, name: str) -> tuple[Any, Any]:
             front_rest, following_rest = following_rest, front_rest
             block += length
 
-    stretch.__qualname__ = f"{name}.stretch"
+    stretch.__qualname__ = f"{name}.two_ways.stretch"
 
     @whole
     def spans(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
@@ -110,12 +116,220 @@ def _totals(divides: bool, name: str) -> tuple[Any, Any]:
                 out[i] = found / (his[i] - los[i]) if divides else found
                 i += 1
 
+    spans.__qualname__ = f"{name}.two_ways.spans"
+    return stretch, spans
+
+
+def _running(divides: bool, name: str) -> tuple[Any, Any]:
+    """Sums that go on from row to row, by `levels`; a piece in which one is in doubt is computed two ways."""
+    anew, anew_spans = _two_ways(divides, name)
+
+    @whole
+    def stretch(
+        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, doubt: Any, room: Any
+    ) -> None:
+        state = room[6]
+        piece = max(levels.PIECE, size)
+        exponent, runs = levels.NONE, 0
+        at = first
+        while at < stop:
+            end = min(at + piece, stop)
+            most = levels.magnitude(x, at, end)
+            if most > exponent or runs >= levels.RUNS:
+                low = max(begin, at - size)
+                exponent, runs = levels.room_for(max(most, levels.magnitude(x, low, at))), 0
+                if levels.fits(exponent):
+                    levels.begin(state, exponent, size)
+                    levels.summed(x, low, at, state, 1.0)
+            if not levels.fits(exponent) or slid(x, begin, at, end, size, state, out, room):
+                anew(x, begin, at, end, size, setting, out, doubt, room)
+                exponent = levels.NONE
+            elif divides:
+                divided(out, begin, at, end, size)
+            runs += 1
+            at = end
+
+    stretch.__qualname__ = f"{name}.stretch"
+
+    @whole
+    def spans(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
+        state = room[6]
+        longest = len(state)
+        piece = max(levels.PIECE, longest)
+        exponent, runs = levels.NONE, 0
+        lo, hi = 0, 0
+        at = first
+        while at < stop:
+            end = min(at + piece, stop)
+            most = levels.magnitude(x, max(hi, los[at]), max(hi, his[end - 1]))
+            if most > exponent or runs >= levels.RUNS:
+                lo, hi = los[at], los[at]
+                exponent, runs = levels.room_for(levels.magnitude(x, lo, his[end - 1])), 0
+                if levels.fits(exponent):
+                    levels.begin(state, exponent, longest + levels.BLOCK)
+            bad = 1
+            if levels.fits(exponent):
+                lo, hi, bad = spanned(x, los, his, at, end, lo, hi, state, divides, out, room)
+            if bad:
+                anew_spans(x, los, his, at, end, setting, out, doubt, room)
+                exponent = levels.NONE
+            runs += 1
+            at = end
+
     spans.__qualname__ = f"{name}.spans"
     return over_keys(stretch), spans
 
 
-sum_rows, sum_spans = _totals(False, "sum")
-mean_rows, mean_spans = _totals(True, "mean")
+@whole
+def slid(x: Any, begin: int, at: int, stop: int, size: int, state: Any, out: Any, room: Any) -> int:
+    """Sums of Count windows for rows [at, stop), from the sum of the window before them; how many are in doubt."""
+    highs, middles, rests, nothing = room[0], room[1], room[2], room[3]
+    above, below = state[levels.ABOVE], state[levels.BELOW]
+    high, middle, rest = state[levels.HIGH], state[levels.MIDDLE], state[levels.REST]
+    bad = 0
+    while at < stop:
+        length = min(levels.BLOCK, stop - at)
+        old = nothing[:length]
+        if at < begin + size:  # windows still grow: nothing leaves
+            length = min(length, begin + size - at)
+            old[:] = 0.0
+        else:
+            old = x[at - size : at - size + length]
+        new, found = x[at : at + length], out[at : at + length]
+        some = 0
+        # apart from the sums, so that four rows are parted at once
+        for j in range(length):
+            one, two, three = levels.parted(new[j], above, below)
+            gone, gone2, gone3 = levels.parted(old[j], above, below)
+            highs[j], middles[j], rests[j] = one - gone, two - gone2, three - gone3
+            some += three != 0.0
+        for j in range(length):
+            high += highs[j]
+            middle += middles[j]
+            rest += rests[j]
+            found[j] = levels.rounded(high, middle, rest)
+        state[levels.RESTS] += some
+        least = levels.least(state, rest, length)
+        for j in range(length):
+            bad += abs(found[j]) < least
+        at += length
+    state[levels.HIGH], state[levels.MIDDLE], state[levels.REST] = high, middle, rest
+    return bad
+
+
+@whole
+def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
+    """Sums of Count windows as means."""
+    for row in range(at, min(stop, begin + size)):
+        out[row] /= row + 1 - begin
+    sums = out[max(at, min(stop, begin + size)) : stop]
+    for j in range(len(sums)):
+        sums[j] /= size
+
+
+@whole
+def spanned(
+    x: Any, los: Any, his: Any, at: int, stop: int, lo: int, hi: int, state: Any, divides: bool, out: Any, room: Any
+) -> tuple[int, int, int]:
+    """Sums of spans [at, stop), from the sum of the rows [lo, hi); where they end, and how many are in doubt.
+
+    A block of spans is what came after `hi` less what left before `lo`: the sums up to each row there, by look-up.
+    """
+    highs, middles, rests = room[0], room[1], room[2]
+    lost_highs, lost_middles, lost_rests = room[3], room[4], room[5]
+    bad = 0
+    while at < stop:
+        if los[at] >= hi:  # nothing of the last span is in this one
+            lo, hi = los[at], los[at]
+            state[levels.HIGH], state[levels.MIDDLE], state[levels.REST] = 0.0, 0.0, 0.0
+        length = within(his, at, min(levels.BLOCK, stop - at), hi + levels.BLOCK)
+        length = within(los, at, length, lo + levels.BLOCK)
+        if length == 0:  # a long step: by itself
+            levels.summed(x, hi, his[at], state, 1.0)
+            levels.summed(x, lo, los[at], state, -1.0)
+            lo, hi = los[at], his[at]
+            continue
+        last = at + length - 1
+        parts(x, hi, his[last], state, room[0], room[1], room[2])
+        parts(x, lo, los[last], state, room[3], room[4], room[5])
+        prefixes(his[last] - hi, los[last] - lo, state, room)
+        least = levels.least(state, max(abs(room[2, his[last] - hi]), abs(room[5, los[last] - lo])), 2 * length)
+        sums, starts, ends = out[at : at + length], los[at : at + length], his[at : at + length]
+        for j in range(length):
+            # as words without a sign: else each look-up asks whether the place is counted from the end
+            came, went = np.uint64(ends[j] - hi), np.uint64(starts[j] - lo)
+            found = levels.rounded(
+                highs[came] - lost_highs[went], middles[came] - lost_middles[went], rests[came] - lost_rests[went]
+            )
+            bad += (abs(found) < least) & (ends[j] > starts[j])
+            sums[j] = found / (ends[j] - starts[j]) if divides else found
+        came, went = his[last] - hi, los[last] - lo
+        state[levels.HIGH] = room[0, came] - room[3, went]
+        state[levels.MIDDLE] = room[1, came] - room[4, went]
+        state[levels.REST] = room[2, came] - room[5, went]
+        lo, hi = los[last], his[last]
+        at += length
+    return lo, hi, bad
+
+
+@whole
+def within(places: Any, at: int, length: int, limit: int) -> int:
+    """How many of the next places, which rise, are not beyond a limit."""
+    if length == 0 or places[at + length - 1] <= limit:
+        return length
+    low, high = 0, length
+    while low < high:
+        between = (low + high) // 2
+        if places[at + between] <= limit:
+            low = between + 1
+        else:
+            high = between
+    return low
+
+
+@whole
+def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, rests: Any) -> None:
+    """The parts of rows, from place 1 on."""
+    values = x[first:stop]
+    above, below = state[levels.ABOVE], state[levels.BELOW]
+    some = 0
+    highs, middles, rests = highs[1:], middles[1:], rests[1:]
+    for j in range(stop - first):
+        highs[j], middles[j], rests[j] = levels.parted(values[j], above, below)
+        some += rests[j] != 0.0
+    state[levels.RESTS] += some
+
+
+@whole
+def prefixes(come: int, gone: int, state: Any, room: Any) -> None:
+    """The parts that came, and those that went, as sums up to each place: six at once, where there are both."""
+    high, middle, rest = state[levels.HIGH], state[levels.MIDDLE], state[levels.REST]
+    high2, middle2, rest2 = 0.0, 0.0, 0.0
+    room[0, 0], room[1, 0], room[2, 0], room[3, 0], room[4, 0], room[5, 0] = high, middle, rest, 0.0, 0.0, 0.0
+    both = min(come, gone)
+    a, b, c, d, e, f = room[0][1:], room[1][1:], room[2][1:], room[3][1:], room[4][1:], room[5][1:]
+    for j in range(both):
+        high += a[j]
+        middle += b[j]
+        rest += c[j]
+        high2 += d[j]
+        middle2 += e[j]
+        rest2 += f[j]
+        a[j], b[j], c[j], d[j], e[j], f[j] = high, middle, rest, high2, middle2, rest2
+    for j in range(both, come):
+        high += a[j]
+        middle += b[j]
+        rest += c[j]
+        a[j], b[j], c[j] = high, middle, rest
+    for j in range(both, gone):
+        high2 += d[j]
+        middle2 += e[j]
+        rest2 += f[j]
+        d[j], e[j], f[j] = high2, middle2, rest2
+
+
+sum_rows, sum_spans = _running(False, "sum")
+mean_rows, mean_spans = _running(True, "mean")
 
 
 def _words(divides: bool, name: str) -> Any:

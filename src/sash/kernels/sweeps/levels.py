@@ -1,0 +1,138 @@
+"""Sums that may be added to and taken from without rounding: each float in three parts, summed apart.
+
+    x  =  high  +  middle  +  rest
+          │        │          what is left: some 2**-90 of the largest value, in sums that are rounded
+          │        a multiple of a second unit, small enough that a window's sum of them is not rounded
+          a multiple of a unit so coarse that the sum of a window's highs has no more than 53 bits
+
+So a running sum of highs is exact, whatever came and went, and that of middles too; only the rests round, far below
+the digits of the result. How far is known: `least` is the smallest result that has all its digits, and a smaller one
+is computed otherwise. Where no value has a rest, nothing rounds at all. Parting a float takes two
+additions (Rump, Ogita and Oishi, SIAM J. Sci. Comput. 31, 2008), which a processor does for four at once.
+
+It needs to know how large values may get; `magnitude` tells. A level of values that are not finite, or near the ends
+of the range, is refused (`fits`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sash.kernels.sweeps.stretch import whole
+
+BLOCK = 512
+"""Rows whose parts lie in the fastest memory at once."""
+PIECE = 8192
+"""Rows, at least, that stand or fall together if one of them is in doubt."""
+RUNS = 16
+"""Pieces after which a sum begins anew, so that the rounding of the rests has an end."""
+
+HIGH, MIDDLE, REST, ABOVE, BELOW, RESTS, REACH, STEPS = range(8)
+"""What the state of a sum holds: the three sums; what parts highs and middles; how many values had a rest; the largest
+sum of rests that was seen; how often it was rounded."""
+NONE = -(2**20)
+"""The exponent of no sum at all: every value is larger."""
+
+_SPARE = 2
+"""Bits that values may grow by before a sum must begin anew."""
+_LOWEST, _HIGHEST = -800, 900
+_DIGITS = 60
+"""Bits of a result that are right, before it is rounded to 53."""
+
+
+@whole
+def magnitude(x: Any, first: int, stop: int) -> int:
+    """The least e so that all values are below 2**e; 1025 if some are not finite."""
+    bits = x[first:stop].view(np.int64)
+    most = np.int64(0)
+    for j in range(stop - first):
+        size = bits[j] & np.int64(0x7FFFFFFFFFFFFFFF)
+        most = max(most, size)
+    return int((most >> 52) - 1022)
+
+
+@whole
+def fits(size: int) -> bool:
+    """Can values below 2**size be parted?"""
+    return size <= _HIGHEST
+
+
+@whole
+def room_for(size: int) -> int:
+    """The exponent that a sum is prepared for when values are below 2**size."""
+    return max(size, _LOWEST) + _SPARE
+
+
+@whole
+def bits_of(count: int) -> int:
+    """The least b with count < 2**b."""
+    return int(math.frexp(float(count))[1])
+
+
+@whole
+def coarse(exponent: int, count: int) -> float:
+    """What parts the highs of values below 2**exponent, of which so many are summed."""
+    return math.ldexp(1.5, exponent + bits_of(count))
+
+
+@whole
+def begin(state: Any, exponent: int, count: int) -> None:
+    """Begin a sum of so many values below 2**exponent."""
+    state[ABOVE] = coarse(exponent, count)
+    state[BELOW] = coarse(exponent + bits_of(count) - 53, count)
+    state[HIGH], state[MIDDLE], state[REST] = 0.0, 0.0, 0.0
+    state[STEPS], state[RESTS], state[REACH] = 0.0, 0.0, 0.0
+
+
+@whole
+def least(state: Any, rest: float, steps: int) -> float:
+    """After so many more steps: the smallest result that has all its digits.
+
+    Every step may have rounded the sum of rests, at most by half of its last digit; between two looks at it, it grew
+    by no more than a rest for each row that came or went.
+    """
+    state[STEPS] += steps
+    state[REACH] = max(state[REACH], abs(rest))
+    if state[RESTS] == 0.0:
+        return 0.0
+    unit = state[BELOW] * 2.0**-52
+    return float((state[REACH] + 2.0 * steps * unit) * state[STEPS] * 2.0 ** (_DIGITS - 52))
+
+
+@whole
+def parted(value: float, above: float, below: float) -> tuple[float, float, float]:
+    """High, middle and rest of a value."""
+    high = (value + above) - above
+    left = value - high
+    middle = (left + below) - below
+    return high, middle, left - middle
+
+
+@whole
+def rounded(high: float, middle: float, rest: float) -> float:
+    """The sum of the sums. Highs are multiples of the last digit of any middle, so their sum loses nothing."""
+    total = high + middle
+    return total + ((middle - (total - high)) + rest)
+
+
+@whole
+def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> None:
+    """Add rows (`sign` 1) or take them off (-1)."""
+    values = x[first:stop]
+    high, middle, rest = 0.0, 0.0, 0.0
+    some = 0
+    for j in range(stop - first):
+        one, two, three = parted(values[j], state[ABOVE], state[BELOW])
+        high += one
+        middle += two
+        rest += three
+        some += three != 0.0
+    state[HIGH] += sign * high
+    state[MIDDLE] += sign * middle
+    state[REST] += sign * rest
+    state[RESTS] += some
+    state[STEPS] += stop - first
+    state[REACH] = max(state[REACH], abs(rest) + abs(state[REST]))
