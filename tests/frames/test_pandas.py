@@ -31,6 +31,30 @@ def test_the_frame_is_as_it_was() -> None:
     assert all(np.shares_memory(got[name].to_numpy(), given[name].to_numpy()) for name in ("t", "x", "odd"))
 
 
+def test_results_can_be_written_to() -> None:
+    x = np.arange(5.0)
+    given = pd.DataFrame({"x": x, "i": np.arange(5), "t": pd.date_range("2026-01-01", periods=5), "b": x > 2})
+    given = given.assign(f=x.astype("float32"), z=given["t"].dt.tz_localize("UTC"), w=list("abcde"))
+    wanted = {f"max_{name}": sash.max(name) for name in ("x", "i", "t", "f", "z", "w")}
+    wanted |= {"first": sash.first("x"), "total": sash.sum("i"), "mean": sash.mean("x"), "n": sash.count()}
+    before = given.copy()
+    got = sash.rolling(given, 2, **wanted, some=sash.any("b"), of_time=sash.arg_max("x", "t"))
+    for name in got.columns[len(given.columns) :]:
+        got.loc[0, name] = got.loc[4, name]
+        assert got.loc[0, name] == got.loc[4, name]
+    pd.testing.assert_frame_equal(given, before)
+
+
+def test_a_frame_has_its_columns_whatever_they_are() -> None:
+    given = pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=pd.Index(["x", "x"], name="names"))
+    wide = pd.DataFrame({f"c{i}": [1.0, 2.0] for i in range(100)})
+    with pytest.raises(ValueError, match="'x'"):
+        sash.rolling(given, 2, total=sash.sum("x"))
+    assert list(sash.rolling(wide, 2, total=sash.sum("c3")).columns) == [*wide.columns, "total"]
+    named = pd.DataFrame({"x": [1.0, 2.0]}).rename_axis(columns="names")
+    assert sash.rolling(named, 2, total=sash.sum("x")).columns.name == "names"
+
+
 def test_a_part_of_a_frame_has_no_warning_in_it() -> None:
     given = pd.DataFrame({"x": [1, 2, 3]})
     assert sash.rolling(given[given["x"] > 1], 2, total=sash.sum("x"))["total"].tolist() == [2, 5]

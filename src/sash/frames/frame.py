@@ -33,12 +33,14 @@ class Result:
         return self.column.arrow()
 
     @property
-    def floats(self) -> NDArray[np.float64] | None:
-        """Floats with NaN for null, where the results are floats that Arrow has not seen; else None."""
+    def numbers(self) -> NDArray[Any] | None:
+        """Floats with NaN for null, or integers without a null, where Arrow has not seen the results; else None."""
         numbers, valid = self.column.numbers, self.column.valid
-        if numbers is None or self.column.type != pa.float64():
+        if numbers is None or self.column.type not in (pa.float64(), pa.int64()):
             return None
-        if valid is not None:
+        if valid is not None and not valid.all():
+            if numbers.dtype.kind != "f":
+                return None
             numbers[~valid] = np.nan
         return numbers
 

@@ -45,8 +45,8 @@ class OfNumpy:
 
 
 def _array(result: Result) -> Any:
-    floats = result.floats
-    return as_numpy(result.values) if floats is None else floats
+    numbers = result.numbers
+    return as_numpy(result.values) if numbers is None else numbers
 
 
 def as_numpy(values: pa.Array) -> Any:

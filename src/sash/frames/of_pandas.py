@@ -70,20 +70,25 @@ class OfPandas:
 
     def _as_pandas(self, result: Result) -> Any:
         """Results as an array of pandas; of the column's own type, where they are values of it."""
-        if result.source is None and (floats := result.floats) is not None:
-            return floats
+        kind = None if result.source is None else self._given(result.source).dtype
+        numbers = result.numbers
+        if numbers is not None and kind in (None, numbers.dtype):
+            return numbers
         values = as_pandas(result.values)
-        if result.source is None:
+        if kind is None:
             return values
-        kind = self._given(result.source).dtype
         if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
             return values
         return pd.Series(values).astype(kind).array
 
 
 def _beside(frame: Any, made: dict[str, Any]) -> Any:
-    """The frame with columns more, of which none is copied; to assign them would copy each."""
+    """The frame with columns more, in memory that may be written to; to assign them would copy each.
+
+    What came from Arrow is only to be read, and is copied.
+    """
     columns = frame.columns
+    made = {name: values if isinstance(values, np.ndarray) else values.copy() for name, values in made.items()}
     for name in made:
         columns = columns.insert(len(columns), name)
     beside = pd.DataFrame({**dict(frame.items()), **made}, index=frame.index, copy=False)

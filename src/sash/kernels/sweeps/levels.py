@@ -10,8 +10,8 @@ the digits of the result. How far is known: `least` is the smallest result that 
 is computed otherwise. Where no value has a rest, nothing rounds at all. Parting a float takes two
 additions (Rump, Ogita and Oishi, SIAM J. Sci. Comput. 31, 2008), which a processor does for four at once.
 
-It needs to know how large values may get; `magnitude` tells. A level of values that are not finite, or near the ends
-of the range, is refused (`fits`).
+A sum is begun for values of some magnitude, with room for somewhat larger ones; who goes on with it has to see that
+they stay below the bound. For values that are not finite, or near the upper end of the range, none can be begun.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sash.kernels.sweeps.stretch import whole
 BLOCK = 512
 """Rows whose parts lie in the fastest memory at once."""
 PIECE = 8192
-"""Rows, at least, that stand or fall together if one of them is in doubt."""
+"""Rows, at least, that are computed anew if one of them is in doubt."""
 RUNS = 16
 """Pieces after which a sum begins anew, so that the rounding of the rests has an end."""
 
-HIGH, MIDDLE, REST, ABOVE, BELOW, RESTS, REACH, STEPS = range(8)
-"""What the state of a sum holds: the three sums; what parts highs and middles; how many values had a rest; the largest
-sum of rests that was seen; how often it was rounded."""
+HIGH, MIDDLE, REST, BOUND, ABOVE, BELOW, RESTS, REACH, STEPS = range(9)
+"""What the state of a sum holds: the three sums; what values must stay below; what parts highs and middles; how many
+values had a rest; the largest sum of rests that was seen; how often it was rounded."""
 NONE = -(2**20)
 """The exponent of no sum at all: every value is larger."""
 
@@ -55,36 +55,25 @@ def magnitude(x: Any, first: int, stop: int) -> int:
 
 
 @whole
-def fits(size: int) -> bool:
-    """Can values below 2**size be parted?"""
-    return size <= _HIGHEST
-
-
-@whole
-def room_for(size: int) -> int:
-    """The exponent that a sum is prepared for when values are below 2**size."""
-    return max(size, _LOWEST) + _SPARE
-
-
-@whole
 def bits_of(count: int) -> int:
     """The least b with count < 2**b."""
     return int(math.frexp(float(count))[1])
 
 
 @whole
-def coarse(exponent: int, count: int) -> float:
-    """What parts the highs of values below 2**exponent, of which so many are summed."""
-    return math.ldexp(1.5, exponent + bits_of(count))
-
-
-@whole
-def begin(state: Any, exponent: int, count: int) -> None:
-    """Begin a sum of so many values below 2**exponent."""
-    state[ABOVE] = coarse(exponent, count)
-    state[BELOW] = coarse(exponent + bits_of(count) - 53, count)
+def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
+    """Begin a sum of up to `size` rows: [low, at) now, then such as those up to `stop`; False: there can be none."""
+    exponent = max(magnitude(x, low, stop), _LOWEST) + _SPARE
+    if exponent > _HIGHEST:
+        return False
+    bits = bits_of(size)
+    state[BOUND] = math.ldexp(1.0, exponent)
+    state[ABOVE] = math.ldexp(1.5, exponent + bits)
+    state[BELOW] = math.ldexp(1.5, exponent + 2 * bits - 53)
     state[HIGH], state[MIDDLE], state[REST] = 0.0, 0.0, 0.0
     state[STEPS], state[RESTS], state[REACH] = 0.0, 0.0, 0.0
+    summed(x, low, at, state, 1.0)
+    return True
 
 
 @whole
@@ -119,20 +108,22 @@ def rounded(high: float, middle: float, rest: float) -> float:
 
 
 @whole
-def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> None:
-    """Add rows (`sign` 1) or take them off (-1)."""
+def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
+    """Add rows (`sign` 1) or take them off (-1); how many are too large to be parted so."""
     values = x[first:stop]
     high, middle, rest = 0.0, 0.0, 0.0
-    some = 0
+    some, bad = 0, 0
     for j in range(stop - first):
         one, two, three = parted(values[j], state[ABOVE], state[BELOW])
         high += one
         middle += two
         rest += three
         some += three != 0.0
+        bad += not abs(values[j]) < state[BOUND]
     state[HIGH] += sign * high
     state[MIDDLE] += sign * middle
     state[REST] += sign * rest
     state[RESTS] += some
     state[STEPS] += stop - first
     state[REACH] = max(state[REACH], abs(rest) + abs(state[REST]))
+    return bad

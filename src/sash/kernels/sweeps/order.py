@@ -11,9 +11,11 @@ from typing import Any
 
 def ascending(values: Any, first: int, stop: int) -> bool:
     """Do the values of rows [first, stop), and the one before them, never fall?"""
+    first = max(first, 1)
+    here, before = values[first:stop], values[first - 1 : stop]
     falls = 0
-    for i in range(max(first, 1), stop):  # to the end: without a way out the loop is vectorised
-        falls += values[i] < values[i - 1]
+    for i in range(len(here)):  # to the end: without a way out the loop is vectorised
+        falls += here[i] < before[i]
     return falls == 0
 
 

@@ -27,6 +27,8 @@ _RANGE = 400
 """Gaps between 2**-400 and 2**400 have squares within the range of floats, and so have their parts."""
 _PIECE = 256
 """Rows, at least, with a centre of their own."""
+_WINDOWS = 8
+"""Windows, side by side, that one centre may serve."""
 
 
 @whole
@@ -76,10 +78,10 @@ def _two_ways(rooted: bool, name: str) -> Any:
             for j in range(growing):
                 count = block + j + 1 - begin
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += _placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted, 0.0)
+                bad += doubtful(_placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted), squares)
             for j in range(growing, length):
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += _placed(out, block + j, sums, squares, share, size - ddof, rooted, 0.0)
+                bad += doubtful(_placed(out, block + j, sums, squares, share, size - ddof, rooted), squares)
             if bad:
                 for j in range(length):
                     count = min(block + j + 1 - begin, size)
@@ -124,7 +126,8 @@ def _spans(rooted: bool, name: str) -> Any:
                 after = his[i]
                 at = los[i] - low
                 count = his[i] - los[i]
-                if _placed(out, i, one + front[at], two + front2[at], 1.0 / count, count - ddof, rooted, 0.0):
+                squares = two + front2[at]
+                if doubtful(_placed(out, i, one + front[at], squares, 1.0 / count, count - ddof, rooted), squares):
                     doubt[i] = True
                 i += 1
 
@@ -140,68 +143,79 @@ def _running(rooted: bool, name: str) -> Any:
     def stretch(
         x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, doubt: Any, room: Any
     ) -> None:
-        piece = max(_PIECE, 4 * size)
-        at = first
+        piece = max(_PIECE, min(_WINDOWS * size, max(levels.PIECE, size)))
+        most = max(1, _WINDOWS * size // piece)
+        runs, at = most, first
         while at < stop:
             end = min(at + piece, stop)
-            low = max(begin, at - size)
-            # of three rows that in the middle: one may lie apart
-            one, two, three = x[at], x[(at + end) // 2], x[end - 1]
-            centre = max(min(one, two), min(max(one, two), three))
-            exponent = _reach(x, low, end, centre, room[0])
-            if not -_RANGE < exponent < _RANGE or slid(
-                x, begin, at, end, size, ddof, centre, exponent, rooted, out, room
-            ):
+            bad = 1
+            if runs < most:
+                bad = slid(x, begin, at, end, size, ddof, rooted, out, room)
+            if bad and begun(x, max(begin, at - size), at, end, size, room):
+                runs = 0
+                bad = slid(x, begin, at, end, size, ddof, rooted, out, room)
+            if bad:
                 anew(x, begin, at, end, size, ddof, out, doubt, room)
+                runs = most
+            runs += 1
             at = end
 
     stretch.__qualname__ = f"{name}.stretch"
     return over_keys(stretch)
 
 
+_CENTRE, _BOUND, _HIGH, _REST, _HIGH2, _REST2, _REACH, _REACH2, _STEPS = range(9)
+
+
 @whole
-def _reach(x: Any, first: int, stop: int, centre: float, gaps: Any) -> int:
-    """The least e so that all rows are nearer than 2**e to the centre; 1025 if some are not finite."""
-    values = x[first:stop]
-    most = levels.NONE
-    at = 0
-    while at < len(values):
-        length = min(levels.BLOCK, len(values) - at)
-        part = values[at : at + length]
-        for j in range(length):
+def begun(x: Any, low: int, at: int, stop: int, size: int, room: Any) -> bool:
+    """Begin with the window [low, at), with a centre and a bound for the rows up to `stop`; False: they have none."""
+    state, gaps = room[5], room[0]
+    # of three rows that in the middle: one may lie apart
+    one, two, three = x[at], x[(at + stop) // 2], x[stop - 1]
+    centre = max(min(one, two), min(max(one, two), three))
+    exponent = levels.NONE
+    for block in range(low, stop, levels.BLOCK):
+        part = x[block : min(block + levels.BLOCK, stop)]
+        for j in range(len(part)):
             gaps[j] = part[j] - centre
-        most = max(most, levels.magnitude(gaps, 0, length))
-        at += length
-    return most
+        exponent = max(exponent, levels.magnitude(gaps, 0, len(part)))
+    if not -_RANGE < exponent < _RANGE:
+        return False
+    bound = math.ldexp(1.0, exponent + 1)  # gaps may grow on the way
+    above, above2 = _parting(bound, size), _parting(bound * bound, size)
+    high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
+    window = x[low:at]
+    for j in range(len(window)):
+        gap = window[j] - centre
+        square = gap * gap
+        part, part2 = (gap + above) - above, (square + above2) - above2
+        high += part
+        rest += gap - part
+        high2 += part2
+        rest2 += square - part2
+    state[_CENTRE], state[_BOUND], state[_STEPS] = centre, bound, at - low
+    state[_HIGH], state[_REST], state[_HIGH2], state[_REST2] = high, rest, high2, rest2
+    state[_REACH], state[_REACH2] = abs(rest), abs(rest2)
+    return True
 
 
 @whole
-def slid(
-    x: Any,
-    begin: int,
-    at: int,
-    stop: int,
-    size: int,
-    ddof: int,
-    centre: float,
-    exponent: int,
-    rooted: bool,
-    out: Any,
-    room: Any,
-) -> int:
-    """Results of Count windows for rows [at, stop); how many are in doubt.
+def _parting(bound: float, size: int) -> float:
+    """What parts the highs of up to `size` values within a bound that is a power of two."""
+    return math.ldexp(1.5 * bound, levels.bits_of(size))
+
+
+@whole
+def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: bool, out: Any, room: Any) -> int:
+    """Results of Count windows for rows [at, stop), from the sums of the window before them; how many are in doubt.
 
     Of the gaps and of their squares there are highs, whose sums are exact, and rests, whose sums round.
     """
-    highs, rests, highs2, rests2, nothing = room[0], room[1], room[2], room[3], room[4]
-    above, above2 = levels.coarse(exponent, size), levels.coarse(2 * exponent, size)
-    high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
-    steps = at - max(begin, at - size)
-    for gone in x[at - steps : at]:
-        gap, square = gone - centre, (gone - centre) * (gone - centre)
-        part, part2 = (gap + above) - above, (square + above2) - above2
-        high, rest, high2, rest2 = high + part, rest + (gap - part), high2 + part2, rest2 + (square - part2)
-    reach, reach2 = abs(rest), abs(rest2)
+    highs, rests, highs2, rests2, nothing, state = room[0], room[1], room[2], room[3], room[4], room[5]
+    centre, bound = state[_CENTRE], state[_BOUND]
+    above, above2 = _parting(bound, size), _parting(bound * bound, size)
+    high, rest, high2, rest2 = state[_HIGH], state[_REST], state[_HIGH2], state[_REST2]
     bad = 0
     while at < stop:
         length = min(levels.BLOCK, stop - at)
@@ -219,37 +233,39 @@ def slid(
             part2, lost2 = (square + above2) - above2, (gone2 + above2) - above2
             highs[j], rests[j] = part - lost, (gap - part) - (gone - lost)
             highs2[j], rests2[j] = part2 - lost2, (square - part2) - (gone2 - lost2)
+            bad += not abs(gap) < bound
         for j in range(length):
             high += highs[j]
             rest += rests[j]
             high2 += highs2[j]
             rest2 += rests2[j]
             highs[j], highs2[j] = high + rest, high2 + rest2
-        steps += length
-        reach, reach2 = max(reach, abs(rest)), max(reach2, abs(rest2))
-        unit, unit2 = above * 2.0**-51 * length, above2 * 2.0**-51 * length
-        least = _SURE * steps * ((reach2 + unit2) + 2.0 ** (exponent + 1) * (reach + unit))
+        state[_STEPS] += length
+        state[_REACH], state[_REACH2] = max(state[_REACH], abs(rest)), max(state[_REACH2], abs(rest2))
+        reach, reach2 = state[_REACH] + above * 2.0**-51 * length, state[_REACH2] + above2 * 2.0**-51 * length
+        least = _SURE * state[_STEPS] * (reach2 + 2.0 * bound * reach)
         if at < begin + size:
             for j in range(length):
                 count = at + j + 1 - begin
-                bad += _placed(found, j, highs[j], highs2[j], 1.0 / count, count - ddof, rooted, least)
+                m2 = _placed(found, j, highs[j], highs2[j], 1.0 / count, count - ddof, rooted)
+                bad += m2 < max(least, _LOST * highs2[j])
         else:
             share = 1.0 / size
             for j in range(length):
-                bad += _placed(found, j, highs[j], highs2[j], share, size - ddof, rooted, least)
+                m2 = _placed(found, j, highs[j], highs2[j], share, size - ddof, rooted)
+                bad += m2 < max(least, _LOST * highs2[j])
         at += length
+    state[_HIGH], state[_REST], state[_HIGH2], state[_REST2] = high, rest, high2, rest2
     return bad
 
 
 @whole
-def _placed(
-    out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool, least: float
-) -> int:
-    """Put a result in its place; is it in doubt? `share` is 1 / n, `least` what the sum of squares must come to."""
+def _placed(out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool) -> float:
+    """Put a result in its place; the sum of squared distances from the mean. `share` is 1 / n."""
     m2 = squares - sums * (sums * share)
     found = m2 / degrees
     out[at] = math.sqrt(found) if rooted else found
-    return int(doubtful(m2, squares) | (m2 < least))
+    return m2
 
 
 var_rows, var_spans = _running(False, "var"), _spans(False, "var")

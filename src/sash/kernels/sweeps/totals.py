@@ -128,22 +128,19 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
     def stretch(
         x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, doubt: Any, room: Any
     ) -> None:
-        state = room[6]
         piece = max(levels.PIECE, size)
-        exponent, runs = levels.NONE, 0
-        at = first
+        runs, at = levels.RUNS, first
         while at < stop:
             end = min(at + piece, stop)
-            most = levels.magnitude(x, at, end)
-            if most > exponent or runs >= levels.RUNS:
-                low = max(begin, at - size)
-                exponent, runs = levels.room_for(max(most, levels.magnitude(x, low, at))), 0
-                if levels.fits(exponent):
-                    levels.begin(state, exponent, size)
-                    levels.summed(x, low, at, state, 1.0)
-            if not levels.fits(exponent) or slid(x, begin, at, end, size, state, out, room):
+            bad = 1
+            if runs < levels.RUNS:
+                bad = slid(x, begin, at, end, size, out, room)
+            if bad and levels.begun(x, max(begin, at - size), at, end, size, room[6]):
+                runs = 0
+                bad = slid(x, begin, at, end, size, out, room)
+            if bad:
                 anew(x, begin, at, end, size, setting, out, doubt, room)
-                exponent = levels.NONE
+                runs = levels.RUNS
             elif divides:
                 divided(out, begin, at, end, size)
             runs += 1
@@ -153,26 +150,21 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
 
     @whole
     def spans(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
-        state = room[6]
-        longest = len(state)
+        longest = len(room[6])
         piece = max(levels.PIECE, longest)
-        exponent, runs = levels.NONE, 0
+        runs, at = levels.RUNS, first
         lo, hi = 0, 0
-        at = first
         while at < stop:
             end = min(at + piece, stop)
-            most = levels.magnitude(x, max(hi, los[at]), max(hi, his[end - 1]))
-            if most > exponent or runs >= levels.RUNS:
-                lo, hi = los[at], los[at]
-                exponent, runs = levels.room_for(levels.magnitude(x, lo, his[end - 1])), 0
-                if levels.fits(exponent):
-                    levels.begin(state, exponent, longest + levels.BLOCK)
             bad = 1
-            if levels.fits(exponent):
-                lo, hi, bad = spanned(x, los, his, at, end, lo, hi, state, divides, out, room)
+            if runs < levels.RUNS:
+                lo, hi, bad = spanned(x, los, his, at, end, lo, hi, divides, out, room)
+            if bad and levels.begun(x, los[at], los[at], max(los[at], his[end - 1]), longest + levels.BLOCK, room[6]):
+                runs = 0
+                lo, hi, bad = spanned(x, los, his, at, end, los[at], los[at], divides, out, room)
             if bad:
                 anew_spans(x, los, his, at, end, setting, out, doubt, room)
-                exponent = levels.NONE
+                runs = levels.RUNS
             runs += 1
             at = end
 
@@ -181,10 +173,10 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
 
 
 @whole
-def slid(x: Any, begin: int, at: int, stop: int, size: int, state: Any, out: Any, room: Any) -> int:
+def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, room: Any) -> int:
     """Sums of Count windows for rows [at, stop), from the sum of the window before them; how many are in doubt."""
-    highs, middles, rests, nothing = room[0], room[1], room[2], room[3]
-    above, below = state[levels.ABOVE], state[levels.BELOW]
+    highs, middles, rests, nothing, state = room[0], room[1], room[2], room[3], room[6]
+    bound, above, below = state[levels.BOUND], state[levels.ABOVE], state[levels.BELOW]
     high, middle, rest = state[levels.HIGH], state[levels.MIDDLE], state[levels.REST]
     bad = 0
     while at < stop:
@@ -203,6 +195,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, state: Any, out: Any
             gone, gone2, gone3 = levels.parted(old[j], above, below)
             highs[j], middles[j], rests[j] = one - gone, two - gone2, three - gone3
             some += three != 0.0
+            bad += not abs(new[j]) < bound
         for j in range(length):
             high += highs[j]
             middle += middles[j]
@@ -229,14 +222,14 @@ def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
 
 @whole
 def spanned(
-    x: Any, los: Any, his: Any, at: int, stop: int, lo: int, hi: int, state: Any, divides: bool, out: Any, room: Any
+    x: Any, los: Any, his: Any, at: int, stop: int, lo: int, hi: int, divides: bool, out: Any, room: Any
 ) -> tuple[int, int, int]:
     """Sums of spans [at, stop), from the sum of the rows [lo, hi); where they end, and how many are in doubt.
 
     A block of spans is what came after `hi` less what left before `lo`: the sums up to each row there, by look-up.
     """
     highs, middles, rests = room[0], room[1], room[2]
-    lost_highs, lost_middles, lost_rests = room[3], room[4], room[5]
+    lost_highs, lost_middles, lost_rests, state = room[3], room[4], room[5], room[6]
     bad = 0
     while at < stop:
         if los[at] >= hi:  # nothing of the last span is in this one
@@ -245,12 +238,12 @@ def spanned(
         length = within(his, at, min(levels.BLOCK, stop - at), hi + levels.BLOCK)
         length = within(los, at, length, lo + levels.BLOCK)
         if length == 0:  # a long step: by itself
-            levels.summed(x, hi, his[at], state, 1.0)
+            bad += levels.summed(x, hi, his[at], state, 1.0)
             levels.summed(x, lo, los[at], state, -1.0)
             lo, hi = los[at], his[at]
             continue
         last = at + length - 1
-        parts(x, hi, his[last], state, room[0], room[1], room[2])
+        bad += parts(x, hi, his[last], state, room[0], room[1], room[2])
         parts(x, lo, los[last], state, room[3], room[4], room[5])
         prefixes(his[last] - hi, los[last] - lo, state, room)
         least = levels.least(state, max(abs(room[2, his[last] - hi]), abs(room[5, los[last] - lo])), 2 * length)
@@ -288,16 +281,18 @@ def within(places: Any, at: int, length: int, limit: int) -> int:
 
 
 @whole
-def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, rests: Any) -> None:
-    """The parts of rows, from place 1 on."""
+def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, rests: Any) -> int:
+    """The parts of rows, from place 1 on; how many rows are too large to be parted so."""
     values = x[first:stop]
-    above, below = state[levels.ABOVE], state[levels.BELOW]
-    some = 0
+    bound, above, below = state[levels.BOUND], state[levels.ABOVE], state[levels.BELOW]
+    some, bad = 0, 0
     highs, middles, rests = highs[1:], middles[1:], rests[1:]
     for j in range(stop - first):
         highs[j], middles[j], rests[j] = levels.parted(values[j], above, below)
         some += rests[j] != 0.0
+        bad += not abs(values[j]) < bound
     state[levels.RESTS] += some
+    return bad
 
 
 @whole
