@@ -17,9 +17,8 @@ they stay below the bound. For values that are not finite, or near the upper end
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
-
-import numpy as np
 
 from sash.kernels.sweeps.stretch import whole
 
@@ -36,6 +35,7 @@ values had a rest; the largest sum of rests that was seen; how often it was roun
 NONE = -(2**20)
 """The exponent of no sum at all: every value is larger."""
 
+_LARGEST = sys.float_info.max
 _SPARE = 2
 """Bits that values may grow by before a sum must begin anew."""
 _LOWEST, _HIGHEST = -800, 900
@@ -45,13 +45,21 @@ _DIGITS = 60
 
 @whole
 def magnitude(x: Any, first: int, stop: int) -> int:
-    """The least e so that all values are below 2**e; 1025 if some are not finite."""
-    bits = x[first:stop].view(np.int64)
-    most = np.int64(0)
-    for j in range(stop - first):
-        size = bits[j] & np.int64(0x7FFFFFFFFFFFFFFF)
-        most = max(most, size)
-    return int((most >> 52) - 1022)
+    """The least e so that all values are below 2**e; 1025 if some are not finite, -1074 if all are 0."""
+    # four at once, for each has to wait for the one before it
+    quarter = (stop - first) // 4
+    a, b, c, d = x[first:stop], x[first + quarter : stop], x[first + 2 * quarter : stop], x[first + 3 * quarter : stop]
+    one, two, three, four = 0.0, 0.0, 0.0, 0.0
+    odd = 0
+    for j in range(quarter):
+        one, two = max(one, abs(a[j])), max(two, abs(b[j]))
+        three, four = max(three, abs(c[j])), max(four, abs(d[j]))
+    for j in range(quarter, len(d)):
+        four = max(four, abs(d[j]))
+    for j in range(len(a)):  # a NaN is no larger than others
+        odd += not abs(a[j]) <= _LARGEST
+    most = max(one, two, three, four)
+    return 1025 if odd else int(math.frexp(most)[1]) if most else -1074
 
 
 @whole
