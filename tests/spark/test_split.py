@@ -8,7 +8,9 @@ from pyspark.sql import functions as sf
 
 import sash
 from sash import Options, Query, Time
-from sash.spark import split, worker
+from sash.spark import pack, split, worker
+from sash.spark.blobs import batches_of
+from sash.spark.pack import Pack
 from sash.spark.ranges import why_whole
 from sash.spark.types import spark_schema
 from sash.testing import assert_same
@@ -47,7 +49,9 @@ def frame(spark: Any) -> Any:
 
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "ROWS", 1)
+    monkeypatch.setattr(worker, "ROWS", 7)
+    monkeypatch.setattr(pack, "ROWS", 30)
+    monkeypatch.setattr(split, "ROWS", 11)
 
 
 @pytest.mark.usefixtures("_small_batches")
@@ -69,12 +73,16 @@ def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
 )
 def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, size: Any) -> None:
     query = Query(Time(size), by=by, on=(on, "row"), options=Options(split=60), **FEW)
-    found = split.split_of(frame, query.resolve(SCHEMA))
+    resolved = query.resolve(SCHEMA)
+    found = split.split_of(frame, resolved)
     assert found is not None
-    spread = split.with_parts(frame, query.resolve(SCHEMA), found, "own_", "part_")
-    numbers, own = spread.agg(sf.collect_set("part_"), sf.count_if("own_")).first()
-    assert sorted(numbers)[: len(found.flat)] == list(range(len(found.flat)))
-    assert own == rows().num_rows
+    packed = [
+        blob for batch in rows().to_batches(max_chunksize=16) for blob in Pack(query, SCHEMA, found.pieces)([batch])
+    ]
+    blobs = pa.Table.from_batches(packed)
+    assert set(range(len(found.parts))) <= set(blobs["part"].to_pylist())
+    own = blobs.filter(blobs["own"])
+    assert sum(batch.num_rows for blob in own["rows"] for batch in batches_of(blob.as_buffer())) == rows().num_rows
 
 
 def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
