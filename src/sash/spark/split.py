@@ -27,12 +27,12 @@ from sash.spark.ranges import Part, Reach, edges_of, parts_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
 from sash.spark.types import arrow_schema, spark_schema
 
-ENOUGH = 100_000
-"""Rows that are worth a part, where the user does not say how many: below, a second worker costs more than it saves."""
+ENOUGH = 500_000
+"""Rows that are worth a part, where the user does not say how many parts: the look at the rows and a second stage take
+half a second, which is what a worker needs for about so many."""
 
 FIRST, EACH = 2048, 16
 """How many rows of each partition are looked at first, and of the others each how many-th."""
-
 
 HELD, ROWS = 2**25, 2**18
 """Bytes, and rows, of a piece: a worker holds one or two."""
