@@ -15,13 +15,11 @@ import pyarrow as pa
 from sash.operator import Operator
 from sash.operator.arrays import array
 from sash.operator.flow import Flow
-from sash.operator.keys import key_column, keys_of
-from sash.operator.segments import ranks
 from sash.query.query import Query
 from sash.query.resolved import Resolved
-from sash.spark.blobs import batches_of
-from sash.spark.pack import BLOB, OWN, PART, PIECE
+from sash.spark.carry import Carried, lifetimes, seed
 from sash.spark.ranges import Part, Reach, shows
+from sash.spark.unpack import in_order, pieces
 from sash.spark.worker import Worker
 
 
@@ -37,21 +35,48 @@ class PartWorker(Worker):
         super().__init__(query, schema, now)
         self.extra, self.parts = extra, parts
 
-    def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        operator = None
+        for one in self._told_of(batches):
+            if operator is not None and isinstance(one, Carried):
+                yield self._shown(operator, operator.finish())
+                operator = None
+            if operator is None:
+                operator = self._operator()
+            if isinstance(one, Carried):
+                assert isinstance(operator, Operator)
+                seed(operator, one, not operator.resolved.per_row)
+            else:
+                yield self._shown(operator, operator.process(one))
+        if operator is not None:
+            yield self._shown(operator, operator.finish())
+
+    def _told_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Carried]:
+        """Rows in order, those of a tail before the part's own; and before all of them what is carried."""
         resolved = self.query.resolve(self.schema)
+        windows = len(lifetimes(resolved))
         tail: list[pa.RecordBatch] = []
+        folds: list[tuple[int, pa.RecordBatch]] = []
         of = -1
-        for part, own, piece in pieces(batches):
-            rows = in_order(piece, resolved, resolved.by if part >= len(self.parts) else ())
-            if tail and (own or part != of):  # with no row of its own a part still has windows that end within it
+        for one in pieces(batches):
+            if folds and (one.piece >= 0 or one.part != of):
+                yield Carried(of, folds)
+                folds = []
+            if tail and (one.own or one.part != of):  # with no row of its own a part still has windows that end in it
                 yield self._told(tail[0], of, False)
                 tail = []
-            if own:
+            of = one.part
+            if one.piece < 0:
+                folds.append((one.piece % windows, one.rows))
+                continue
+            rows = in_order(one.rows, resolved, resolved.by if of >= len(self.parts) else ())
+            if one.own:
                 for start in range(0, rows.num_rows, self.rows):
-                    yield self._told(rows.slice(start, self.rows), part, True)
+                    yield self._told(rows.slice(start, self.rows), of, True)
             else:
-                of = part
-                tail = [held(pa.concat_batches([*tail, rows]), resolved, self.parts[part].begin)]
+                tail = [held(pa.concat_batches([*tail, rows]), resolved, self.parts[of].begin)]
+        if folds:
+            yield Carried(of, folds)
         if tail:
             yield self._told(tail[0], of, False)
 
@@ -79,40 +104,6 @@ class PartWorker(Worker):
                 if number < len(self.parts) and len(at):
                     shown[at] = shows(self.parts[number], span, ends[at])
         return pa.array(shown)
-
-
-def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bool, pa.RecordBatch]]:
-    """The rows of each piece, its part, and whether they are the part's own, from blobs ordered by part and piece."""
-    waiting: list[pa.RecordBatch] = []
-    known: tuple[Any, ...] = ()
-    for batch in batches:
-        told = zip(*(batch.column(name).to_pylist() for name in (PART, PIECE, OWN)), strict=True)
-        for at, piece in enumerate(told):
-            if piece != known and waiting:
-                yield known[0], known[2], pa.concat_batches(waiting)
-                waiting = []
-            known = piece
-            waiting += batches_of(batch.column(BLOB)[at].as_buffer())
-    if waiting:
-        yield known[0], known[2], pa.concat_batches(waiting)
-
-
-def in_order(rows: pa.RecordBatch, resolved: Resolved, by: tuple[str, ...]) -> pa.RecordBatch:
-    """Rows by key, time and tie-breakers, those without a time first. Costs a look at rows that are in order."""
-    assert resolved.time is not None
-    time, timed = resolved.time.numbers(rows.column(resolved.time.column))
-    if not timed.all():
-        least = -np.inf if time.dtype.kind == "f" else np.iinfo(np.int64).min
-        time = np.where(timed, time, least)
-    columns = [key_column(rows.column(name)) for name in by if name in rows.schema.names]
-    codes = [keys_of(columns, rows.num_rows).codes] if columns else []
-    after, same = np.zeros(rows.num_rows - 1, np.bool_), np.ones(rows.num_rows - 1, np.bool_)
-    for numbers in (*codes, time):
-        after, same = after | (same & (numbers[1:] > numbers[:-1])), same & (numbers[1:] == numbers[:-1])
-    if after.all() or (not resolved.ties and (after | same).all()):
-        return rows
-    ties = [ranks(rows.column(name)) for name in resolved.ties]
-    return rows.take(array(np.lexsort((*reversed(ties), time, *codes))))
 
 
 def held(tail: pa.RecordBatch, resolved: Resolved, begin: Any) -> pa.RecordBatch:

@@ -52,8 +52,12 @@ def why_whole(resolved: Resolved) -> str | None:
     if resolved.query.emit != "final":
         return f"emit={resolved.query.emit!r} compares each result with the one before it"
     for span in resolved.spans:
-        if span.kind not in ("time", "count", "session"):
+        if span.kind not in ("time", "count", "session", "lifetime"):
             return f"{span.window!r} depends on all rows before"
+        if span.kind == "lifetime" and resolved.forget is not None:
+            return f"{span.window!r} starts anew where forget= says"
+        if span.kind == "lifetime" and any(other.kind in ("time", "count") for other in resolved.spans):
+            return f"{span.window!r} stands beside windows that need a tail: a query of its own is split"
         if span.slide == "rows":
             return f"{span.window!r} counts all rows before"
     return None

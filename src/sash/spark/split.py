@@ -19,8 +19,9 @@ from pyspark.sql import functions as sf
 from sash.query import checks
 from sash.query.query import Query
 from sash.query.resolved import Resolved
+from sash.spark.carry import MOST, Fold, lifetimes
 from sash.spark.columns import plainly_named, quoted
-from sash.spark.pack import PACKED, PART, PIECE, Pack
+from sash.spark.pack import OWN, PACKED, PART, PIECE, Pack
 from sash.spark.part_worker import PartWorker
 from sash.spark.pieces import Large, Pieces
 from sash.spark.ranges import Part, Reach, edges_of, parts_of, why_whole
@@ -43,6 +44,8 @@ class Split:
     """The parts of all large keys, by number, and the pieces of all rows."""
 
     parts: list[Part]
+    lasts: list[int]
+    """By part: the last one of its key."""
     pieces: Pieces
     partitions: int
 
@@ -68,7 +71,7 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
     large: dict[int, Large] = {}
     for place, one in enumerate(buckets):
         most = -(-one.total * wanted // max(total, 1))
-        parts = parts_of(one, reach, most if asked else min(most, one.total // ENOUGH))
+        parts = parts_of(one, reach, min(most, MOST) if asked else min(most, MOST, one.total // ENOUGH))
         # a key that stays whole comes in pieces, too, if it is large: no worker holds all of it
         if len(parts) > 1 or one.total > size:
             large[place] = Large(parts, edges_of(one, size))
@@ -78,9 +81,10 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
     others = total - sum(buckets[place].total for place in large)
     groups = max(partitions, -(-others // size)) if resolved.by else 0
     keys = tuple(column.take(pa.array(large)) for column in columns)
-    return Split(
-        [part for one in large.values() for part in one.parts], Pieces.of(keys, [*large.values()], groups), partitions
-    )
+    found = [part for one in large.values() for part in one.parts]
+    ends = [place for place, part in enumerate(found) if part.end is None]
+    lasts = [next(end for end in ends if end >= place) for place in range(len(found))]
+    return Split(found, lasts, Pieces.of(keys, [*large.values()], groups), partitions)
 
 
 def _width(schema: pa.Schema) -> int:
@@ -115,13 +119,24 @@ def in_parts(query: Query, data: Any, resolved: Resolved, split: Split, result: 
     """The query on rows that are split."""
     pack = Pack(query, resolved.schema, split.pieces)
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED))
-    spread = packed.repartitionById(split.partitions, quoted(PART) % split.partitions)
+    if lifetimes(resolved):
+        # to fold, all but the last part of each key
+        folded = [place for place, last in enumerate(split.lasts) if place < last]
+        rows = _shuffled(packed.filter(quoted(OWN) & quoted(PART).isin(folded)), split)
+        fold = Fold(query, resolved.schema, split.lasts)
+        packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
     # a row says by itself whether it is shown; a slide goes by the part that its key has here
     extra = _free(query, data.columns)
     by = query.by if resolved.per_row else (extra, *query.by)
     schema = pa.schema([(extra, pa.bool_() if resolved.per_row else pa.int32()), *resolved.schema])
     worker = PartWorker(_keyed(query, by), schema, time.time(), extra, split.parts)
-    return spread.sortWithinPartitions(PART, PIECE).mapInArrow(worker, result)
+    return _shuffled(packed, split).mapInArrow(worker, result)
+
+
+def _shuffled(packed: Any, split: Split) -> Any:
+    """Blobs to the partitions of their parts, in order."""
+    spread = packed.repartitionById(split.partitions, quoted(PART) % split.partitions)
+    return spread.sortWithinPartitions(PART, PIECE)
 
 
 def _keyed(query: Query, by: tuple[str, ...]) -> Query:

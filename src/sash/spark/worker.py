@@ -36,17 +36,16 @@ class Worker:
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = None
-        for batch in self._given(batches):
+        for batch in joined(batches, self.schema, self.rows):
             if operator is None:  # of two hundred partitions most may be empty, and an operator is not made for nothing
-                # one thread: Spark runs as many workers as there are cores
-                operator = over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
+                operator = self._operator()
             yield self._shown(operator, operator.process(batch))
         if operator is not None:
             yield self._shown(operator, operator.finish())
 
-    def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows, in order and many at a time."""
-        return joined(batches, self.schema, self.rows)
+    def _operator(self) -> Flow | Operator:
+        # one thread: Spark runs as many workers as there are cores
+        return over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
 
     def _shown(self, operator: Flow | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
         """What leaves of an operator's results, in Spark's types."""
