@@ -1,12 +1,8 @@
 """Spark, batch: seconds for a query on a table of Parquet, beside what Spark's users have today.
 
-    identity      the same plan, repartition and sort, with a map that does nothing: the floor
-    sash          this
-    tree          Spark's window functions with spark.sql.window.segmentTree.enabled
-    Spark         Spark's window functions as they come
-    pandas        applyInPandas with rolling of pandas
-
-All read the same file and write to nowhere; the best of some runs, one contestant after the other in each.
+All read the same file and write to nowhere; the best of some runs, one contestant after the other in each. There is a
+budget of seconds: a contestant that would take too much of what is left gets a tenth of the rows (≈), or is left out
+(–). Whatever is found is on the page after each cell, so a run may be stopped at any time.
 
 `python -m benchmarks.spark_batch` writes its section of docs/performance.md; with `--quick` it runs small and writes
 none.
@@ -18,15 +14,16 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import sash
 import sash.spark
 from benchmarks import page
+from benchmarks.spark_rivals import CONTESTANTS, TENTH, Contest, Table, guessed, rolled, seconds, written
+from benchmarks.spark_verdict import Found, growth, said, verdicts
 
-TREE = "spark.sql.window.segmentTree.enabled"
+Show = Callable[["Results"], None]
 
 
 @dataclass(frozen=True)
@@ -36,203 +33,227 @@ class Sizes:
     rows: tuple[int, ...] = (2_000_000, 20_000_000)
     keys: tuple[int, ...] = (8, 100_000)
     widths: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
-    bearable: int = 45_000_000_000
-    """Rows that Spark as it comes may visit: it folds the frame anew for each row."""
-    groups: int = 250_000
-    """Groups and aggregates of pandas: each takes a millisecond or more."""
-    long: float = 60.0
-    """Seconds after which a contestant is not asked again."""
-    repeats: int = 3
+    wide: int = 10_000
+    hot: tuple[int, ...] = (2_000_000, 10_000_000)
+    """Rows of the tables that are split."""
+    budget: float = 690.0
+    """Seconds for all of it."""
+    long: float = 45.0
+    """Seconds that a contestant may take, or its tenth."""
+    short: float = 10.0
+    """One that takes longer runs once."""
+    share: float = 0.25
+    """Of the budget that is left, what a contestant may take."""
+    repeats: int = 2
 
 
-QUICK = Sizes((20_000, 40_000), (8, 1_000), (100, 1_000), 10_000_000, 1_000, 5.0, 2)
+QUICK = Sizes((20_000, 40_000), (8, 1_000), (100, 1_000), 1_000, (20_000, 40_000), 300.0, 5.0, repeats=1)
 
 
-@dataclass(frozen=True)
-class Contest:
-    """A query of count windows: aggregates over each of some widths."""
+@dataclass
+class Results:
+    """What has been found so far."""
 
-    name: str
-    aggregates: tuple[str, ...]
-    widths: tuple[int, ...]
+    sizes: Sizes
+    found: Found = field(default_factory=dict)
+    sampled: set[tuple[Any, ...]] = field(default_factory=set)
+    """The figures that are of a tenth of the rows."""
+    parts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Seconds whole, and split."""
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget."""
+        return self.sizes.budget - (time.perf_counter() - self.began)
 
 
 def contests(sizes: Sizes) -> list[Contest]:
     """Two aggregates at each width, and four at all of them."""
-    found = [Contest(f"max, sum of {width:,} rows", ("max", "sum"), (width,)) for width in sizes.widths]
+    found = [two(width) for width in sizes.widths]
     many = (10, *sizes.widths)
     return [*found, Contest(f"4 aggregates × {len(many)} windows", ("max", "sum", "std", "count"), many)]
 
 
-# ---- the contestants ----
+def two(width: int) -> Contest:
+    """Two aggregates at a width."""
+    return Contest(f"max, sum of {width:,} rows", ("max", "sum"), (width,))
 
 
-def identity(data: Any, contest: Contest) -> Any:
-    ordered = data.repartition("k").sortWithinPartitions("k", "t")
-    return ordered.mapInArrow(lambda batches: batches, data.schema)
-
-
-def ours(data: Any, contest: Contest) -> Any:
-    aggregates = {name: getattr(sash, name)("x") for name in contest.aggregates}
-    return sash.rolling(data, {str(width): width for width in contest.widths}, by="k", on="t", **aggregates)
-
-
-def theirs(data: Any, contest: Contest) -> Any:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    rows = Window.partitionBy("k").orderBy("t")
-    functions = {"max": sf.max, "sum": sf.sum, "std": sf.stddev, "count": sf.count}
-    columns = {
-        f"{name}_{width}": functions[name]("x").over(rows.rowsBetween(1 - width, 0))
-        for width in contest.widths
-        for name in contest.aggregates
-    }
-    return data.withColumns(columns)
-
-
-def with_pandas(data: Any, contest: Contest) -> Any:
-    names = [(name, width) for width in contest.widths for name in contest.aggregates]
-
-    def rolled(group: Any) -> Any:
-        group = group.sort_values("t")
-        for name, width in names:
-            group[f"{name}_{width}"] = getattr(group["x"].rolling(width, min_periods=1), name)()
-        return group
-
-    made = ", ".join(f"{name}_{width} double" for name, width in names)
-    return data.groupBy("k").applyInPandas(rolled, f"k long, t long, x double, {made}")
-
-
-CONTESTANTS: dict[str, Callable[[Any, Contest], Any]] = {
-    "identity": identity,
-    "sash": ours,
-    "tree": theirs,
-    "Spark": theirs,
-    "pandas": with_pandas,
-}
-
-
-def seconds(spark: Any, name: str, data: Any, contest: Contest) -> float:
-    """One run of a contestant, to its end."""
-    spark.conf.set(TREE, str(name == "tree").lower())
-    began = time.perf_counter()
-    CONTESTANTS[name](data, contest).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
-
-
-def bearable(name: str, contest: Contest, rows: int, keys: int, sizes: Sizes) -> bool:
-    """Would it end in minutes?"""
-    if name == "pandas":
-        first = contest.widths[0] == sizes.widths[0]  # what it takes for many groups does not depend on the width
-        return keys * len(contest.aggregates) * len(contest.widths) <= sizes.groups and (first or keys <= 1_000)
-    visited = sum(min(width, rows // keys) for width in contest.widths) * len(contest.aggregates) * rows
-    return name != "Spark" or visited <= sizes.bearable
+def chosen(table: Table, sizes: Sizes) -> list[Contest]:
+    """The contests on a table: of keys with few rows all widths are the same, and a large table needs not all."""
+    every = contests(sizes)
+    if table.rows // table.keys < sizes.widths[0]:
+        return [every[0], every[-1]]
+    return every if table.rows == min(sizes.rows) else [every[0], every[-2], every[-1]]
 
 
 # ---- the tables ----
 
 
-def table_of(spark: Any, folder: Path, rows: int, keys: int) -> Any:
+def table_of(spark: Any, folder: Path, rows: int, keys: int) -> Table:
     """Rows of random keys and values, in order of time, as Parquet."""
     path = str(folder / f"{rows}-{keys}")
     made = spark.range(rows).selectExpr(f"cast(rand(1) * {keys} as long) as k", "id as t", "rand(2) as x")
     made.write.parquet(path)
-    return spark.read.parquet(path)
+    return Table(spark.read.parquet(path), rows, keys)
 
 
-def compared(spark: Any, folder: Path, sizes: Sizes) -> tuple[list[list[str]], list[list[str]]]:
-    """A row for each table and query; and how our time and the floor grow with the rows."""
-    rows_of_page, taken = [], {}
-    for rows in sizes.rows:
-        for keys in sizes.keys:
-            data = table_of(spark, folder, rows, keys)
-            for contest in contests(sizes):
-                names = [name for name in CONTESTANTS if bearable(name, contest, rows, keys, sizes)]
-                best = dict.fromkeys(names, float("inf"))
-                for _ in range(sizes.repeats):
-                    for name in names:
-                        if best[name] == float("inf") or best[name] < sizes.long:
-                            best[name] = min(best[name], seconds(spark, name, data, contest))
-                taken[rows, keys, contest.name] = best
-                figures = [f"{best[name]:.2f}" if name in best else "–" for name in CONTESTANTS]
-                ratios = [
-                    f"{best[name] / best['sash']:.2f}" if name in best else "–" for name in ("tree", "Spark", "pandas")
-                ]
-                over = f"{best['sash'] / best['identity']:.2f}"
-                rows_of_page.append([f"{rows:,} rows, {keys:,} keys, {contest.name}", *figures, over, *ratios])
-    return rows_of_page, _growth(taken, sizes)
+def warm(spark: Any, table: Table, sizes: Sizes) -> None:
+    """Run what all have in common once: the first jobs of a JVM, and of a worker, take seconds more."""
+    for name in ("identity", "sash", "tree"):
+        for contest in (contests(sizes)[0], contests(sizes)[-1]):
+            seconds(spark, name, table, contest, sampled=True)
 
 
-def _growth(taken: dict[Any, dict[str, float]], sizes: Sizes) -> list[list[str]]:
-    least, most = min(sizes.rows), max(sizes.rows)
-    return [
-        [f"{keys:,} keys, {contest.name}"]
-        + [
-            f"{taken[most, keys, contest.name][n] / taken[least, keys, contest.name][n]:.2f}"
-            for n in ("sash", "identity")
-        ]
-        for keys in sizes.keys
-        for contest in contests(sizes)
+def expected(results: Results, name: str, table: Table, contest: Contest) -> float:
+    """Seconds that a contestant will take, by what it took on a smaller table, or by a guess."""
+    known = [
+        best[name] * table.rows / rows
+        for (rows, keys, other), best in results.found.items()
+        if keys == table.keys and other == contest.name and name in best
     ]
+    return max(known) if known else guessed(name, table, contest)
 
 
-def split(spark: Any, folder: Path, sizes: Sizes) -> list[list[str]]:
+def compare(spark: Any, table: Table, contest: Contest, results: Results) -> None:
+    """One cell: every contestant that there is time for, in turn."""
+    sizes, small = results.sizes, table.rows == min(results.sizes.rows)
+    cell = (table.rows, table.keys, contest.name)
+    best = results.found.setdefault(cell, {})
+    # the floor does not depend on the query: for a large table once is enough
+    alike = [one for known, one in results.found.items() if known[:2] == cell[:2]]
+    floors = [one["identity"] for one in alike if "identity" in one]
+    if floors and not small:
+        best["identity"] = min(floors)
+    plan: dict[str, bool] = {}
+    for name in CONTESTANTS if small else ("identity", "sash", "tree"):
+        cost, may = expected(results, name, table, contest), results.left
+        if name not in ("identity", "sash"):
+            may = min(sizes.long, results.left * sizes.share)
+        tenth = cost > may and name in ("Spark", "pandas") and table.keys >= (TENTH if name == "pandas" else 1)
+        if name not in best and (cost / TENTH if tenth else cost) <= may:
+            plan[name] = tenth
+    for repeat in range(sizes.repeats if small else 1):
+        for name, tenth in plan.items():
+            if not repeat or best[name] < sizes.short:
+                took = seconds(spark, name, table, contest, tenth)
+                best[name] = min(best.get(name, took), took)
+    results.sampled |= {(*cell, name) for name, tenth in plan.items() if tenth}
+
+
+def split(spark: Any, folder: Path, rows: int, results: Results, show: Show) -> None:
     """A hot key, and no key: whole in one partition, and split."""
-    path, found = str(folder / "hot"), []
-    made = spark.range(sizes.rows[0]).selectExpr("if(id % 10 = 0, id % 97 + 1, 0) as k", "id as t", "rand(2) as x")
+    path = str(folder / f"hot-{rows}")
+    made = spark.range(rows).selectExpr("if(id % 10 = 0, id % 97 + 1, 0) as k", "id as t", "rand(2) as x")
     made.write.parquet(path)
     data = spark.read.parquet(path)
-    contest = contests(sizes)[-1]
-    windows = {str(width): width for width in contest.widths}
-    aggregates = {name: getattr(sash, name)("x") for name in contest.aggregates}
-    for label, by in (("one key with 90 % of the rows", "k"), ("no key", ())):
-        best = {1: float("inf"), 2: float("inf")}
-        for _ in range(sizes.repeats):
-            for parts, fastest in best.items():
-                began = time.perf_counter()
-                options = sash.Options(split=parts)
-                got = sash.rolling(data, windows, by=by, on="t", options=options, **aggregates)
-                got.write.format("noop").mode("overwrite").save()
-                best[parts] = min(fastest, time.perf_counter() - began)
-        found.append([f"{label}, {contest.name}", f"{best[1]:.2f}", f"{best[2]:.2f}", f"{best[1] / best[2]:.2f}"])
-    return found
+    sizes, small = results.sizes, rows == min(results.sizes.hot)
+    for contest in (contests(sizes)[0], contests(sizes)[-1]):
+        for label, by in (("one key with 90 % of the rows", "k"), ("no key", ())):
+            cost = rows * 3e-6 * (1 + contest.results / 20)
+            if cost > results.left:
+                continue
+            best = {1: float("inf"), 2: float("inf")}
+            for _ in range(sizes.repeats if small else 1):
+                for parts, fastest in best.items():
+                    began = time.perf_counter()
+                    written(rolled(data, contest, by, parts))
+                    best[parts] = min(fastest, time.perf_counter() - began)
+            results.parts[f"{rows:,} rows, {label}, {contest.name}"] = best[1], best[2]
+            show(results)
 
 
-def main(quick: bool) -> str:
-    """Time, and give the section."""
-    sizes = QUICK if quick else Sizes()
-    spark = sash.spark.session(
-        master="local[2]", **{"sql.shuffle.partitions": 2, "driver.memory": "3g", "log.level": "OFF"}
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        rows, growth = compared(spark, Path(folder), sizes)
-        parts = split(spark, Path(folder), sizes)
-    spark.stop()
+# ---- the page ----
+
+
+def line(results: Results, cell: tuple[int, int, str]) -> list[str]:
+    """The figures of a cell: seconds, and ratios."""
+    best = results.found[cell]
+
+    def told(name: str, figure: float) -> str:
+        return ("≈ " if (*cell, name) in results.sampled else "") + f"{figure:.2f}"
+
+    figures = [told(name, best[name]) if name in best else "–" for name in CONTESTANTS]
+    floor = f"{best['sash'] / best['identity']:.2f}" if {"sash", "identity"} <= best.keys() else "–"
+    ratios = [
+        told(name, best[name] / best["sash"]) if {name, "sash"} <= best.keys() else "–"
+        for name in ("tree", "Spark", "pandas")
+    ]
+    return [said(cell), *figures, floor, *ratios]
+
+
+def text(results: Results) -> str:
+    """The section, of what has been found."""
+    sizes, found = results.sizes, {cell: best for cell, best in results.found.items() if best}
+    ratios = {label: whole / parted for label, (whole, parted) in results.parts.items()}
+    large = {label: ratio for label, ratio in ratios.items() if label.startswith(f"{max(sizes.hot):,} ")}
+    names = [contest.name for contest in contests(sizes)[:-1]]
+    floor = growth(found, "identity")
+    grown = [
+        [
+            f"{keys:,} keys, {contest}",
+            f"{figure:.2f}",
+            f"{floor[keys, contest]:.2f}" if (keys, contest) in floor else "–",
+        ]
+        for (keys, contest), figure in growth(found, "sash").items()
+    ]
     header = ["seconds", *CONTESTANTS, "sash / identity", "tree / sash", "Spark / sash", "pandas / sash"]
+    parts = [[label, f"{a:.2f}", f"{b:.2f}", f"{a / b:.2f}"] for label, (a, b) in results.parts.items()]
     return "\n\n".join(
         [
             "## Spark, batch",
             (
                 "Count windows per row on a table of Parquet, two cores, two shuffle partitions, results written to "
                 "nowhere. *identity* is the same plan with a map that does nothing, *tree* Spark's window functions "
-                "with its segment tree, *Spark* the same as they come, *pandas* `applyInPandas` (– where it would take "
-                "too long)."
+                "with its segment tree, *Spark* the same as they come, *pandas* `applyInPandas`. The best of "
+                f"{sizes.repeats} runs; one of {max(sizes.hot):,} rows and more, or of more than {sizes.short:.0f} s. "
+                "≈: ten times the time of a tenth of the rows, "
+                f"where all would take more than {sizes.long:.0f} s: of Spark the first, whose frames are not all full "
+                f"yet, of pandas those of a tenth of the keys. –: left out, for all of this has {sizes.budget:.0f} s, "
+                f"and {max(sizes.rows):,} rows are not given to the last two. "
+                f"Of {max(sizes.keys):,} keys each has so few rows that all widths are the same."
             ),
-            page.table(header, rows),
-            f"Growth from {min(sizes.rows):,} to {max(sizes.rows):,} rows, in times:",
-            page.table(["", "sash", "identity"], growth),
-            f"Split in two, {sizes.rows[0]:,} rows, the look at the rows included, against one partition for the key:",
+            "The goals, and the cell that is farthest from each, **bold** if it misses:",
+            verdicts(found, large, names, two(sizes.wide).name),
+            page.table(header, [line(results, cell) for cell in found]),
+            (
+                f"Growth from {min(sizes.rows):,} to {max(sizes.rows):,} rows, over that of a line (1; below, a "
+                "fixed cost is spread):"
+            ),
+            page.table(["", "sash", "identity"], grown),
+            "Split in two, the look at the rows included, against one partition for the key:",
             page.table(["seconds", "whole", "split", "whole / split"], parts),
         ]
     )
 
 
+def main(sizes: Sizes, show: Show) -> Results:
+    """Time everything, small tables first; what has been found is shown after each cell."""
+    results = Results(sizes)
+    spark = sash.spark.session(
+        master="local[2]", **{"sql.shuffle.partitions": 2, "driver.memory": "3g", "log.level": "OFF"}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in sizes.rows:
+            for keys in sizes.keys:
+                table = table_of(spark, Path(folder), rows, keys)
+                if not results.found:
+                    warm(spark, table, sizes)
+                for contest in chosen(table, sizes):
+                    compare(spark, table, contest, results)
+                    show(results)
+            if rows == min(sizes.rows):
+                for hot in sizes.hot:
+                    split(spark, Path(folder), hot, results, show)
+    spark.stop()
+    return results
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_batch", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small tables, no page written")
-    chosen = parser.parse_args()
-    text = main(chosen.quick)
-    if not chosen.quick:
-        page.write("spark_batch", text)
-    print(text)
+    quick = parser.parse_args().quick
+    done = main(QUICK if quick else Sizes(), lambda so_far: None if quick else page.write("spark_batch", text(so_far)))
+    print(text(done))
+    print(f"{done.sizes.budget - done.left:.0f} s of {done.sizes.budget:.0f} s")

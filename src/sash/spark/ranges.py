@@ -5,12 +5,14 @@
     tails                    c₁────┘    c₂──────┘               part 1 reads from c₁ on, and shows nothing of that
 
 A window of time reaches back by its size, so c = b - size. For a window of n rows c is so far back that n rows lie
-between for certain, by the counts of the summaries: a tail may be too long, never too short. A session is cut only
-where its gap is certain, and needs no tail. Which parts read a row follows from its key and time alone.
+between for certain, by the counts of the summaries: a tail may be too long, never too short, and its worker drops what
+is too much. A session is cut only where its gap is certain, and needs no tail. Which parts read a row follows from its
+key and time alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -50,8 +52,12 @@ def why_whole(resolved: Resolved) -> str | None:
     if resolved.query.emit != "final":
         return f"emit={resolved.query.emit!r} compares each result with the one before it"
     for span in resolved.spans:
-        if span.kind not in ("time", "count", "session"):
+        if span.kind not in ("time", "count", "session", "lifetime"):
             return f"{span.window!r} depends on all rows before"
+        if span.kind == "lifetime" and resolved.forget is not None:
+            return f"{span.window!r} starts anew where forget= says"
+        if span.kind == "lifetime" and any(other.kind in ("time", "count") for other in resolved.spans):
+            return f"{span.window!r} stands beside windows that need a tail: a query of its own is split"
         if span.slide == "rows":
             return f"{span.window!r} counts all rows before"
     return None
@@ -88,7 +94,7 @@ def parts_of(buckets: Buckets, reach: Reach, most: int) -> list[Part]:
     """At most so many parts of about equal size; fewer, or one, if tails would make them dear."""
     while most > 1:
         found = cut(buckets, reach, most)
-        tails = [_within(buckets, part.tail, part.begin) for part in found[1:]]
+        tails = [_needed(buckets, reach, part.begin) for part in found[1:]]
         largest = max(tails, default=0) + buckets.total // len(found)
         if len(found) > 1 and sum(tails) <= buckets.total / 2 and largest <= buckets.total * 2 / 3:
             return found
@@ -152,10 +158,15 @@ def _rows_before(buckets: Buckets, begin: Any, rows: int) -> Any:
     return buckets.low[before][order][place].item() if place < len(order) else None
 
 
-def _within(buckets: Buckets, tail: Any, begin: Any) -> int:
-    """About how many rows lie in a tail."""
-    reached = True if tail is None else buckets.high >= tail
-    return int(buckets.weight[(buckets.low < begin) & reached].sum())
+def _needed(buckets: Buckets, reach: Reach, begin: Any) -> int:
+    """About how many rows before it a part computes with. Its tail may hold more, to be certain; they are dropped."""
+    reached = buckets.high >= begin - reach.time if reach.time else np.zeros(len(buckets.high), np.bool_)
+    return max(int(buckets.weight[(buckets.low < begin) & reached].sum()), reach.rows)
+
+
+def edges_of(buckets: Buckets, rows: int) -> list[Any]:
+    """Times between which there are about so many rows each."""
+    return _begins(buckets, Reach(0, 0, None), -(-buckets.total // rows))
 
 
 @dataclass(frozen=True)
@@ -166,9 +177,9 @@ class Reading:
     parts: tuple[int, ...]
 
 
-def readings(parts: list[Part], first: int) -> list[Reading]:
-    """Which parts, numbered from `first`, read a row: by its time, in order."""
-    edges = sorted({edge for part in parts[1:] for edge in (part.begin, part.tail) if edge is not None})
+def readings(parts: list[Part], first: int, more: Sequence[Any] = ()) -> list[Reading]:
+    """Which parts, numbered from `first`, read a row: by its time, in order; and apart what `more` edges part."""
+    edges = sorted({edge for part in parts[1:] for edge in (part.begin, part.tail) if edge is not None} | {*more})
     found = []
     for at, until in zip([None, *edges], [*edges, None], strict=True):
         own = max(i for i, part in enumerate(parts) if part.begin is None or (at is not None and part.begin <= at))

@@ -1,11 +1,10 @@
 """Split: a key with very many rows, or all rows where there is no key, over several partitions.
 
-    summaries of the rows ── one action ──▶ ranges of time ──▶ each row to the parts that read it
-                                                                 its own, and those in whose tail it lies
-    repartition by part ──▶ sort by key and time ──▶ operator ──▶ results without those of the tails
+    a look at the rows ── one action ──▶ ranges of time: parts, and pieces of them
+    rows ──▶ pack: blobs by piece ──▶ repartition by part, sort by piece ──▶ operator ──▶ results without those of tails
 
-Only expressions of Spark's stand between the rows and the shuffle: a tree of comparisons that ends in the numbers of
-parts. Two parts of one key never meet in a partition, so that the order within it is by key and time as ever.
+Rows cross the shuffle as blobs of some thousand, and a worker puts those of a piece in order: to Spark a row costs
+more in a shuffle, a sort and on its way to Python than the windows do.
 """
 
 from __future__ import annotations
@@ -14,41 +13,41 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from sash.query import checks
 from sash.query.query import Query
 from sash.query.resolved import Resolved
-from sash.spark.columns import key, order, plainly_named, quoted
-from sash.spark.literals import literal
-from sash.spark.ranges import Part, Reach, Reading, parts_of, readings, why_whole
+from sash.spark.carry import MOST, Fold, lifetimes
+from sash.spark.columns import plainly_named, quoted
+from sash.spark.pack import OWN, PACKED, PART, PIECE, Pack
+from sash.spark.part_worker import PartWorker
+from sash.spark.pieces import Large, Pieces
+from sash.spark.ranges import Part, Reach, edges_of, parts_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
 from sash.spark.types import arrow_schema, spark_schema
-from sash.spark.worker import PartWorker
 
-ENOUGH = 100_000
-"""Rows that are worth a part, where the user does not say how many: below, a second worker costs more than it saves."""
+ENOUGH = 500_000
+"""Rows that are worth a part, where the user does not say how many parts: the look at the rows and a second stage take
+half a second, which is what a worker needs for about so many."""
 
 FIRST, EACH = 2048, 16
 """How many rows of each partition are looked at first, and of the others each how many-th."""
 
+HELD, ROWS = 2**25, 2**18
+"""Bytes, and rows, of a piece: a worker holds one or two."""
+
 
 @dataclass(frozen=True)
 class Split:
-    """The parts of all keys that are split. A row of another key is of the part after the last."""
+    """The parts of all large keys, by number, and the pieces of all rows."""
 
-    keys: list[tuple[Any, ...]]
-    """The keys that are split, a value for each column of `by`."""
-    parts: list[list[Part]]
-    """The parts of each of them."""
+    parts: list[Part]
+    lasts: list[int]
+    """By part: the last one of its key."""
+    pieces: Pieces
     partitions: int
-
-    @property
-    def flat(self) -> list[Part]:
-        """All parts by number."""
-        return [part for parts in self.parts for part in parts]
 
 
 def split_of(data: Any, resolved: Resolved) -> Split | None:
@@ -56,8 +55,6 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
     asked = resolved.query.options.split
     if asked == 1 or (asked is None and resolved.by) or why_whole(resolved) is not None:
         return None
-    if any(pa.types.is_nested(resolved.schema.field(name).type) for name in resolved.by):
-        return None  # no literal names such a key
     wanted = asked or _partitions(data)
     if wanted == 1:
         return None
@@ -70,19 +67,36 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
     summary = Summary(arrow_schema(looked_at.schema), resolved.by, resolved.time, wanted, reach.gap)
     runs = plainly_named(looked_at).mapInArrow(summary, spark_schema(summary.output())).toArrow()
     columns, buckets, total = buckets_of(runs, len(resolved.by))
-    keys, parts = [], []
+    size = max(1, min(ROWS, HELD // _width(resolved.schema)))
+    large: dict[int, Large] = {}
     for place, one in enumerate(buckets):
         most = -(-one.total * wanted // max(total, 1))
-        if asked is None:
-            most = min(most, one.total // ENOUGH)
-        found = parts_of(one, reach, most)
-        if len(found) > 1:
-            keys.append(tuple(column[place] for column in columns))
-            parts.append(found)
-    if not parts:
+        parts = parts_of(one, reach, min(most, MOST) if asked else min(most, MOST, one.total // ENOUGH))
+        # a key that stays whole comes in pieces, too, if it is large: no worker holds all of it
+        if len(parts) > 1 or one.total > size:
+            large[place] = Large(parts, edges_of(one, size))
+    if all(len(one.parts) == 1 for one in large.values()):
         return None
-    least = _partitions(data) if resolved.by else 1
-    return Split(keys, parts, max(least, *map(len, parts)))
+    partitions = max(_partitions(data) if resolved.by else 1, *(len(one.parts) for one in large.values()))
+    others = total - sum(buckets[place].total for place in large)
+    groups = max(partitions, -(-others // size)) if resolved.by else 0
+    keys = tuple(column.take(pa.array(large)) for column in columns)
+    found = [part for one in large.values() for part in one.parts]
+    ends = [place for place, part in enumerate(found) if part.end is None]
+    lasts = [next(end for end in ends if end >= place) for place in range(len(found))]
+    return Split(found, lasts, Pieces.of(keys, [*large.values()], groups), partitions)
+
+
+def _width(schema: pa.Schema) -> int:
+    """About how many bytes a row has, as far as types tell."""
+    return sum(_bytes(field.type) for field in schema)
+
+
+def _bytes(kind: pa.DataType) -> int:
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:
+        return 64  # text, lists and the like
 
 
 def _some(data: Any, weight: str) -> Any:
@@ -103,18 +117,26 @@ def _partitions(data: Any) -> int:
 
 def in_parts(query: Query, data: Any, resolved: Resolved, split: Split, result: Any) -> Any:
     """The query on rows that are split."""
-    part, own = _free(query, data.columns)
-    keys = [key(data, name) for name in resolved.by]
-    elsewhere = sf.pmod(sf.hash(*keys), sf.lit(split.partitions)) if keys else sf.lit(0)
-    place = sf.when(quoted(part) < len(split.flat), quoted(part) % split.partitions).otherwise(elsewhere)
-    spread = with_parts(data, resolved, split, own, part).repartitionById(split.partitions, place)
-    ordered = spread.sortWithinPartitions(*keys, *order(resolved))
+    pack = Pack(query, resolved.schema, split.pieces)
+    packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED))
+    if lifetimes(resolved):
+        # to fold, all but the last part of each key
+        folded = [place for place, last in enumerate(split.lasts) if place < last]
+        rows = _shuffled(packed.filter(quoted(OWN) & quoted(PART).isin(folded)), split)
+        fold = Fold(query, resolved.schema, split.lasts)
+        packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
     # a row says by itself whether it is shown; a slide goes by the part that its key has here
-    extra, by = (own, query.by) if resolved.per_row else (part, (part, *query.by))
+    extra = _free(query, data.columns)
+    by = query.by if resolved.per_row else (extra, *query.by)
     schema = pa.schema([(extra, pa.bool_() if resolved.per_row else pa.int32()), *resolved.schema])
-    worker = PartWorker(_keyed(query, by), schema, time.time(), extra, split.flat)
-    chosen = ordered.select(*map(quoted, schema.names))
-    return plainly_named(chosen).mapInArrow(worker, result)
+    worker = PartWorker(_keyed(query, by), schema, time.time(), extra, split.parts)
+    return _shuffled(packed, split).mapInArrow(worker, result)
+
+
+def _shuffled(packed: Any, split: Split) -> Any:
+    """Blobs to the partitions of their parts, in order."""
+    spread = packed.repartitionById(split.partitions, quoted(PART) % split.partitions)
+    return spread.sortWithinPartitions(PART, PIECE)
 
 
 def _keyed(query: Query, by: tuple[str, ...]) -> Query:
@@ -122,51 +144,10 @@ def _keyed(query: Query, by: tuple[str, ...]) -> Query:
     return Query(query.windows.get("", query.windows), by=by, **said, **query.aggregates)
 
 
-def with_parts(data: Any, resolved: Resolved, split: Split, own: str, part: str) -> Any:
-    """Each row once for every part that reads it, and whether it is the part's own."""
-    numbers = sf.posexplode(_parts(data, resolved, split)).alias(own, part)
-    return data.select(numbers, "*").withColumn(own, quoted(own) == 0)
-
-
-def _free(query: Query, names: list[str]) -> tuple[str, str]:
-    """Names for the part and for whether a row is the part's own, which no column has."""
+def _free(query: Query, names: list[str]) -> str:
+    """A name for the column that says what is shown, which no column has."""
     taken = {*names, *checks.labels(query.windows, query.aggregates), *query.aggregates}
-    part = "part"
-    while part in taken or f"{part}_own" in taken:
-        part += "_"
-    return part, f"{part}_own"
-
-
-def _parts(data: Any, resolved: Resolved, split: Split) -> Any:
-    """The parts that read a row, as an array: its own first."""
-    assert resolved.time is not None
-    clock = quoted(resolved.time.column)
-    kind = data.schema[resolved.time.column].dataType
-    first, found = 0, []
-    for parts in split.parts:
-        found.append(_tree(readings(parts, first), clock, kind, resolved))
-        first += len(parts)
-    if not resolved.by:
-        return found[0]
-    kinds = [data.schema[name].dataType for name in resolved.by]
-    chain: Any = sf
-    for values, tree in zip(split.keys, found, strict=True):
-        same = [key(data, n).eqNullSafe(literal(v, k)) for n, v, k in zip(resolved.by, values, kinds, strict=True)]
-        condition = same[0]
-        for one in same[1:]:
-            condition = condition & one
-        chain = chain.when(condition, tree)
-    return chain.otherwise(sf.array(sf.lit(first)))
-
-
-def _tree(read: list[Reading], clock: Any, kind: Any, resolved: Resolved) -> Any:
-    """Comparisons of a time with the edges, as many as the logarithm of their number."""
-    if len(read) == 1:
-        return sf.array(*map(sf.lit, read[0].parts))
-    assert resolved.time is not None
-    middle = len(read) // 2
-    edge = resolved.time.array(np.array([read[middle - 1].until]))[0]
-    before = clock < literal(edge, kind)
-    return sf.when(before, _tree(read[:middle], clock, kind, resolved)).otherwise(
-        _tree(read[middle:], clock, kind, resolved)
-    )
+    extra = "extra"
+    while extra in taken:
+        extra += "_"
+    return extra

@@ -10,14 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from sash.operator import Operator
 from sash.operator.flow import Flow, over_sorted
 from sash.query.query import Query
-from sash.query.resolved import Resolved
-from sash.spark.ranges import Part, shows
 from sash.spark.types import casts, wire
 
 ROWS = 65536
@@ -35,59 +32,35 @@ class Worker:
         self.query, self.schema, self.now, self.rows = query, schema, now, ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The results of a partition. What is raised reaches the user of Spark as its message alone."""
-        try:
-            yield from self._results(batches)
-        except Exception:
-            # read by Spark when it reports the error, after which the process ends: a message names the column, value
-            # and key, and thirty lines of our code above it would hide it
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-            raise
+        return clearly(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = None
         for batch in joined(batches, self.schema, self.rows):
             if operator is None:  # of two hundred partitions most may be empty, and an operator is not made for nothing
-                # one thread: Spark runs as many workers as there are cores
-                operator = over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
+                operator = self._operator()
             yield self._shown(operator, operator.process(batch))
         if operator is not None:
             yield self._shown(operator, operator.finish())
+
+    def _operator(self) -> Flow | Operator:
+        # one thread: Spark runs as many workers as there are cores
+        return over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
 
     def _shown(self, operator: Flow | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
         """What leaves of an operator's results, in Spark's types."""
         return casts(found, pa.schema([field.with_type(wire(field.type)) for field in found.schema]))
 
 
-class PartWorker(Worker):
-    """A query on parts of keys: of its results those leave that are the part's own.
-
-    `extra` is a column of the rows that does not leave: per row whether a row is the part's own or of its tail, and for
-    slides the number of the part, by which the rows are keyed. A part after the last is of keys that are whole.
-    """
-
-    def __init__(self, query: Query, schema: pa.Schema, now: float, extra: str, parts: list[Part]) -> None:
-        super().__init__(query, schema, now)
-        self.extra, self.parts = extra, parts
-
-    def _shown(self, operator: Flow | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
-        resolved = operator.resolved
-        kept = found.column(self.extra) if resolved.per_row else self._slides(resolved, found)
-        found = found.drop_columns([self.extra])
-        return super()._shown(operator, found if kept.true_count == len(kept) else found.filter(kept))
-
-    def _slides(self, resolved: Resolved, found: pa.RecordBatch) -> pa.Array:
-        assert resolved.time is not None
-        ends = resolved.time.numbers(found.column("window_end"))[0]
-        numbers = found.column(self.extra).to_numpy()
-        named = found.column("window").to_numpy(zero_copy_only=False) if "window" in found.schema.names else None
-        shown = np.ones(len(ends), np.bool_)
-        for number in np.unique(numbers):
-            for span in resolved.spans:
-                at = np.flatnonzero((numbers == number) & (True if named is None else named == span.name))
-                if number < len(self.parts) and len(at):
-                    shown[at] = shows(self.parts[number], span, ends[at])
-        return pa.array(shown)
+def clearly(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a worker gives. What it raises reaches the user of Spark as its message alone."""
+    try:
+        yield from found
+    except Exception:
+        # read by Spark when it reports the error, after which the process ends: a message names the column, value
+        # and key, and thirty lines of our code above it would hide it
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from sash.operator.arrivals import Arrivals
 from sash.operator.frame import stable_order
-from sash.spark.stream.blobs import blob_of
+from sash.spark.blobs import blob_of
 from sash.spark.stream.shards import FIRST, labels, shard_of
 from sash.spark.stream.spec import Spec
 from sash.spark.worker import joined

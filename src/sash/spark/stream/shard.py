@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operator import Operator
-from sash.spark.stream.blobs import batches_of, blob_of
+from sash.spark.blobs import batches_of, blob_of
 from sash.spark.stream.counts import Counts
 from sash.spark.stream.host_page import HostPage
 from sash.spark.stream.pages import StatePages

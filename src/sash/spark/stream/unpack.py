@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sash.spark.stream.blobs import batches_of
+from sash.spark.blobs import batches_of
 from sash.spark.types import casts
 
 

@@ -1,0 +1,60 @@
+"""Unpack: the rows of pieces, from blobs, and in order. Behind the shuffle of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sash.operator.arrays import array
+from sash.operator.keys import key_column, keys_of
+from sash.operator.segments import ranks
+from sash.query.resolved import Resolved
+from sash.spark.blobs import batches_of
+from sash.spark.pack import BLOB, OWN, PART, PIECE
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """The rows of a piece, its part, and whether they are the part's own."""
+
+    part: int
+    piece: int
+    own: bool
+    rows: pa.RecordBatch
+
+
+def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Unpacked]:
+    """The rows of each piece, from blobs ordered by part and piece."""
+    waiting: list[pa.RecordBatch] = []
+    known = (-1, 0, False)
+    for batch in batches:
+        parts, numbers, own = (batch.column(name).to_pylist() for name in (PART, PIECE, OWN))
+        for at, piece in enumerate(zip(parts, numbers, own, strict=True)):
+            if piece != known and waiting:
+                yield Unpacked(*known, pa.concat_batches(waiting))
+                waiting = []
+            known = piece
+            waiting += batches_of(batch.column(BLOB)[at].as_buffer())
+    if waiting:
+        yield Unpacked(*known, pa.concat_batches(waiting))
+
+
+def in_order(rows: pa.RecordBatch, resolved: Resolved, by: tuple[str, ...]) -> pa.RecordBatch:
+    """Rows by key, time and tie-breakers, those without a time first. Costs a look at rows that are in order."""
+    assert resolved.time is not None
+    time, timed = resolved.time.numbers(rows.column(resolved.time.column))
+    if not timed.all():
+        least = -np.inf if time.dtype.kind == "f" else np.iinfo(np.int64).min
+        time = np.where(timed, time, least)
+    columns = [key_column(rows.column(name)) for name in by if name in rows.schema.names]
+    codes = [keys_of(columns, rows.num_rows).codes] if columns else []
+    after, same = np.zeros(rows.num_rows - 1, np.bool_), np.ones(rows.num_rows - 1, np.bool_)
+    for numbers in (*codes, time):
+        after, same = after | (same & (numbers[1:] > numbers[:-1])), same & (numbers[1:] == numbers[:-1])
+    if after.all() or (not resolved.ties and (after | same).all()):
+        return rows
+    ties = [ranks(rows.column(name)) for name in resolved.ties]
+    return rows.take(array(np.lexsort((*reversed(ties), time, *codes))))
