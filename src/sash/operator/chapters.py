@@ -71,6 +71,8 @@ class Chapters:
 
     def drop(self, number: int, before: Listed, gone: Flags) -> None:
         """Drop the pages of entries that are over, and of chapters of which a run is over."""
+        if not gone.any():
+            return
         entries = [before.entries.take(pa.array(np.flatnonzero(gone & (before.counts == 1))))]
         parted = set(before.chapter[gone].tolist()) - {-1}
         for label in before.labels[gone & (before.counts > 1)].tolist():
@@ -86,6 +88,8 @@ class Chapters:
 
         `items` are those of the entries that were not opened.
         """
+        if len(stays) <= CHAPTER and (before.chapter < 0).all():  # too few for a new one: a thousand keys may come here
+            return before.entries if stays.all() else before.entries.take(pa.array(np.flatnonzero(stays)))
         whole = ~np.isin(before.chapter, before.chapter[~stays]) & (before.chapter >= 0)
         item = np.full(len(stays), -1)
         item[~before.opened] = items
@@ -93,7 +97,9 @@ class Chapters:
         single = before.entries.take(pa.array(chosen))
         starts = _stretches(before.labels[chosen], (before.counts == 1)[chosen] & (item[chosen] >= 0))
         rest = np.delete(np.arange(len(chosen)), (starts[:, None] + np.arange(CHAPTER)).ravel())
-        entries = [single.take(pa.array(rest)), self._written(number, single, starts, item[chosen], left)]
+        entries = [single.take(pa.array(rest))]
+        if len(starts):
+            entries.append(self._written(number, single, starts, item[chosen], left))
         if whole.any():
             known = self._entries("runs", f"s{self.series}.{number}")
             again = np.isin(known.column("run").to_numpy(), before.chapter[whole])

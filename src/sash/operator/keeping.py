@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,16 @@ def left(
     runs_kept = kept[run_item]
     cells = np.flatnonzero(kept & (closed < 0))
 
+    @cache
+    def sums() -> tuple[Ints, list[Ints]]:  # once for all large keys
+        return _sums(items.rows), [_sums(count) for count in counts]
+
     def summed(starts: Ints, stops: Ints) -> tuple[Items, list[list[pa.Array]]]:
-        columns = [one.store(*_folded(one, states[p], counts[p], starts, stops)) for p, one in enumerate(met)]
-        return spanned(items, starts, stops), columns
+        rows, seen = sums()
+        columns = []
+        for p, one in enumerate(met):
+            columns.append(one.store(one.measure.lane.fold(states[p], starts, stops), seen[p][stops] - seen[p][starts]))
+        return spanned(items, starts, stops, rows), columns
 
     if isinstance(series, RunSeries) and len(cells):
         edge = items.segment[cells][1:] != items.segment[cells][:-1]
@@ -58,9 +66,8 @@ def left(
     return Kept(batch, key, blocks.run[cells], cells, run_item, summed, runs_kept)
 
 
-def _folded(one: Met, states: States, counts: Ints, starts: Ints, stops: Ints) -> tuple[States, Ints]:
-    sums = np.concatenate([[0], np.cumsum(counts)])
-    return one.measure.lane.fold(states, starts, stops), sums[stops] - sums[starts]
+def _sums(counts: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def due(

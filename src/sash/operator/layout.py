@@ -109,10 +109,11 @@ class CellLayout:
         return pa.RecordBatch.from_arrays(arrays, schema=self.run)
 
 
-def spanned(items: Items, starts: Ints, stops: Ints) -> Items:
-    """Ranges of items as one item each."""
+def spanned(items: Items, starts: Ints, stops: Ints, counted: Ints | None = None) -> Items:
+    """Ranges of items as one item each; `counted`, if it is known, is how many rows there are before each item."""
     last = stops - 1
-    counted = np.concatenate([[0], np.cumsum(items.rows)])
+    if counted is None:
+        counted = np.concatenate([[0], np.cumsum(items.rows)])
     return Items(
         items.segment[starts],
         items.first[starts],
