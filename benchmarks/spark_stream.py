@@ -1,11 +1,17 @@
-"""Spark streams: rows a second of a micro-batch, against Spark's own windows and against a plan that does nothing.
+"""Spark streams: rows a second of micro-batches, beside Spark's own windows and a plan that does nothing.
 
-    floor       the same source and sink, an identity mapInArrow between them
-    sash        a query of ours
-    spark       groupBy(window(...), key), max and count
+    pass-through    the same source and sink, an identity mapInArrow between them: the floor
+    sash            a query of ours
+    Spark           groupBy(window(...), key), max and count
 
-Six micro-batches of a million rows, a file each; the first is left out, for it compiles and starts workers, and of the
-others the median counts. Run alone: python -m benchmarks.spark_stream [--quick]
+Six micro-batches of a million rows, a file each, a row a millisecond; the first is left out, for it begins with empty
+windows, and of the others the median counts. Before that each plan runs over a few small files: workers start, and the
+JVM compiles, as it has long done in a stream that runs for days. Each plan has a budget of seconds: what does not end
+within it is stopped, and the page says how far it came. For the state, micro-batches of a thousand rows behind a window
+that is full.
+
+`python -m benchmarks.spark_stream` writes its section of docs/performance.md, anew after each plan, so that an
+interrupted run leaves what it has; with `--quick` it runs small and writes none.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import argparse
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,33 +30,54 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sash
+from benchmarks import page
 
 SCHEMA = "ts timestamp, k long, x double"
 START = 1_700_000_000_000_000
+FEW, MANY = 1_000, 100_000
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; a row a millisecond."""
+    """How much of everything."""
 
     rows: int = 1_000_000
+    fewer: int = 250_000
+    """Rows where there are many keys and slides: a million would give a hundred million results."""
     batches: int = 6
-    keys: tuple[int, ...] = (1000, 100_000)
+    budget: int = 120
+    """Seconds for a plan, and `short` for those that will not end."""
+    short: int = 45
+    windows: tuple[int, int] = (10_000, 1_000_000)
+    """Rows of the windows whose state is compared."""
+    steps: int = 12
+    """Micro-batches of a thousand rows behind them."""
 
 
-QUICK = Sizes(100_000, 4)
+QUICK = Sizes(100_000, 50_000, 4, 60, 15, (10_000, 100_000), 6)
 
 
-def written(folder: Path, sizes: Sizes, keys: int) -> Path:
-    """A file for each micro-batch: times a little out of order, keys and values at random."""
-    folder.mkdir()
-    chance = np.random.default_rng(0)
-    for i in range(sizes.batches):
-        at = np.arange(i * sizes.rows, (i + 1) * sizes.rows) + chance.integers(0, 1000, sizes.rows)
-        ts = pa.array(START + at * 1000, pa.timestamp("us", "UTC"))
-        key, x = chance.integers(0, keys, sizes.rows), chance.normal(100, 10, sizes.rows)
-        pq.write_table(pa.table({"ts": ts, "k": key, "x": x}), folder / f"{i:02}.parquet")
-    return folder
+@dataclass(frozen=True)
+class Figures:
+    """What a plan did in its micro-batches but the first."""
+
+    rate: float
+    """Rows a second, the median; 0 if none came to its end."""
+    results: float
+    """Results a second."""
+    seconds: float
+    """Of a micro-batch, the median."""
+    moved: float
+    """Bytes of pages that the dearest micro-batch read and wrote."""
+    done: int
+    wanted: int
+
+
+Found = dict[tuple[str, int], Figures]
+"""By plan and keys."""
+
+
+# ---- the plans ----
 
 
 def ours(windows: Any) -> Callable[[Any], Any]:
@@ -72,61 +99,238 @@ def floor(stream: Any) -> Any:
     return stream.mapInArrow(lambda batches: batches, SCHEMA)
 
 
+FLOOR, ROW, MINUTE, HOUR = "pass-through", "sash, 60 s per row", "sash, 60 s every 1 s", "sash, 1 h every 1 s"
+THEIR_MINUTE, THEIR_HOUR = "Spark, 60 s every 1 s", "Spark, 1 h every 1 s"
 PLANS: dict[str, Callable[[Any], Any]] = {
-    "floor: identity mapInArrow": floor,
-    "sash, 60 s a row": ours("60s"),
-    "sash, 60 s every 1 s": ours(sash.Time("60s", every="1s")),
-    "spark, 60 s every 1 s": theirs("60 seconds", "1 second"),
-    "sash, 1 h every 1 s": ours(sash.Time("1h", every="1s")),
+    FLOOR: floor,
+    ROW: ours("60s"),
+    MINUTE: ours(sash.Time("60s", every="1s")),
+    THEIR_MINUTE: theirs("60 seconds", "1 second"),
+    HOUR: ours(sash.Time("1h", every="1s")),
+    THEIR_HOUR: theirs("1 hour", "1 second"),
 }
+ORDER = [(name, FEW) for name in PLANS] + [(name, MANY) for name in (FLOOR, ROW, MINUTE, HOUR)]
+ENDLESS = {(THEIR_HOUR, FEW)}
+"""Those that have the short budget: 3,600 windows for each row."""
+EXPANDING = {(MINUTE, MANY), (HOUR, MANY)}
+"""Those with far more results than rows."""
 
 
-def measured(spark: Any, source: Path, plan: Callable[[Any], Any], work: Path, limit: int) -> tuple[float, float, int]:
-    """Rows a second, the bytes of pages that the dearest micro-batch moved, and how many there were in time."""
+# ---- measuring ----
+
+
+def written(folder: Path, counts: list[int], keys: int) -> Path:
+    """A file for each micro-batch: times a little out of order, keys and values at random."""
+    folder.mkdir()
+    chance = np.random.default_rng(0)
+    first = 0
+    for i, count in enumerate(counts):
+        at = np.arange(first, first + count) + chance.integers(0, 1000, count)
+        first += count
+        ts = pa.array(START + at * 1000, pa.timestamp("us", "UTC"))
+        key, x = chance.integers(0, keys, count), chance.normal(100, 10, count)
+        pq.write_table(pa.table({"ts": ts, "k": key, "x": x}), folder / f"{i:04}.parquet")
+    return folder
+
+
+def ran(spark: Any, source: Path, plan: Callable[[Any], Any], budget: int) -> list[dict[str, Any]]:
+    """Run a plan over the files, one a micro-batch: the progress of those that came to their end."""
+    checkpoint = source.parent / "checkpoint"
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
-    writer = plan(stream).writeStream.format("noop").option("checkpointLocation", str(work))
+    writer = plan(stream).writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
-    query.awaitTermination(limit)
+    query.awaitTermination(budget)
     query.stop()
-    done = [p for p in query.recentProgress if p["numInputRows"]][1:]
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return [p for p in query.recentProgress if p["numInputRows"]]
+
+
+def measured(spark: Any, source: Path, plan: Callable[[Any], Any], budget: int, skip: int = 1) -> Figures:
+    """Run a plan, and look at all micro-batches but the first ones."""
+    done = ran(spark, source, plan, budget)[skip:]
+    wanted = len(list(source.glob("*.parquet"))) - skip
     if not done:
-        return float("nan"), 0, 0
-    rates = [p["numInputRows"] / p["durationMs"]["triggerExecution"] * 1000 for p in done]
-    moved = [
-        row["bytes_read"] + row["bytes_written"]
-        for p in done
-        for name, row in p["observedMetrics"].items()
-        if name.startswith("sash")
-    ]
-    return statistics.median(rates), max(moved, default=0), len(done)
+        return Figures(0, 0, 0, 0, 0, wanted)
+    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in done]
+    counts = [row for p in done for name, row in p["observedMetrics"].items() if name.startswith("sash")]
+    return Figures(
+        statistics.median(p["numInputRows"] / taken for p, taken in zip(done, seconds, strict=True)),
+        statistics.median(row["rows_out"] / t for row, t in zip(counts, seconds, strict=True)) if counts else 0,
+        statistics.median(seconds),
+        max((row["bytes_read"] + row["bytes_written"] for row in counts), default=0),
+        len(done),
+        wanted,
+    )
 
 
-def main(quick: bool = False, limit: int = 900) -> str:
-    """The table, as Markdown."""
+def session() -> Any:
     import sash.spark
 
+    settings = {
+        "sql.shuffle.partitions": 2,
+        "sql.execution.arrow.maxRecordsPerBatch": 200_000,
+        "driver.memory": "4g",
+        "log.level": "OFF",
+    }
+    return sash.spark.session(master="local[2]", **settings)
+
+
+def throughput(spark: Any, work: Path, sizes: Sizes) -> Iterator[tuple[tuple[str, int], Figures]]:
+    """Each plan in turn."""
+    sources: dict[tuple[int, int], Path] = {}
+
+    def source(rows: int, batches: int, keys: int) -> Path:
+        if (rows, keys) not in sources:
+            sources[rows, keys] = written(work / f"in{rows}-{keys}", [rows] * batches, keys)
+        return sources[rows, keys]
+
+    for name, keys in ORDER:
+        endless = (name, keys) in ENDLESS
+        if not endless:
+            ran(spark, source(sizes.fewer // 10, 4, FEW), PLANS[name], sizes.budget)
+        files = source(sizes.fewer if (name, keys) in EXPANDING else sizes.rows, sizes.batches, keys)
+        yield (name, keys), measured(spark, files, PLANS[name], sizes.short if endless else sizes.budget)
+
+
+def state(spark: Any, work: Path, sizes: Sizes) -> Iterator[tuple[tuple[str, int], Figures]]:
+    """A thousand new rows a micro-batch, behind a window of few rows and one of many: of one key, and of a thousand."""
+    small, large = sizes.windows
+    for window, keys in ((small, 1), (large, 1), (large, FEW)):
+        source = written(work / f"state{window}-{keys}", [window + 50_000, *[1000] * sizes.steps], keys)
+        # the second micro-batch gives the results of all that filled the window, the next one sums up the last of it
+        found = measured(spark, source, ours(f"{window}ms"), sizes.budget, skip=4)
+        yield (f"window of {window:,} rows", keys), found
+
+
+# ---- the page ----
+
+
+def rows_of(found: Found, sizes: Sizes) -> list[list[str]]:
+    """A row for each plan."""
+    rows = []
+    for (name, keys), one in found.items():
+        label = f"{name}, {keys:,} keys" + (f", {sizes.fewer:,} rows a batch" if (name, keys) in EXPANDING else "")
+        if not one.done:
+            budget = sizes.short if (name, keys) in ENDLESS else sizes.budget
+            rows.append([label, f"not one of {one.wanted + 1} done in {budget} s", "–", "–", "–"])
+            continue
+        bare = found.get((FLOOR, keys))
+        slower = f"{bare.rate / one.rate:.2f}" if bare and bare.done else "–"
+        part = "" if one.done == one.wanted else f" ({one.done + 1} of {one.wanted + 1} in {sizes.budget} s)"
+        results = f"{one.results:,.0f}" if one.results else "–"
+        moved = f"{one.moved / 1e6:.1f}" if one.moved else "–"
+        rows.append([label, f"{one.rate:,.0f}{part}", slower, results, moved])
+    return rows
+
+
+def state_rows(found: Found) -> list[list[str]]:
+    """A row for each window."""
+    return [
+        [
+            f"{name}, {'1 key' if keys == 1 else f'{keys:,} keys'}",
+            f"{1000 * one.seconds:,.0f}",
+            f"{one.moved / 1e6:.2f}",
+        ]
+        for (name, keys), one in found.items()
+    ]
+
+
+def verdicts(found: Found, held: Found) -> list[list[str]]:
+    """Each goal that was measured: what was asked, what was found, whether it is met."""
+    rows: list[list[str]] = []
+
+    def goal(name: str, asked: str, value: float, met: bool) -> None:
+        rows.append([name, asked, f"{value:.2f}", "met" if met else "**missed**"])
+
+    def rate(name: str, keys: int, results: bool = False) -> float:
+        one = found.get((name, keys))
+        return 0.0 if one is None else one.results if results else one.rate
+
+    if rate(MINUTE, FEW) and rate(THEIR_MINUTE, FEW):
+        times = rate(MINUTE, FEW) / rate(THEIR_MINUTE, FEW)
+        goal(f"60 s every 1 s, {FEW:,} keys, ahead of Spark's", "at least 12", times, times >= 12)
+    for name in (ROW, MINUTE):
+        if rate(name, FEW) and rate(FLOOR, FEW):
+            times = rate(FLOOR, FEW) / rate(name, FEW)
+            goal(f"{name}, {FEW:,} keys, over a pass-through", "at most 3", times, times <= 3)
+    if (THEIR_HOUR, FEW) in found and (HOUR, FEW) in found:
+        runs = bool(rate(HOUR, FEW)) and not found[THEIR_HOUR, FEW].done
+        goal("1 h every 1 s: rows a second, where Spark's does not end", "it runs", rate(HOUR, FEW), runs)
+    for name in (ROW, MINUTE, HOUR):
+        for results in (False,) if name == ROW else (False, True):
+            if rate(name, FEW, results) and rate(name, MANY, results):
+                share = rate(name, MANY, results) / rate(name, FEW, results)
+                what = f"{name}, {MANY:,} keys over {FEW:,}, by {'results' if results else 'rows'} a second"
+                goal(what, "at least 0.33", share, share >= 1 / 3)
+    figures = list(held.values())
+    if len(figures) > 1 and figures[0].done and figures[1].done:
+        for what, small, large in (
+            ("seconds", figures[0].seconds, figures[1].seconds),
+            ("bytes", figures[0].moved, figures[1].moved),
+        ):
+            goal(f"state: {what} with the large window over the small", "at most 2", large / small, large <= 2 * small)
+    if figures:
+        most = max(one.moved for one in figures) / 1e6
+        goal("state: MB of pages a micro-batch, the most", "at most 40", most, most <= 40)
+    return rows
+
+
+def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
+    """The section of the page."""
+    many = (
+        f"With {MANY:,} keys a window that slides by a second gives up to {MANY // FEW} times as many results for the "
+        "same rows, one a key and second: rows a second then say little, results a second more."
+    )
+    parts = [
+        "## Spark, streams",
+        (
+            f"{sizes.batches} micro-batches of {sizes.rows:,} rows, one a millisecond of event time, max and count, "
+            "two cores, two shuffle partitions, results written to nowhere; the median without the first. "
+            "*pass-through* is an identity `mapInArrow`, *Spark* is `groupBy(window(…), key)`. " + many
+        ),
+        page.table(
+            ["plan", "rows a second", "times slower than pass-through", "results a second", "MB of pages a batch"],
+            rows_of(found, sizes),
+        ),
+    ]
+    if held:
+        parts += [
+            "State: micro-batches of 1,000 rows behind a window that is full.",
+            page.table(["window", "milliseconds a batch, median", "MB of pages a batch, most"], state_rows(held)),
+        ]
+    goals = verdicts(found, held)
+    if goals:
+        parts += ["The goals:", page.table(["goal", "asked", "found", ""], goals)]
+    if not complete:
+        parts.append("*Interrupted: the tables hold what was measured so far.*")
+    return "\n\n".join(parts)
+
+
+def main(quick: bool, write: Callable[[str], None]) -> str:
+    """Measure; `write` takes the section as far as it is, after each plan. Gives the whole."""
     sizes = QUICK if quick else Sizes()
-    settings = {"sql.shuffle.partitions": 2, "sql.execution.arrow.maxRecordsPerBatch": 200_000, "log.level": "OFF"}
-    spark = sash.spark.session(master="local[2]", **settings)
-    work = Path(tempfile.mkdtemp(prefix="sash-stream-"))
-    lines = ["| plan | keys | rows a second | against the floor | MB of pages a micro-batch |", "|---|---|---|---|---|"]
-    for keys in sizes.keys:
-        source = written(work / f"in{keys}", sizes, keys)
-        bare = 0.0
-        for name, plan in PLANS.items():
-            rate, moved, _ = measured(spark, source, plan, work / "checkpoint", limit)
-            bare = bare or rate
-            lines.append(f"| {name} | {keys:,} | {rate:,.0f} | {bare / rate:.1f}× slower | {moved / 1e6:.1f} |")
-            print(lines[-1], flush=True)
-    spark.stop()
-    shutil.rmtree(work, ignore_errors=True)
-    return "\n".join(lines)
+    found: Found = {}
+    held: Found = {}
+    with tempfile.TemporaryDirectory(prefix="sash-stream-") as folder:
+        spark = session()
+        for source, into in ((throughput, found), (state, held)):
+            for name, figures in source(spark, Path(folder), sizes):
+                into[name] = figures
+                print(*name, figures, flush=True)
+                write(section(found, held, sizes, complete=False))
+        spark.stop()
+    return section(found, held, sizes, complete=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="100,000 rows a micro-batch")
-    parser.add_argument("--limit", type=int, default=900, help="seconds for one plan")
-    arguments = parser.parse_args()
-    print("\n" + main(arguments.quick, arguments.limit))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_stream", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="100,000 rows a micro-batch, no page written")
+    chosen = parser.parse_args()
+
+    def keep(text: str) -> None:
+        if not chosen.quick:
+            page.write("spark_stream", text)
+
+    text = main(chosen.quick, keep)
+    keep(text)
+    print(text)

@@ -1,7 +1,7 @@
 """One truth once more, with pages so small that every key is large: of runs and a tail, in buckets that are cut.
 
 pages as they are     2,048 rows make a large key      the random streams of `test_truth.py` never do
-pages as here         3 rows make a large key          of runs of 2, in buckets and buffers of a few rows
+pages as here         3 rows make a large key          of runs of 2, chapters of 4, buckets of a few rows
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
-from sash.operator import buffer, large, shelf
+from sash.operator import buffer, chapters, large, shelf
 from sash.testing.queries import FromHigh, KeepLast
 from sash.testing.streams import Case, Step, sorted_by_key, split
 from tests.operator.duel import duel
@@ -48,6 +48,7 @@ def small_pages(run: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "RUN", run)
         patch.setattr(large, "LARGE", run)
+        patch.setattr(chapters, "CHAPTER", 2)
         patch.setattr(shelf, "PAGE", 64)
         patch.setattr(buffer, "PAGE", 3)
         yield

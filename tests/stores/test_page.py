@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.stores import PageError, page
-from sash.stores.frame import HEAD, seal, unseal
+from sash.stores.frame import FORMAT, HEAD, seal, unseal
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 NAME = "page 'k/7'"
@@ -115,8 +115,9 @@ def test_longer_than_it_was():
 
 def test_another_format_version():
     data = bytearray(packed())
-    data[4] = 2
-    with pytest.raises(PageError, match="page 'k/7' has format version 2, and this sash reads version 1"):
+    data[4] = FORMAT + 1
+    said = f"page 'k/7' has format version {FORMAT + 1}, and this sash reads version {FORMAT}"
+    with pytest.raises(PageError, match=said):
         unpacked(bytes(data))
 
 

@@ -6,7 +6,8 @@
       4096 rows       …              …
 
 When W rises, the rows below it leave: whole pages, and the first part of one more. What arrives below the new W at
-once passes through without being written.
+once passes through without being written. The numbers of pages that have left are taken again: to write over a page
+costs a store less than to drop one and make another. Where very many rows come at once, pages are larger.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from sash.query.resolved import Axis
 
 PAGE = 4096
 """Rows of a page, where it is cut."""
+
+BULK = 4
+"""As many times larger it may be, where rows for many of them come at once."""
 
 
 @dataclass
@@ -145,13 +149,21 @@ class Buffer:
 
     def _spread(self, batch: pa.RecordBatch, time: Numbers, at: int, number: int | None = None) -> None:
         """Write rows in order of time to as many pages as they need."""
-        pages = max(1, round(len(time) / PAGE)) if len(time) > 2 * PAGE else 1
+        size = PAGE * min(BULK, max(1, len(time) // (8 * PAGE)))
+        pages = max(1, round(len(time) / size)) if len(time) > 2 * size else 1
         edges = np.linspace(0, len(time), pages + 1).astype(int).tolist()
         for k, (start, stop) in enumerate(pairwise(edges)):
             if k or number is None:
-                number, self.next = self.next, self.next + 1
+                number = self._free()
             entry = self._write(number, batch.slice(start, stop - start), time[start:stop])
             self.entries.insert(at + k, entry)
+
+    def _free(self) -> int:
+        """A number that no page has."""
+        taken = {entry.number for entry in self.entries}
+        found = next((number for number in range(self.next) if number not in taken), self.next)
+        self.next = max(self.next, found + 1)
+        return found
 
     def _write(self, number: int, batch: pa.RecordBatch, time: Numbers) -> Entry:
         self.pages.write("buffer", f"q{number}", {}, [batch])

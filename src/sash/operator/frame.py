@@ -170,6 +170,8 @@ class Answer:
 
     def only(self, chosen: Flags) -> Answer:
         """These of the answers."""
+        if chosen.all():
+            return self
         return Answer(
             self.span,
             self.segment[chosen],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,35 +34,40 @@ def left(
     """The cells that stay of a series, and how to sum them up."""
     items = blocks.items
     closed = blocks.closed
-    runs = kept[closed >= 0] if len(closed) else np.zeros(0, np.bool_)
-    runs_kept = np.zeros(int((closed >= 0).sum()), np.bool_)
-    runs_kept[closed[closed >= 0]] = runs
+    run_item = np.zeros(int((closed >= 0).sum()), np.int64)
+    run_item[closed[closed >= 0]] = np.flatnonzero(closed >= 0)
+    runs_kept = kept[run_item]
     cells = np.flatnonzero(kept & (closed < 0))
+
+    @cache
+    def sums() -> tuple[Ints, list[Ints]]:  # once for all large keys
+        return _sums(items.rows), [_sums(count) for count in counts]
+
+    def summed(starts: Ints, stops: Ints) -> tuple[Items, list[list[pa.Array]]]:
+        rows, seen = sums()
+        columns = []
+        for p, one in enumerate(met):
+            columns.append(one.store(one.measure.lane.fold(states[p], starts, stops), seen[p][stops] - seen[p][starts]))
+        return spanned(items, starts, stops, rows), columns
+
     if isinstance(series, RunSeries) and len(cells):
         edge = items.segment[cells][1:] != items.segment[cells][:-1]
         starts, stops = cells[np.append(True, edge)], cells[np.append(edge, True)] + 1
-        summed = spanned(items, starts, stops)
-        columns = [one.store(*_folded(one, states[p], counts[p], starts, stops)) for p, one in enumerate(met)]
-        batch = layout.partials(summed, columns)
-        return Kept(batch, segments.key[summed.segment], np.full(len(starts), -1), None, runs_kept)
+        one_each, columns = summed(starts, stops)
+        batch = layout.partials(one_each, columns)
+        own = segments.key[one_each.segment]
+        return Kept(batch, own, np.full(len(starts), -1), starts, run_item, summed, runs_kept)
     key = segments.key[items.segment[cells]]
-
-    def sealed(starts: Ints, stops: Ints) -> tuple[Items, list[list[pa.Array]]]:
-        begin, end = cells[starts], cells[stops - 1] + 1 if len(stops) else stops
-        columns = [one.store(*_folded(one, states[p], counts[p], begin, end)) for p, one in enumerate(met)]
-        return spanned(items, begin, end), columns
-
     if isinstance(series, RowSeries):
         batch = blocks.cells(cells)
     else:
         columns = [one.store(_taken(states[p], cells), counts[p][cells]) for p, one in enumerate(met)]
         batch = layout.partials(items.take(cells), columns)
-    return Kept(batch, key, blocks.run[cells], sealed, runs_kept)
+    return Kept(batch, key, blocks.run[cells], cells, run_item, summed, runs_kept)
 
 
-def _folded(one: Met, states: States, counts: Ints, starts: Ints, stops: Ints) -> tuple[States, Ints]:
-    sums = np.concatenate([[0], np.cumsum(counts)])
-    return one.measure.lane.fold(states, starts, stops), sums[stops] - sums[starts]
+def _sums(counts: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def due(

@@ -1,11 +1,11 @@
 """Large keys: runs of cells in pages of their own, of which a step opens only those in which a window begins.
 
-    runs page    │ run 3 │ run 4 │ run 5 │ run 6 │       coordinates, and a state per aggregate
-                     ▲                        tail page
-                 a window begins here: its cells are read one by one, those of runs 4 to 6 are not
+    runs page    │ run 3 │ run 4 │ chapter 5 to 68 │ run 69 │ run 70 │      coordinates, and a state per aggregate
+                     ▲              64 runs in one                  tail page
+                 a window begins here: its cells are read one by one, those of what follows are not
 
 A run is written once, when the tail has grown beyond it, and dropped as a whole. A key that has shrunk to a tail
-goes back to its bucket.
+goes back to its bucket. Runs far from the young end stand together in chapters, see `chapters`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.operator.chapters import Chapters
 from sash.operator.frame import Flags, Ints
 from sash.operator.layout import CellLayout
-from sash.operator.loaded import Kept, Loaded, Stored, together
+from sash.operator.loaded import Kept, Listed, Loaded, Stored, together
 from sash.operator.pages import Pages
 
 RUN = 512
@@ -33,6 +34,7 @@ class LargeKeys:
 
     def __init__(self, pages: Pages, layouts: Sequence[CellLayout]) -> None:
         self.pages, self.layouts = pages, layouts
+        self.chapters = [Chapters(pages, s, layout) for s, layout in enumerate(layouts)]
         self.next = 0
         """The number of the next large key."""
 
@@ -42,35 +44,28 @@ class LargeKeys:
         """What is stored of a series, for the chosen keys, given the cells of small ones."""
         layout = self.layouts[s]
         large = np.flatnonzero(chosen & (loaded.large[s] >= 0))
-        empty = together([], layout.run)
         if not len(large):
-            return Stored(cells, cell_key, np.full(len(cell_key), -1), empty, np.zeros(0, np.int64))
-        numbers = loaded.large[s][large].tolist()
-        pages = self.pages.read("runs", [f"s{s}.{n}" for n in numbers], [layout.run])
-        tails = self.pages.read("tail", [f"t{s}.{n}" for n in numbers], [layout.cell])
-        runs = [batches[0] for _, batches in pages]
-        run_key = np.repeat(large, [batch.num_rows for batch in runs])
-        summed = together(runs, layout.run)
+            nothing = np.zeros(0, np.int64)
+            listed = Listed(together([], layout.run), nothing, nothing, np.zeros(0, np.bool_))
+            return Stored(cells, cell_key, np.full(len(cell_key), -1), listed.entries, nothing, listed)
+        numbers = loaded.large[s]
+        tails = self.pages.read("tail", [f"t{s}.{n}" for n in numbers[large].tolist()], [layout.cell])
         beyond = np.zeros(len(loaded), np.int64)
         beyond[large] = [batches[0].num_rows for _, batches in tails]
-        opened = straddled(layout.items_of_runs(summed, run_key), run_key, beyond)
-        names, owners, labels = [], [], []
-        for place in np.flatnonzero(opened).tolist():
-            label = int(summed.column("run")[place].as_py())
-            names.append(f"r{s}.{loaded.large[s][run_key[place]]}.{label}")
-            owners.append(int(run_key[place]))
-            labels.append(label)
+        listed = self.chapters[s].listed(large, numbers, lambda runs, key: straddled(runs, key, beyond))
+        opened = np.flatnonzero(listed.opened)
+        owners, labels = listed.key[opened], listed.labels[opened]
+        names = [f"r{s}.{n}.{label}" for n, label in zip(numbers[owners].tolist(), labels.tolist(), strict=True)]
         read = [batches[0] for _, batches in self.pages.read("run", names, [layout.cell])]
         parts = [cells, *read, *(batches[0] for _, batches in tails)]
-        lengths = [batch.num_rows for batch in parts]
-        key = np.concatenate([cell_key, np.repeat(np.array([*owners, *large.tolist()], np.int64), lengths[1:])])
-        run = np.concatenate(
-            [np.full(len(cell_key), -1), np.repeat(np.array([*labels, *[-1] * len(large)], np.int64), lengths[1:])]
-        )
-        closed = np.flatnonzero(~opened)
+        lengths = [batch.num_rows for batch in parts[1:]]
+        key = np.concatenate([cell_key, np.repeat(np.concatenate([owners, large]), lengths)])
+        run = np.repeat(np.concatenate([labels, np.full(len(large), -1)]), lengths)
+        run = np.concatenate([np.full(len(cell_key), -1), run])
         order = np.lexsort((np.where(run < 0, 2**62, run), key))
         joined = together(parts, layout.cell).take(pa.array(order))
-        return Stored(joined, key[order], run[order], summed.take(pa.array(closed)), run_key[closed])
+        closed = np.flatnonzero(~listed.opened)
+        return Stored(joined, key[order], run[order], listed.entries.take(pa.array(closed)), listed.key[closed], listed)
 
     def keep(self, loaded: Loaded, s: int, left: Kept, stored: Stored, alive: Flags, large_cells: Ints) -> Flags:
         """Write the pages of large keys; gives which of the cells belong to small keys."""
@@ -99,18 +94,14 @@ class LargeKeys:
     ) -> bool:
         """Write the pages of one large key; true if it is small from now on."""
         layout, number = self.layouts[s], int(loaded.large[s][key])
+        before = stored.listed.of(key)
+        stays = np.isin(before.labels, left.run[places])
         unopened = np.arange(*np.searchsorted(stored.run_key, (key, key + 1)))
-        labels = stored.runs.column("run").to_numpy()
-        opened = stored.cell_run[slice(*np.searchsorted(stored.cell_key, (key, key + 1)))]
-        before = set(labels[unopened].tolist()) | set(np.unique(opened[opened >= 0]).tolist())
-        closed = unopened[left.runs[unopened]]
-        open_now = set(np.unique(left.run[places]).tolist()) - {-1}
-        after = set(labels[closed].tolist()) | open_now
+        stays[~before.opened] = left.runs[unopened]
         tail = places[left.run[places] < 0]
-        if number >= 0:
-            self._drop(s, number, before - after if alive else before)
-        if not alive or (not after and len(tail) <= LARGE):
+        if not alive or (not stays.any() and len(tail) <= LARGE):
             if number >= 0:
+                self.chapters[s].drop(number, before, np.ones(len(stays), np.bool_))
                 self.pages.drop((f"s{s}.{number}", f"t{s}.{number}"))
                 loaded.large[s][key] = -1
             return True
@@ -118,39 +109,22 @@ class LargeKeys:
             number = self.next
             self.next += 1
             loaded.large[s][key] = number
+        self.chapters[s].drop(number, before, ~stays)
         sealed = len(tail) // RUN if len(tail) > RUN else 0
         if sealed and sealed * RUN == len(tail):
             sealed -= 1  # a tail is never empty: it is where the next row, or the rest of its slice, goes
         starts = tail[0] + RUN * np.arange(sealed) if sealed else np.zeros(0, np.int64)
-        new = left.sealed(starts, starts + RUN)
-        first = max(before, default=-1) + 1
+        first = before.following
         sizes = np.zeros(sealed, np.int64)
         for i in range(sealed):
             cells = left.cells.slice(int(starts[i]), RUN)
             sizes[i] = self.pages.write("run", f"r{s}.{number}.{first + i}", {}, [cells])
-        rows = [stored.runs.take(pa.array(closed)), self._opened(s, number, open_now)]
-        rows.append(layout.runs(first + np.arange(sealed), sizes, *new))
-        summed = together(rows, layout.run)
-        summed = summed.take(pa.array(np.argsort(summed.column("run").to_numpy(), kind="stable")))
+        items, states = left.summed(left.cell_item[starts], left.cell_item[starts + (RUN - 1)] + 1)
+        new = layout.runs(first + np.arange(sealed), np.ones(sealed, np.int64), sizes, items, states)
+        summed = self.chapters[s].bound(number, before, stays, left, left.run_item[unopened])
         rest = left.cells.slice(int(tail[0]) + RUN * sealed, len(tail) - RUN * sealed)
         self.pages.write("tail", f"t{s}.{number}", {}, [rest])
-        self.pages.write("runs", f"s{s}.{number}", {}, [summed])
-        large_cells[key] += len(places) + RUN * len(closed)  # what expired in the oldest run is not held
+        self.pages.write("runs", f"s{s}.{number}", {}, [together([summed, new], layout.run)])
+        # what expired in the oldest run is not held
+        large_cells[key] += len(places) + RUN * int(before.counts[stays & ~before.opened].sum())
         return False
-
-    def _drop(self, s: int, number: int, labels: set[int]) -> None:
-        """Drop runs, which the runs page knows the sizes of."""
-        if labels:
-            ((_, (before,)),) = self.pages.read("runs", [f"s{s}.{number}"], [self.layouts[s].run])
-            known = zip(before.column("run").to_pylist(), before.column("bytes").to_pylist(), strict=True)
-            sizes = {f"r{s}.{number}.{label}": size for label, size in known}
-            self.pages.drop((f"r{s}.{number}.{label}" for label in labels), sizes)
-
-    def _opened(self, s: int, number: int, labels: set[int]) -> pa.RecordBatch:
-        """The sums of runs that were opened and stay, as they were."""
-        layout = self.layouts[s]
-        if not labels:
-            return together([], layout.run)
-        ((_, (before,)),) = self.pages.read("runs", [f"s{s}.{number}"], [layout.run])
-        chosen = np.isin(before.column("run").to_numpy(), list(labels))
-        return before.take(pa.array(np.flatnonzero(chosen)))

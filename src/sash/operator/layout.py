@@ -2,7 +2,8 @@
 
 RowSeries    cell   time, one number per Delta column, the columns that aggregates read
 the others   cell   first, last, row, rows, low, and a state per aggregate
-all          run    first, last, row, rows, low, high, the Delta columns' ends, and a state per aggregate
+all          run    run, runs (how many: several make a chapter), bytes (of the page), first, last, row, rows, low,
+                    high, the Delta columns' ends, and a state per aggregate
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class CellLayout:
         self.run = pa.schema(
             [
                 pa.field("run", pa.int64()),
+                pa.field("runs", pa.int64()),
                 pa.field("bytes", pa.int64()),
                 *whole,
                 ("low", cut),
@@ -97,18 +99,21 @@ class CellLayout:
         arrays = [*map(pa.array, parts), *(column for columns in states for column in columns)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.cell)
 
-    def runs(self, numbers: Ints, sizes: Ints, items: Items, states: list[list[pa.Array]]) -> pa.RecordBatch:
-        """Runs, summed up: their numbers, the sizes of their pages, and what is in them."""
-        parts = (numbers, sizes, items.first, items.last, items.row, items.rows, items.low, items.high)
+    def runs(
+        self, numbers: Ints, runs: Ints, sizes: Ints, items: Items, states: list[list[pa.Array]]
+    ) -> pa.RecordBatch:
+        """Runs and chapters, summed up: their numbers, how many runs, the sizes of their pages, what is in them."""
+        parts = (numbers, runs, sizes, items.first, items.last, items.row, items.rows, items.low, items.high)
         ends = [pa.array(end) for pair in items.deltas for end in pair]
         arrays = [*map(pa.array, parts), *ends, *(column for columns in states for column in columns)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.run)
 
 
-def spanned(items: Items, starts: Ints, stops: Ints) -> Items:
-    """Ranges of items as one item each."""
+def spanned(items: Items, starts: Ints, stops: Ints, counted: Ints | None = None) -> Items:
+    """Ranges of items as one item each; `counted`, if it is known, is how many rows there are before each item."""
     last = stops - 1
-    counted = np.concatenate([[0], np.cumsum(items.rows)])
+    if counted is None:
+        counted = np.concatenate([[0], np.cumsum(items.rows)])
     return Items(
         items.segment[starts],
         items.first[starts],

@@ -14,6 +14,41 @@ from sash.operator.frame import Flags, Ints, Numbers
 
 
 @dataclass
+class Listed:
+    """What the runs pages of large keys list, in order: runs, and chapters that no window begins in."""
+
+    entries: pa.RecordBatch
+    key: Ints
+    chapter: Ints
+    """The chapter that a run was found in, by its label; -1 for what stands in the runs page itself."""
+    opened: Flags
+    """Whether a window begins in it, so that its cells are read."""
+
+    @property
+    def labels(self) -> Ints:
+        """By entry: the number of its run, or of the first in its chapter."""
+        found: Ints = self.entries.column("run").to_numpy()
+        return found
+
+    @property
+    def counts(self) -> Ints:
+        """By entry: how many runs it stands for."""
+        found: Ints = self.entries.column("runs").to_numpy()
+        return found
+
+    @property
+    def following(self) -> int:
+        """The number of the next run."""
+        return int((self.labels + self.counts).max(initial=0))
+
+    def of(self, key: int) -> Listed:
+        """What is listed of one key."""
+        start, stop = np.searchsorted(self.key, (key, key + 1)).tolist()
+        mine = slice(start, stop)
+        return Listed(self.entries.slice(start, stop - start), self.key[mine], self.chapter[mine], self.opened[mine])
+
+
+@dataclass
 class Stored:
     """What is stored of a series, for the keys of a step: cells one by one, and runs that need not be opened."""
 
@@ -23,6 +58,8 @@ class Stored:
     """The run that a cell belongs to; -1 in a bucket or a tail."""
     runs: pa.RecordBatch
     run_key: Ints
+    listed: Listed
+    """The runs that were opened, too, and where each was found."""
 
 
 @dataclass
@@ -66,8 +103,11 @@ class Kept:
     key: Ints
     run: Ints
     """-1 for cells that are in no run yet."""
-    sealed: Any
-    """A function (starts, stops) of places among the cells: their ranges as items and states, to sum up a run."""
+    cell_item: Ints
+    """The item that a cell is, and `run_item` the one that an unopened run is."""
+    run_item: Ints
+    summed: Any
+    """A function (starts, stops) of places among the items: their ranges as items and states, to sum up a run."""
     runs: Flags
 
 
