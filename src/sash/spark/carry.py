@@ -124,10 +124,9 @@ def seed(operator: Operator, carried: Carried, numbered: bool) -> None:
             window += 1
         layout = engine.layouts[s]
         cells = [pa.RecordBatch.from_arrays(fold.columns[by:], schema=layout.cell) for fold in mine]
-        nothing = np.zeros(0, np.bool_)
-        kept.append(
-            Kept(together(cells, layout.cell), np.zeros(len(cells), np.int64), np.full(len(cells), -1), None, nothing)
-        )
+        own, free, places = np.zeros(len(cells), np.int64), np.full(len(cells), -1), np.arange(len(cells))
+        no_run, no_runs = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        kept.append(Kept(together(cells, layout.cell), own, free, places, no_run, None, no_runs))
         stored.append(engine.shelf.stored(loaded, s, everyone, None))
     last = carried.folds[-1][1].column("last")[0].as_py()
     loaded.rows[0] = sum(fold.column("rows")[0].as_py() for number, fold in carried.folds if number == 0)
