@@ -14,12 +14,16 @@ from pyspark.errors import PythonException
 
 import sash
 import sash.spark
+from sash import Lifetime, Options, Query, Time
 from sash.spark import worker
 from sash.spark.types import spark_schema
-from tests.spark.cases import CASES, SCHEMA, check, rows
+from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
 CHOSEN = {name: query for name, query in CASES.items() if name.startswith("all windows")}
 CHOSEN |= {name: CASES[name] for name in ("row: lifetime", "slide: time", "timestamps, every", "local times", "dates")}
+PARTS = Options(split=5)
+CHOSEN["in parts"] = Query(Time(4), by="k", on=ON, options=PARTS, **FEW)
+CHOSEN["in parts, with folds"] = Query(Lifetime(), on=ON, options=PARTS, **FEW)
 """Every kind of window, every aggregate and every type: the other cases differ in nothing that Connect sees."""
 
 

@@ -24,6 +24,9 @@ from sash.spark.worker import clearly, joined
 ROWS = 1 << 18
 """Rows that are packed at once: the fixed cost of a blob is spread over those of a piece."""
 
+BYTES = 1 << 18
+"""Bytes of a blob, about: the JVM has a place apart for what is larger than half a MiB, and that is dear."""
+
 PART, PIECE, OWN, BLOB = "part", "piece", "own", "rows"
 PACKED = pa.schema([(PART, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
 
@@ -46,13 +49,16 @@ class Pack:
         if (places[1:] < places[:-1]).any():
             order = stable_order(places, len(self.pieces.readers))
             batch, places = batch.take(array(order)), places[order]
-        starts = np.flatnonzero(np.diff(places, prepend=-1))
-        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
+        edges = np.flatnonzero(np.diff(places, prepend=-1))
+        most = max(1, BYTES * batch.num_rows // max(batch.nbytes, 1))
+        for start, stop in zip(edges.tolist(), [*edges[1:].tolist(), len(places)], strict=True):
             piece = int(places[start])
-            parts = self.pieces.readers[piece]
-            own = [True, *[False] * (len(parts) - 1)]
-            blobs = [blob_of(batch.slice(start, stop - start))] * len(parts)
-            # one at a time: a blob may be large
-            yield pa.RecordBatch.from_pydict(
-                {PART: parts, PIECE: [piece] * len(parts), OWN: own, BLOB: blobs}, schema=PACKED
-            )
+            for first in range(start, stop, most):
+                yield self._told(batch.slice(first, min(most, stop - first)), piece)
+
+    def _told(self, rows: pa.RecordBatch, piece: int) -> pa.RecordBatch:
+        """A blob for each part that reads it."""
+        parts = self.pieces.readers[piece]
+        own = [True, *[False] * (len(parts) - 1)]
+        columns = {PART: parts, PIECE: [piece] * len(parts), OWN: own, BLOB: [blob_of(rows)] * len(parts)}
+        return pa.RecordBatch.from_pydict(columns, schema=PACKED)
