@@ -215,7 +215,7 @@ def rows_of(found: Found, sizes: Sizes) -> list[list[str]]:
         label = f"{name}, {keys:,} keys" + (f", {sizes.fewer:,} rows a batch" if (name, keys) in EXPANDING else "")
         if not one.done:
             budget = sizes.short if (name, keys) in ENDLESS else sizes.budget
-            rows.append([label, f"not one of {one.wanted + 1} done in {budget} s", "–", "–", "–"])
+            rows.append([label, f"not finished: under 2 of {one.wanted + 1} in {budget} s", "–", "–", "–"])
             continue
         bare = found.get((FLOOR, keys))
         slower = f"{bare.rate / one.rate:.2f}" if bare and bare.done else "–"
