@@ -61,11 +61,11 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert len(verdicts(some, {})) == 1
     said = section(some, {}, QUICK, complete=False)
     assert "Interrupted" in said
-    assert "not one of" not in said
+    assert "not finished" not in said
 
 
 def test_a_plan_that_did_not_end_says_so() -> None:
     said = section(FOUND | {(THEIR_MINUTE, FEW): Figures(20, 0, 1, 0, 1, 3)}, HELD, QUICK, complete=True)
-    assert f"not one of 4 done in {QUICK.short} s" in said
+    assert f"not finished: under 2 of 4 in {QUICK.short} s" in said
     assert f"20 (2 of 4 in {QUICK.budget} s)" in said
     assert "Interrupted" not in said

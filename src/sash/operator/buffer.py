@@ -129,7 +129,8 @@ class Buffer:
             return
         lows = np.array([entry.low for entry in self.entries], time.dtype)
         page = np.maximum(np.searchsorted(lows, time, "right") - 1, 0)
-        for i in reversed(np.unique(page).tolist()):
+        firsts = np.append(True, page[1:] != page[:-1])  # in order, as the times are
+        for i in reversed(page[firsts].tolist()):
             mine = slice(*np.searchsorted(page, (i, i + 1)))
             self._merge(i, batch.slice(mine.start, mine.stop - mine.start), time[mine])
 

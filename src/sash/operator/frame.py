@@ -125,30 +125,37 @@ class Items:
 
     def take(self, order: Any) -> Items:
         """These items in this order."""
-        return Items(
-            self.segment[order],
-            self.first[order],
-            self.last[order],
-            self.rows[order],
-            self.row[order],
-            self.low[order],
-            self.high[order],
-            [(a[order], b[order]) for a, b in self.deltas],
-        )
+        taken: dict[int, Any] = {}
+
+        def column(values: Any) -> Any:  # of rows the four coordinates are one column: it is taken once
+            if id(values) not in taken:
+                taken[id(values)] = values[order]
+            return taken[id(values)]
+
+        columns = {name: column(getattr(self, name)) for name in COLUMNS}
+        return Items(**columns, deltas=[(column(a), column(b)) for a, b in self.deltas])
+
+
+COLUMNS = ("segment", "first", "last", "rows", "row", "low", "high")
 
 
 def joined(parts: list[Items]) -> Items:
     """Items of several sources in one, in the order given."""
 
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
+    parts = [part for part in parts if len(part)] or parts[:1]
+    made: dict[tuple[int, ...], Any] = {}
+
+    def column(columns: list[Any]) -> Any:
+        found = tuple(map(id, columns))
+        if found not in made:
+            made[found] = np.concatenate(columns)
+        return made[found]
 
     deltas = [
-        (np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs]))
+        (column([a for a, _ in pairs]), column([b for _, b in pairs]))
         for pairs in zip(*(part.deltas for part in parts), strict=True)
     ]
-    names = ("segment", "first", "last", "rows", "row", "low", "high")
-    return Items(**{name: column(name) for name in names}, deltas=deltas)
+    return Items(**{name: column([getattr(part, name) for part in parts]) for name in COLUMNS}, deltas=deltas)
 
 
 @dataclass

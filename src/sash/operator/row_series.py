@@ -51,6 +51,8 @@ class RowSeries(Series):
 
     def check(self, items: Items, places: Ints, rows: Rows) -> None:
         """Raises ValueError, naming the row, if the column of a Delta window decreases."""
+        if not self.delta_columns:
+            return
         before = np.maximum(places - 1, 0)
         same = (places > 0) & (items.segment[before] == items.segment[places])
         for name, (values, lasts) in zip(self.delta_columns, items.deltas, strict=True):
