@@ -25,7 +25,7 @@ ROWS = 1 << 18
 """Rows that are packed at once: the fixed cost of a blob is spread over those of a piece."""
 
 BYTES = 1 << 18
-"""Bytes of a blob, about: the JVM has a place apart for what is larger than half a MiB, and that is dear."""
+"""Bytes of a blob, about: small beside a region of the JVM's heap, which keeps what is not in regions of its own."""
 
 PART, PIECE, OWN, BLOB = "part", "piece", "own", "rows"
 PACKED = pa.schema([(PART, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
