@@ -174,8 +174,8 @@ def main(quick: bool) -> str:
                 "what their users hold: a frame gets a column more, bottleneck and numbagg go from array to array. In "
                 "brackets: how many times as long the fastest of the others takes, **bold** where that is less than we "
                 f"do. DuckDB gets {sizes.sampled:,} rows, if they are two windows. Where polars has no rolling "
-                f"function, it computes each window anew, and gets no more rows than make {sizes.folded:,} values; – where that "
-                "would not fill four windows. pandas by key takes the same whatever the width, and runs at one. The "
+                f"function, it computes each window anew, and gets no more rows than make {sizes.folded:,} values; – where "
+                "that would not fill four windows. pandas by key takes the same whatever the width, and runs at one. The "
                 "keys are mixed. `arg_max` of bottleneck is a distance; looking up the row is counted."
             ),
             *goals(sizes),
