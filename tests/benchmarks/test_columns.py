@@ -53,5 +53,10 @@ def test_who_folds_gets_fewer_rows() -> None:
 def test_a_wide_window_is_measured_everywhere() -> None:
     # bottleneck and numbagg refuse a window that is longer than the column, also where they only warm up
     figures = measure(Arena(30_000, 1), FUNCTIONS["sum"], Case("rows", 15_000), QUICK)
-    assert [*figures] == [*CONTESTANTS]
+    # the share of the rows that DuckDB gets does not hold two such windows
+    assert [*figures] == [name for name in CONTESTANTS if name != "DuckDB"]
     assert all(figure > 0 for figure in figures.values())
+
+
+def test_without_a_rival_there_is_no_ratio() -> None:
+    assert [cell for cell in cells(dict.fromkeys(OURS, 2.0)) if cell != "–"] == ["2.0", "2.0"]
