@@ -2,8 +2,8 @@
 
 Per row: the input's columns and one column for each window and aggregate, in order of time and arrival. Per slide:
 the key, the window's name, its start and end, the aggregates, in order of their ends. Of one window in mode "given"
-they are key by key, each in order: with many keys there are far more results than rows, and to sort 45 million of them
-over all keys took two thirds of the time.
+they are key by key, each in order: with many keys there are far more results than rows, and to sort them over all keys
+would take longer than to compute them.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from sash.spark.ranges import Part, Reach, edges_of, parts_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
 from sash.spark.types import arrow_schema, spark_schema
 
-ENOUGH = 500_000
-"""Rows that are worth a part, where the user does not say how many parts: the look at the rows and a second stage take
-half a second, which is what a worker needs for about so many."""
+ENOUGH = 1_000_000
+"""Rows that are worth a part, where the user does not say how many parts: two parts of so many take about as long as one
+partition, and of five times as many less (docs/performance.md)."""
 
 FIRST, EACH = 2048, 16
 """How many rows of each partition are looked at first, and of the others each how many-th."""
