@@ -29,7 +29,7 @@ from sash.spark.summaries import Summary, buckets_of
 from sash.spark.types import arrow_schema, spark_schema
 
 ENOUGH = 1_000_000
-"""Rows that are worth a part, where the user does not say how many parts: two parts of so many take about as long as one
+"""Rows that are worth a part, where the user does not say how many: two parts of so many take about as long as one
 partition, and of five times as many less (docs/performance.md)."""
 
 FIRST, EACH = 2048, 16
