@@ -32,8 +32,6 @@ RUNS = 16
 HIGH, MIDDLE, REST, BOUND, ABOVE, BELOW, RESTS, REACH, STEPS = range(9)
 """What the state of a sum holds: the three sums; what values must stay below; what parts highs and middles; how many
 values had a rest; the largest sum of rests that was seen; how often it was rounded."""
-NONE = -(2**20)
-"""The exponent of no sum at all: every value is larger."""
 
 _LARGEST = sys.float_info.max
 _SPARE = 2
@@ -69,15 +67,26 @@ def bits_of(count: int) -> int:
 
 
 @whole
+def parting(bound: float, size: int) -> float:
+    """What parts the highs of values within a bound, a power of two, of which up to `size` are summed."""
+    return math.ldexp(1.5 * bound, bits_of(size))
+
+
+@whole
+def high_of(value: float, above: float) -> float:
+    """The high of a value."""
+    return (value + above) - above
+
+
+@whole
 def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
     """Begin a sum of up to `size` rows: [low, at) now, then such as those up to `stop`; False: there can be none."""
     exponent = max(magnitude(x, low, stop), _LOWEST) + _SPARE
     if exponent > _HIGHEST:
         return False
-    bits = bits_of(size)
     state[BOUND] = math.ldexp(1.0, exponent)
-    state[ABOVE] = math.ldexp(1.5, exponent + bits)
-    state[BELOW] = math.ldexp(1.5, exponent + 2 * bits - 53)
+    state[ABOVE] = parting(state[BOUND], size)
+    state[BELOW] = parting(state[ABOVE] / 1.5 * 2.0**-53, size)
     state[HIGH], state[MIDDLE], state[REST] = 0.0, 0.0, 0.0
     state[STEPS], state[RESTS], state[REACH] = 0.0, 0.0, 0.0
     summed(x, low, at, state, 1.0)
@@ -102,9 +111,9 @@ def least(state: Any, rest: float, steps: int) -> float:
 @whole
 def parted(value: float, above: float, below: float) -> tuple[float, float, float]:
     """High, middle and rest of a value."""
-    high = (value + above) - above
+    high = high_of(value, above)
     left = value - high
-    middle = (left + below) - below
+    middle = high_of(left, below)
     return high, middle, left - middle
 
 
@@ -135,3 +144,45 @@ def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
     state[STEPS] += stop - first
     state[REACH] = max(state[REACH], abs(rest) + abs(state[REST]))
     return bad
+
+
+@whole
+def leaving(x: Any, begin: int, at: int, stop: int, size: int, nothing: Any, zero: float) -> Any:
+    """The rows that leave Count windows at the next rows, a block at most; `zero` for each while windows still grow."""
+    length = min(BLOCK, stop - at)
+    if at >= begin + size:
+        return x[at - size : at - size + length]
+    old = nothing[: min(length, begin + size - at)]
+    old[:] = zero
+    return old
+
+
+def moving(lengths: Any, begun: Any, slid: Any, anew: Any) -> Any:
+    """The stretch of sums that go on from row to row, a piece at a time.
+
+    `lengths` of a size says how many rows a piece has, and after how many pieces to begin anew; `begun` begins with the
+    window before a piece, if it can; `slid` goes on, and says how many results are in doubt; then `anew` computes the
+    piece by itself.
+    """
+
+    @whole
+    def stretch(
+        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, doubt: Any, room: Any
+    ) -> None:
+        piece, most = lengths(size)
+        runs, at = most, first
+        while at < stop:
+            end = min(at + piece, stop)
+            bad = 1
+            if runs < most:
+                bad = slid(x, begin, at, end, size, setting, out, room)
+            if bad and begun(x, max(begin, at - size), at, end, size, room):
+                runs = 0
+                bad = slid(x, begin, at, end, size, setting, out, room)
+            if bad:
+                anew(x, begin, at, end, size, setting, out, doubt, room)
+                runs = most
+            runs += 1
+            at = end
+
+    return stretch

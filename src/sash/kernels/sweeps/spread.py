@@ -137,34 +137,24 @@ def _spans(rooted: bool, name: str) -> Any:
 
 def _running(rooted: bool, name: str) -> Any:
     """Sums that go on from row to row, by `levels`; a piece in which one is in doubt is computed two ways."""
-    anew = _two_ways(rooted, name)
 
     @whole
-    def stretch(
-        x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, doubt: Any, room: Any
-    ) -> None:
-        piece = max(_PIECE, min(_WINDOWS * size, max(levels.PIECE, size)))
-        most = max(1, _WINDOWS * size // piece)
-        runs, at = most, first
-        while at < stop:
-            end = min(at + piece, stop)
-            bad = 1
-            if runs < most:
-                bad = slid(x, begin, at, end, size, ddof, rooted, out, room)
-            if bad and begun(x, max(begin, at - size), at, end, size, room):
-                runs = 0
-                bad = slid(x, begin, at, end, size, ddof, rooted, out, room)
-            if bad:
-                anew(x, begin, at, end, size, ddof, out, doubt, room)
-                runs = most
-            runs += 1
-            at = end
+    def slides(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, out: Any, room: Any) -> int:
+        bad: int = slid(x, begin, at, stop, size, ddof, rooted, out, room)
+        return bad
 
+    stretch = levels.moving(_lengths, begun, slides, _two_ways(rooted, name))
     stretch.__qualname__ = f"{name}.stretch"
     return over_keys(stretch)
 
 
 _CENTRE, _BOUND, _HIGH, _REST, _HIGH2, _REST2, _REACH, _REACH2, _STEPS = range(9)
+
+
+@whole
+def _lengths(size: int) -> tuple[int, int]:
+    piece = max(_PIECE, min(_WINDOWS * size, max(levels.PIECE, size)))
+    return piece, max(1, _WINDOWS * size // piece)
 
 
 @whole
@@ -174,7 +164,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, room: Any) -> bool:
     # of three rows that in the middle: one may lie apart
     one, two, three = x[at], x[(at + stop) // 2], x[stop - 1]
     centre = max(min(one, two), min(max(one, two), three))
-    exponent = levels.NONE
+    exponent = -_RANGE
     for block in range(low, stop, levels.BLOCK):
         part = x[block : min(block + levels.BLOCK, stop)]
         for j in range(len(part)):
@@ -183,13 +173,13 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, room: Any) -> bool:
     if not -_RANGE < exponent < _RANGE:
         return False
     bound = math.ldexp(1.0, exponent + 1)  # gaps may grow on the way
-    above, above2 = _parting(bound, size), _parting(bound * bound, size)
+    above, above2 = levels.parting(bound, size), levels.parting(bound * bound, size)
     high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
     window = x[low:at]
     for j in range(len(window)):
         gap = window[j] - centre
         square = gap * gap
-        part, part2 = (gap + above) - above, (square + above2) - above2
+        part, part2 = levels.high_of(gap, above), levels.high_of(square, above2)
         high += part
         rest += gap - part
         high2 += part2
@@ -201,12 +191,6 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, room: Any) -> bool:
 
 
 @whole
-def _parting(bound: float, size: int) -> float:
-    """What parts the highs of up to `size` values within a bound that is a power of two."""
-    return math.ldexp(1.5 * bound, levels.bits_of(size))
-
-
-@whole
 def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: bool, out: Any, room: Any) -> int:
     """Results of Count windows for rows [at, stop), from the sums of the window before them; how many are in doubt.
 
@@ -214,23 +198,18 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
     """
     highs, rests, highs2, rests2, nothing, state = room[0], room[1], room[2], room[3], room[4], room[5]
     centre, bound = state[_CENTRE], state[_BOUND]
-    above, above2 = _parting(bound, size), _parting(bound * bound, size)
+    above, above2 = levels.parting(bound, size), levels.parting(bound * bound, size)
     high, rest, high2, rest2 = state[_HIGH], state[_REST], state[_HIGH2], state[_REST2]
     bad = 0
     while at < stop:
-        length = min(levels.BLOCK, stop - at)
-        old = nothing[:length]
-        if at < begin + size:  # windows still grow: nothing leaves
-            length = min(length, begin + size - at)
-            old[:] = centre
-        else:
-            old = x[at - size : at - size + length]
+        old = levels.leaving(x, begin, at, stop, size, nothing, centre)
+        length = len(old)
         new, found = x[at : at + length], out[at : at + length]
         for j in range(length):
             gap, gone = new[j] - centre, old[j] - centre
             square, gone2 = gap * gap, gone * gone
-            part, lost = (gap + above) - above, (gone + above) - above
-            part2, lost2 = (square + above2) - above2, (gone2 + above2) - above2
+            part, lost = levels.high_of(gap, above), levels.high_of(gone, above)
+            part2, lost2 = levels.high_of(square, above2), levels.high_of(gone2, above2)
             highs[j], rests[j] = part - lost, (gap - part) - (gone - lost)
             highs2[j], rests2[j] = part2 - lost2, (square - part2) - (gone2 - lost2)
             bad += not abs(gap) < bound

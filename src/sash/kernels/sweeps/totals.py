@@ -125,33 +125,19 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
     anew, anew_spans = _two_ways(divides, name)
 
     @whole
-    def stretch(
-        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, doubt: Any, room: Any
-    ) -> None:
-        piece = max(levels.PIECE, size)
-        runs, at = levels.RUNS, first
-        while at < stop:
-            end = min(at + piece, stop)
-            bad = 1
-            if runs < levels.RUNS:
-                bad = slid(x, begin, at, end, size, out, room)
-            if bad and levels.begun(x, max(begin, at - size), at, end, size, room[6]):
-                runs = 0
-                bad = slid(x, begin, at, end, size, out, room)
-            if bad:
-                anew(x, begin, at, end, size, setting, out, doubt, room)
-                runs = levels.RUNS
-            elif divides:
-                divided(out, begin, at, end, size)
-            runs += 1
-            at = end
+    def slides(x: Any, begin: int, at: int, stop: int, size: int, setting: int, out: Any, room: Any) -> int:
+        bad: int = slid(x, begin, at, stop, size, out, room)
+        if divides:
+            divided(out, begin, at, stop, size)
+        return bad
 
+    stretch = levels.moving(_lengths, _begun, slides, anew)
     stretch.__qualname__ = f"{name}.stretch"
 
     @whole
     def spans(x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, doubt: Any, room: Any) -> None:
         longest = len(room[6])
-        piece = max(levels.PIECE, longest)
+        piece, _ = _lengths(longest)
         runs, at = levels.RUNS, first
         lo, hi = 0, 0
         while at < stop:
@@ -173,6 +159,17 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
 
 
 @whole
+def _lengths(size: int) -> tuple[int, int]:
+    return max(levels.PIECE, size), levels.RUNS
+
+
+@whole
+def _begun(x: Any, low: int, at: int, stop: int, size: int, room: Any) -> bool:
+    found: bool = levels.begun(x, low, at, stop, size, room[6])
+    return found
+
+
+@whole
 def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, room: Any) -> int:
     """Sums of Count windows for rows [at, stop), from the sum of the window before them; how many are in doubt."""
     highs, middles, rests, nothing, state = room[0], room[1], room[2], room[3], room[6]
@@ -180,13 +177,8 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, room: Any)
     high, middle, rest = state[levels.HIGH], state[levels.MIDDLE], state[levels.REST]
     bad = 0
     while at < stop:
-        length = min(levels.BLOCK, stop - at)
-        old = nothing[:length]
-        if at < begin + size:  # windows still grow: nothing leaves
-            length = min(length, begin + size - at)
-            old[:] = 0.0
-        else:
-            old = x[at - size : at - size + length]
+        old = levels.leaving(x, begin, at, stop, size, nothing, 0.0)
+        length = len(old)
         new, found = x[at : at + length], out[at : at + length]
         some = 0
         # apart from the sums, so that four rows are parted at once
