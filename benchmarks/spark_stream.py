@@ -169,12 +169,7 @@ def measured(spark: Any, source: Path, plan: Callable[[Any], Any], budget: int, 
 def session() -> Any:
     import sash.spark
 
-    settings = {
-        "sql.shuffle.partitions": 2,
-        "sql.execution.arrow.maxRecordsPerBatch": 200_000,
-        "driver.memory": "4g",
-        "log.level": "OFF",
-    }
+    settings = {"sql.shuffle.partitions": 2, "driver.memory": "4g", "log.level": "OFF"}
     return sash.spark.session(master="local[2]", **settings)
 
 

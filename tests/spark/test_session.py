@@ -143,3 +143,15 @@ def test_two_processes_make_one_home(tmp_path: Path) -> None:
     assert len(said) == 1
     assert all(process.returncode == 0 for process in both)
     assert subprocess.run([f"{said.pop().strip()}/bin/java"], check=False).returncode == 0
+
+
+def test_rows_come_in_small_batches_whose_bytes_are_not_counted_one_by_one(spark: Any) -> None:
+    def sizes(batches: Any) -> Any:
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows for batch in batches]})
+
+    found = spark.range(10_000, numPartitions=1).mapInArrow(sizes, "rows long").collect()
+    assert [row.rows for row in found] == [4096, 4096, 1808]
+    assert spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch") == str(2**31 - 1)
+    assert spark.sparkContext._jvm.System.getProperty("arrow.enable_unsafe_memory_access") == "true"

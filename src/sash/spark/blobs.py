@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pyarrow as pa
+
+BYTES = 1 << 17
+"""Bytes of a blob, about. Small beside a region of the JVM's heap, which keeps what is not in regions of its own; and
+as many blobs as Spark may send to Python at once, where their bytes are not limited, are not too much."""
+
+
+def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in slices, each for a blob.
+
+    >>> import pyarrow as pa
+    >>> [part.num_rows for part in cut(pa.record_batch({"x": range(40_000)}))]
+    [16384, 16384, 7232]
+    """
+    rows = max(1, BYTES * batch.num_rows // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def blob_of(batch: pa.RecordBatch) -> bytes:
@@ -14,10 +31,20 @@ def blob_of(batch: pa.RecordBatch) -> bytes:
     >>> [batch.to_pydict() for batch in batches_of(blob_of(pa.record_batch({"x": [1, None]})))]
     [{'x': [1, None]}]
     """
+    return _written(batch).to_pybytes()  # type: ignore[no-any-return]
+
+
+def blob_array(batch: pa.RecordBatch) -> pa.Array:
+    """A batch as the one value of a binary column, without a copy of its bytes."""
+    blob = _written(batch)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("=2i", 0, blob.size)), blob])
+
+
+def _written(batch: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue()
 
 
 def batches_of(blob: bytes | pa.Buffer) -> Iterator[pa.RecordBatch]:

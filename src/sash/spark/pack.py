@@ -10,22 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from sash.operator.arrays import array
-from sash.operator.frame import stable_order
 from sash.query.query import Query
-from sash.spark.blobs import blob_of
+from sash.spark.blobs import blob_array, cut
 from sash.spark.pieces import Pieces
 from sash.spark.worker import clearly, joined
 
 ROWS = 1 << 18
 """Rows that are packed at once: the fixed cost of a blob is spread over those of a piece."""
-
-BYTES = 1 << 18
-"""Bytes of a blob, about: small beside a region of the JVM's heap, which keeps what is not in regions of its own."""
 
 PART, PIECE, OWN, BLOB = "part", "piece", "own", "rows"
 PACKED = pa.schema([(PART, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
@@ -43,22 +36,16 @@ class Pack:
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         resolved = self.query.resolve(self.schema)
         for batch in joined(batches, self.schema, self.rows):
-            yield from self._blobs(batch, self.pieces.places(batch, resolved))
+            together, runs = self.pieces.runs(batch, resolved)
+            for run in runs:
+                for rows in cut(together.slice(run.start, run.stop - run.start)):
+                    yield from self._told(rows, run.piece)
 
-    def _blobs(self, batch: pa.RecordBatch, places: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        if (places[1:] < places[:-1]).any():
-            order = stable_order(places, len(self.pieces.readers))
-            batch, places = batch.take(array(order)), places[order]
-        edges = np.flatnonzero(np.diff(places, prepend=-1))
-        most = max(1, BYTES * batch.num_rows // max(batch.nbytes, 1))
-        for start, stop in zip(edges.tolist(), [*edges[1:].tolist(), len(places)], strict=True):
-            piece = int(places[start])
-            for first in range(start, stop, most):
-                yield self._told(batch.slice(first, min(most, stop - first)), piece)
-
-    def _told(self, rows: pa.RecordBatch, piece: int) -> pa.RecordBatch:
-        """A blob for each part that reads it."""
-        parts = self.pieces.readers[piece]
-        own = [True, *[False] * (len(parts) - 1)]
-        columns = {PART: parts, PIECE: [piece] * len(parts), OWN: own, BLOB: [blob_of(rows)] * len(parts)}
-        return pa.RecordBatch.from_pydict(columns, schema=PACKED)
+    def _told(self, rows: pa.RecordBatch, piece: int) -> Iterator[pa.RecordBatch]:
+        """A blob for each part that reads it: first the one whose own it is."""
+        blob = blob_array(rows)
+        for place, part in enumerate(self.pieces.readers[piece]):
+            told = [
+                pa.array([value], field.type) for value, field in zip((part, piece, not place), PACKED, strict=False)
+            ]
+            yield pa.RecordBatch.from_arrays([*told, blob], schema=PACKED)

@@ -11,11 +11,14 @@ they come. Pieces are numbered in order of time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.operator.arrays import array
+from sash.operator.frame import Ints, stable_order
 from sash.operator.keys import key_column, keys_of
 from sash.query.resolved import Resolved
 from sash.spark.ranges import Numbers, Part, readings
@@ -27,6 +30,15 @@ class Large:
 
     parts: list[Part]
     edges: list[int | float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows of one piece, next to each other."""
+
+    piece: int
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -55,26 +67,53 @@ class Pieces:
         readers += [(first + group,) for group in range(groups)]
         return Pieces(keys, tuple(edges), tuple(readers), groups)
 
-    def places(self, batch: pa.RecordBatch, resolved: Resolved) -> NDArray[np.int64]:
-        """The piece of each row. One that has no time is in the first of its key."""
+    def runs(self, batch: pa.RecordBatch, resolved: Resolved) -> tuple[pa.RecordBatch, list[Run]]:
+        """The rows with those of a piece together, in the order they came in, and where each piece is.
+
+        A row that has no time is in the first of its key. Rows that came in order of time cost little.
+        """
         assert resolved.time is not None
         time, timed = resolved.time.numbers(batch.column(resolved.time.column))
-        if not resolved.by:
-            return np.where(timed, np.searchsorted(self.edges[0], time, side="right"), 0)
         count = len(self.edges)
-        columns = [
-            pa.concat_arrays([key_column(known.cast(column.type)), key_column(column)])
-            for known, column in zip(self.keys, map(batch.column, resolved.by), strict=True)
-        ]
-        keys = keys_of(columns, count + batch.num_rows)
-        # the large keys come first, so they have the first codes
-        found: NDArray[np.int64] = (keys.hashes() % np.uint64(self.groups)).astype(np.int64)
-        found += len(self.readers) - self.groups
-        codes = keys.codes[count:]
-        places = found[codes]
-        first = 0
-        for code, edges in enumerate(self.edges):
-            at = np.flatnonzero(codes == code)
-            places[at] = first + np.where(timed[at], np.searchsorted(edges, time[at], side="right"), 0)
-            first += len(edges) + 1
-        return places
+        if not resolved.by:
+            chosen: list[Ints | None] = [None]
+        else:
+            columns = [
+                pa.concat_arrays([key_column(known.cast(column.type)), key_column(column)])
+                for known, column in zip(self.keys, map(batch.column, resolved.by), strict=True)
+            ]
+            keys = keys_of(columns, count + batch.num_rows)
+            # the large keys come first, so they have the first codes
+            codes = keys.codes[count:]
+            chosen = [np.flatnonzero(codes == code) for code in range(count)]
+        found: list[Run] = []
+        orders: list[Ints] = []
+        at = first = 0
+        for edges, mine in zip(self.edges, chosen, strict=True):
+            order, starts = _parted(time, timed, edges) if mine is None else _parted(time[mine], timed[mine], edges)
+            found += _runs(first, at + starts)
+            if mine is not None or order is not None:
+                orders.append(order if mine is None else mine if order is None else mine[order])  # type: ignore[arg-type]
+            at, first = at + int(starts[-1]), first + len(edges) + 1
+        if resolved.by:
+            others = np.flatnonzero(codes >= count)
+            groups = (keys.hashes() % np.uint64(self.groups)).astype(np.int64)[codes[others]]
+            order = stable_order(groups, self.groups)
+            found += _runs(first, at + np.searchsorted(groups[order], np.arange(self.groups + 1)))
+            orders.append(others[order])
+        return (batch.take(array(np.concatenate(orders))) if orders else batch), found
+
+
+def _parted(time: Numbers, timed: NDArray[np.bool_], edges: Numbers) -> tuple[Ints | None, Ints]:
+    """The order of one key's rows by the range of time that they are in, None if they have it; where each begins."""
+    if timed.all() and bool((time[1:] >= time[:-1]).all()):
+        return None, np.concatenate([[0], np.searchsorted(time, edges), [len(time)]])
+    places = np.where(timed, np.searchsorted(edges, time, side="right"), 0)
+    order = stable_order(places, len(edges) + 1)
+    return order, np.searchsorted(places[order], np.arange(len(edges) + 2))
+
+
+def _runs(first: int, starts: Ints) -> list[Run]:
+    """The pieces from `first` on that have rows."""
+    edges = starts.tolist()
+    return [Run(first + i, *edge) for i, edge in enumerate(pairwise(edges)) if edge[0] < edge[1]]

@@ -21,6 +21,14 @@ LOCAL: dict[str, Any] = {
     "spark.sql.shuffle.partitions": os.cpu_count() or 2,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # with any other limit Spark sums up the bytes of a batch anew at each row, which takes longer than all else that
+    # it does to bring the row to Python; so that batches stay small, they have fewer rows than the 10,000 of Spark's
+    "spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
+    # Arrow checks bounds and nulls of each value, after Spark has done so
+    "spark.driver.defaultJavaOptions": (
+        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    ),
     # a worker's error as one line, not as the trace of our code and Spark's
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (

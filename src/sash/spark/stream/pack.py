@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from sash.operator.arrivals import Arrivals
 from sash.operator.frame import stable_order
-from sash.spark.blobs import blob_of
+from sash.spark.blobs import blob_of, cut
 from sash.spark.stream.shards import FIRST, labels, shard_of
 from sash.spark.stream.spec import Spec
 from sash.spark.worker import joined
@@ -59,8 +59,9 @@ class Pack:
             good, malformed = self._parted(batch)
             rows = list(self._blobs(good.select(self.spec.packed.names), now))
             if malformed.num_rows:
-                aside = blob_of(malformed) if self.spec.aside else None
-                rows.append((FIRST, None, None, now, aside, malformed.num_rows, None))
+                aside = [blob_of(part) for part in cut(malformed)] if self.spec.aside else [None]
+                counts = [malformed.num_rows, *[0] * (len(aside) - 1)]
+                rows += [(FIRST, None, None, now, *one, None) for one in zip(aside, counts, strict=True)]
             if rows:
                 yield _packed(rows)
             latest = self._greatest(good, now)
@@ -86,8 +87,8 @@ class Pack:
         edges = np.searchsorted(shard[order], np.arange(shards + 1)).tolist()
         together = batch if shards == 1 else batch.take(pa.array(order))
         for label, start, stop in zip(labels(shards), edges[:-1], edges[1:], strict=True):
-            if stop > start:
-                yield label, None, blob_of(together.slice(start, stop - start)), now, None, 0, None
+            for part in cut(together.slice(start, stop - start)):
+                yield label, None, blob_of(part), now, None, 0, None
 
     def _greatest(self, batch: pa.RecordBatch, now: float) -> Any:
         """The greatest time of these rows, but for those that are too far ahead to be true."""

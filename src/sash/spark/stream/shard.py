@@ -18,16 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operator import Operator
-from sash.spark.blobs import batches_of, blob_of
+from sash.spark.blobs import batches_of, blob_of, cut
 from sash.spark.stream.counts import Counts
 from sash.spark.stream.host_page import HostPage
 from sash.spark.stream.pages import StatePages
 from sash.spark.stream.shards import labels
 from sash.spark.stream.spec import Spec
 from sash.spark.types import casts
-
-ROWS = 1 << 16
-"""Rows of a blob of results."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +96,8 @@ class Shard:
         if not batch.num_rows:
             return
         batch = casts(self._numbered(batch), self.spec.results)
-        for start in range(0, batch.num_rows, ROWS):
-            yield self.label, blob_of(batch.slice(start, ROWS)), None, *Counts.NONE
+        for part in cut(batch):
+            yield self.label, blob_of(part), None, *Counts.NONE
 
     def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Ids of rows count from 0 in each shard: made different, for the stream has them side by side."""
@@ -117,17 +114,18 @@ class Shard:
         chosen = np.flatnonzero(arrived.late | arrived.untimed)
         if len(chosen):
             reason = pa.array(np.where(arrived.late[chosen], "late", "untimed"))
-            yield self._aside(batch.take(pa.array(chosen)), reason)
+            yield from self._aside(batch.take(pa.array(chosen)), reason)
 
     def _malformed(self, packed: Sequence[Packed]) -> Iterator[tuple[Any, ...]]:
         for one in packed:
             for batch in batches_of(one.aside) if one.aside is not None else ():
-                yield self._aside(batch, pa.array(["malformed"] * batch.num_rows))
+                yield from self._aside(batch, pa.array(["malformed"] * batch.num_rows))
 
-    def _aside(self, batch: pa.RecordBatch, reason: pa.Array) -> tuple[Any, ...]:
+    def _aside(self, batch: pa.RecordBatch, reason: pa.Array) -> Iterator[tuple[Any, ...]]:
         columns = [*batch.columns, reason]
         named = pa.RecordBatch.from_arrays(columns, names=self.spec.put_aside.names)
-        return self.label, None, blob_of(casts(named, self.spec.put_aside)), *Counts.NONE
+        for part in cut(casts(named, self.spec.put_aside)):
+            yield self.label, None, blob_of(part), *Counts.NONE
 
     def _set_timer(self, milliseconds: int, fired: int | None) -> None:
         """Be called when the watermark has come to what is due next, whether rows come or not."""
