@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import sash
 from sash import Count, Lifetime, Query, Session, Time
 from sash.spark import summaries
-from sash.spark.carry import Fold, lifetimes
+from sash.spark.carry import Fold
 from sash.spark.pack import PACKED, Pack
 from sash.spark.part_worker import PartWorker
 from sash.spark.pieces import Large, Pieces
-from sash.spark.ranges import Buckets, Part, Reach, cut, edges_of, parts_of, why_whole
+from sash.spark.ranges import Buckets, Part, Reach, cut, edges_of, needs_rows, parts_of, reached, why_whole
 from sash.spark.summaries import Summary, buckets_of
 from sash.testing import assert_same
 
@@ -45,6 +45,10 @@ WINDOWS: list[Any] = [
     Lifetime(),
     Lifetime(every=Time(3)),
     {"all": Lifetime(), "session": Session(2)},
+    Time(15, every=3),
+    Time(12, every=5, closed="right"),
+    {"long": Time(20, every=4), "short": Time(3, every=2), "sessions": Session(3, every="close")},
+    {"all": Lifetime(every=Time(3)), "long": Time(20, every=4), "gaps": Time(2, every=7, closed="right")},
     {
         "session": Session(2, every="close"),
         "three": Lifetime(every=Time(3)),
@@ -70,15 +74,20 @@ def shuffled(packed: list[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(packed[::-1], PACKED).sort_by([("part", "ascending"), ("piece", "ascending")])
 
 
-def in_parts(query: Query, times: list[int], parts: list[Part], edges: list[Any], chunk: int) -> pa.Table:
-    """The query on rows that are split, as Spark would do it: packed in two tasks, shuffled, a task for each part."""
+def in_parts(
+    query: Query, times: list[int], parts: list[Part], edges: list[Any], chunk: int, lasts: list[int]
+) -> pa.Table:
+    """The query on rows that are split, as Spark would do it: packed in two tasks, shuffled, a task for each part.
+
+    `lasts`, where there are any, say which parts need the folds of each.
+    """
     rows = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
     pack = Pack(query, SCHEMA, Pieces.of((), [Large(parts, edges)], 0))
     pack.rows = chunk
     halves = rows.slice(0, len(times) // 2), rows.slice(len(times) // 2)
     blobs = shuffled([blob for half in halves for blob in pack(half.to_batches(max_chunksize=3))])
-    if lifetimes(query.resolve(SCHEMA)):
-        fold = Fold(query, SCHEMA, [len(parts) - 1] * len(parts))
+    if lasts:
+        fold = Fold(query, SCHEMA, lasts)
         folds = list(fold(blobs.filter(pc.less(blobs["part"], len(parts) - 1)).to_batches(max_chunksize=2)))
         blobs = shuffled([*blobs.to_batches(), *folds])
     extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("part", pa.int32(), "part")
@@ -100,18 +109,24 @@ def in_one_order(found: pa.Table, query: Query) -> pa.Table:
     parts=st.integers(2, 5),
     chunk=st.integers(1, 40),
     forget=st.sampled_from([None, None, 3]),
+    folds=st.booleans(),
 )
 def test_parts_with_tails_give_what_the_whole_gives(
-    times: list[int], window: Any, parts: int, chunk: int, forget: Any
+    times: list[int], window: Any, parts: int, chunk: int, forget: Any, folds: bool
 ) -> None:
     query = Query(window, on=("t", "row"), **HELD)
-    if not lifetimes(query.resolve(SCHEMA)):
+    spans = query.resolve(SCHEMA).spans
+    endless = any(span.kind == "lifetime" for span in spans)
+    folds = endless or (folds and any(span.kind == "time" for span in spans) and not any(map(needs_rows, spans)))
+    if not folds:
         query = Query(window, on=("t", "row"), forget=forget, **HELD)
     resolved = query.resolve(SCHEMA)
     assert why_whole(resolved) is None
     reach = Reach.of(resolved)
     known = buckets(times, chunk, parts, reach.gap)
-    found = in_parts(query, times, cut(known, reach, parts), edges_of(known, 4), chunk)
+    parted = cut(known, Reach(0, 0, reach.gap) if folds else reach, parts)
+    lasts = [len(parted) - 1] * len(parted) if endless else reached(parted, reach) if folds else []
+    found = in_parts(query, times, parted, edges_of(known, 4), chunk, lasts)
     table = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
     assert_same(in_one_order(found, query), in_one_order(query.run(table), query))
 

@@ -12,7 +12,7 @@ from sash.spark import pack, split, worker
 from sash.spark.blobs import batches_of
 from sash.spark.pack import Pack
 from sash.spark.ranges import why_whole
-from sash.spark.types import spark_schema
+from sash.spark.types import arrow_schema, spark_schema
 from sash.testing import assert_same
 from tests.operator.fixed import PER_ROW, PER_SLIDE
 from tests.spark.cases import CASES, ON, SCHEMA, check, rows
@@ -110,6 +110,21 @@ def test_a_hot_key_is_spread_over_all_partitions(spark: Any) -> None:
     assert sorted(shares) == [0, 1, 2, 3]
     assert min(shares.values()) > 4_000
     assert got.agg(sf.count("*"), sf.max("n")).first() == (20_000, 45)
+
+
+@pytest.mark.parametrize("by", [(), "k"])
+@pytest.mark.parametrize("more", [{}, {"ever": Lifetime(every=Time(900))}], ids=["", "beside a lifetime"])
+def test_long_windows_that_slide_start_with_partials(spark: Any, by: Any, more: dict[str, Any]) -> None:
+    data = spark.range(20_000).selectExpr("if(id % 10 = 0, id % 7 + 1, 0) as k", "id as t", "id * 37 % 1000 / 8 as x")
+    data = data.repartition(3)
+    long = {"long": Time(6_000, every=500), "longer": Time(9_000, every=700, closed="right"), **more}
+    aggregates = {"low": sash.min("x"), "mean": sash.mean("x"), "n": sash.count(), "at": sash.arg_max("x", "t")}
+    query = Query(long, by=by, on="t", options=Options(split=8), **aggregates)
+    found = split.split_of(data, query.resolve(arrow_schema(data.schema)))
+    assert found is not None
+    assert any(place < last for place, last in enumerate(found.lasts))
+    assert all(part.tail == part.begin for part in found.parts)
+    check(data, data.toArrow(), query)
 
 
 def test_untimed_rows_and_names_that_are_taken(spark: Any) -> None:

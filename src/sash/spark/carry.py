@@ -1,10 +1,12 @@
-"""Carry: what Lifetime windows of a part need of the parts before it: the fold of each, as an operator keeps it.
+"""Carry: what windows of a part need of the parts before it, as partials: the folds of each, as an operator keeps them.
 
     part 0    · · · · │                      ──▶ fold f₀ ──┬──────────┐
     part 1            │ · · · · │            ──▶ fold f₁ ──┼──────────┤
     part 2                      │ · · ·      starts with   f₀, f₁     ▼
 
 All parts are folded at once, then all are computed at once: rows are read twice, and no part waits for the one before.
+Of a Lifetime window a fold is one partial. Of Time windows that slide it is one a slice, as far back as they reach: the
+tail of a part as aggregates, where rows would go to many parts.
 """
 
 from __future__ import annotations
@@ -30,24 +32,52 @@ from sash.spark.unpack import in_order, pieces
 from sash.spark.worker import clearly
 
 MOST = LARGE
-"""Parts of a key: as many folds as an operator keeps in one page."""
+"""Partials of a key, and parts: as many as an operator keeps of it in one page."""
+
+SERIES = 1024
+"""More than a query has of those series of windows whose folds are carried."""
+
+CARRIED = ("lifetime", "time")
 
 
-def lifetimes(resolved: Resolved) -> dict[str, Any]:
-    """The windows whose folds are carried."""
-    return {span.name: span.window for span in resolved.spans if span.kind == "lifetime"}
+def carried(resolved: Resolved) -> dict[str, Any]:
+    """The windows whose folds are carried, where any are."""
+    return {span.name: span.window for span in resolved.spans if span.kind in CARRIED}
+
+
+def partials(resolved: Resolved, parts: int) -> int:
+    """How many partials are carried to one of so many parts, at most."""
+    longest = max((span.size or 0 for span in resolved.spans if span.kind == "time"), default=0)
+    slides = [span.every or 0 for span in resolved.spans if span.kind == "time"]
+    # a window cuts at most twice a slide, and a slice may lie in several parts
+    return parts + sum(2 * (int(longest // every) + 2) for every in slides)
+
+
+def partial_bytes(resolved: Resolved) -> int | None:
+    """About how many bytes a partial has; None if there is no telling: a list may hold all that the rows do."""
+    operator = Operator(_folded(resolved.query, resolved), resolved.schema, mode="sorted")
+    fields = [field for layout in operator.engine.layouts for field in layout.cell]
+    try:
+        return sum(-(-int(field.type.bit_width) // 8) for field in fields)
+    except ValueError:
+        return None
+
+
+def _folded(query: Query, resolved: Resolved) -> Query:
+    """The query of the windows whose folds are carried."""
+    windows = carried(resolved)
+    return Query(windows.get("", windows), by=query.by, on=query.on, ahead=query.ahead, **query.aggregates)
 
 
 class Fold:
-    """The rows of parts in, their folds out, once for each later part of the key: what runs in a worker.
+    """The rows of parts in, their folds out, once for each later part that needs them: what runs in a worker.
 
-    `lasts` says for each part which is the last of its key.
+    `lasts` says for each part which is the last that needs its folds.
     """
 
     def __init__(self, query: Query, schema: pa.Schema, lasts: list[int]) -> None:
-        windows = lifetimes(query.resolve(schema))
-        self.query = Query(windows.get("", windows), by=query.by, on=query.on, ahead=query.ahead, **query.aggregates)
-        self.schema, self.lasts, self.windows = schema, lasts, len(windows)
+        self.query = _folded(query, query.resolve(schema))
+        self.schema, self.lasts = schema, lasts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return clearly(self._folds(batches))
@@ -64,16 +94,18 @@ class Fold:
             yield self._told(operator, of)
 
     def _told(self, operator: Operator, part: int) -> pa.RecordBatch:
-        """The folds of a part, one a window, for all parts behind it. Numbered so as to come before all rows."""
+        """The folds of a part, one a series, for parts behind it. Numbered so as to come before all rows."""
         nobody = Keys(np.zeros(0, np.int64), (), 0)
         loaded = operator.engine.shelf.load(nobody, None, everything=True)
         found = []
-        for window, cells in enumerate(loaded.cells):
+        for s, cells in enumerate(loaded.cells):
+            assert (loaded.large[s] < 0).all()  # `partials` has seen to it
             if cells.num_rows:
-                columns = {f"key{i}": column for i, column in enumerate(loaded.columns)}
+                its_key = pa.array(np.zeros(cells.num_rows, np.int64))
+                columns = {f"key{i}": column.take(its_key) for i, column in enumerate(loaded.columns)}
                 columns |= dict(zip(cells.schema.names, cells.columns, strict=True))
                 blob = blob_of(pa.RecordBatch.from_pydict(columns))
-                place = (part - len(self.lasts)) * self.windows + window
+                place = (part - len(self.lasts)) * SERIES + s
                 found += [(later, place, False, blob) for later in range(part + 1, self.lasts[part] + 1)]
         arrays = zip(*found, strict=True) if found else [[]] * len(PACKED)
         return pa.RecordBatch.from_arrays(
@@ -100,7 +132,7 @@ def _absorb(operator: Operator, rows: pa.RecordBatch) -> None:
 
 @dataclass(frozen=True)
 class Carried:
-    """The folds of the parts before a part, in order: the number of the window, and key and state as columns."""
+    """The folds of the parts before a part, in order: the number of the series, and key and states as columns."""
 
     part: int
     folds: list[tuple[int, pa.RecordBatch]]
@@ -112,24 +144,27 @@ def seed(operator: Operator, carried: Carried, numbered: bool) -> None:
     by = len(operator.resolved.by) - numbered
     first = carried.folds[0][1]
     columns = [pa.array([carried.part], pa.int32())] if numbered else []
-    keys = keys_of([*columns, *(key_column(column) for column in first.columns[:by])], 1)
+    keys = keys_of([*columns, *(key_column(column.slice(0, 1)) for column in first.columns[:by])], 1)
     loaded = engine.shelf.load(keys, None, everything=False)
-    window = 0
+    number = 0
     kept, stored = [], []
     everyone = np.ones(1, np.bool_)
     for s, series in enumerate(engine.series):
         mine: list[pa.RecordBatch] = []
-        if operator.resolved.spans[series.places[0]].kind == "lifetime":
-            mine = [fold for number, fold in carried.folds if number == window]
-            window += 1
+        if operator.resolved.spans[series.places[0]].kind in CARRIED:
+            mine = [fold for place, fold in carried.folds if place == number]
+            number += 1
         layout = engine.layouts[s]
-        cells = [pa.RecordBatch.from_arrays(fold.columns[by:], schema=layout.cell) for fold in mine]
-        own, free, places = np.zeros(len(cells), np.int64), np.full(len(cells), -1), np.arange(len(cells))
+        cells = together(
+            [pa.RecordBatch.from_arrays(fold.columns[by:], schema=layout.cell) for fold in mine], layout.cell
+        )
+        count = cells.num_rows
         no_run, no_runs = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-        kept.append(Kept(together(cells, layout.cell), own, free, places, no_run, None, no_runs))
+        own, free = np.zeros(count, np.int64), np.full(count, -1)
+        kept.append(Kept(cells, own, free, np.arange(count), no_run, None, no_runs))
         stored.append(engine.shelf.stored(loaded, s, everyone, None))
-    last = carried.folds[-1][1].column("last")[0].as_py()
-    loaded.rows[0] = sum(fold.column("rows")[0].as_py() for number, fold in carried.folds if number == 0)
+    last = max(fold.column("last")[-1].as_py() for _, fold in carried.folds)
+    loaded.rows[0] = sum(sum(fold.column("rows").to_pylist()) for place, fold in carried.folds if place == 0)
     loaded.last[0] = last
     engine.shelf.keep(loaded, everyone, everyone, kept, stored)
     operator.pages.commit()

@@ -17,7 +17,7 @@ from sash.operator.arrays import array
 from sash.operator.flow import Flow
 from sash.query.query import Query
 from sash.query.resolved import Resolved
-from sash.spark.carry import Carried, lifetimes, seed
+from sash.spark.carry import SERIES, Carried, seed
 from sash.spark.ranges import Part, Reach, shows
 from sash.spark.unpack import in_order, pieces
 from sash.spark.worker import Worker
@@ -54,7 +54,6 @@ class PartWorker(Worker):
     def _told_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Carried]:
         """Rows in order, those of a tail before the part's own; and before all of them what is carried."""
         resolved = self.query.resolve(self.schema)
-        windows = len(lifetimes(resolved))
         tail: list[pa.RecordBatch] = []
         folds: list[tuple[int, pa.RecordBatch]] = []
         of = -1
@@ -67,7 +66,7 @@ class PartWorker(Worker):
                 tail = []
             of = one.part
             if one.piece < 0:
-                folds.append((one.piece % windows, one.rows))
+                folds.append((one.piece % SERIES, one.rows))
                 continue
             rows = in_order(one.rows, resolved, resolved.by if of >= len(self.parts) else ())
             if one.own:

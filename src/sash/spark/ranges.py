@@ -56,11 +56,16 @@ def why_whole(resolved: Resolved) -> str | None:
             return f"{span.window!r} depends on all rows before"
         if span.kind == "lifetime" and resolved.forget is not None:
             return f"{span.window!r} starts anew where forget= says"
-        if span.kind == "lifetime" and any(other.kind in ("time", "count") for other in resolved.spans):
-            return f"{span.window!r} stands beside windows that need a tail: a query of its own is split"
+        if span.kind == "lifetime" and any(needs_rows(other) for other in resolved.spans):
+            return f"{span.window!r} stands beside windows that need a tail of rows: a query of its own is split"
         if span.slide == "rows":
             return f"{span.window!r} counts all rows before"
     return None
+
+
+def needs_rows(span: Span) -> bool:
+    """Do rows leave a window one by one, so that partials of them are of no use?"""
+    return span.kind == "count" or (span.kind == "time" and span.slide != "time")
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,26 @@ def parts_of(buckets: Buckets, reach: Reach, most: int) -> list[Part]:
     """At most so many parts of about equal size; fewer, or one, if tails would make them dear."""
     while most > 1:
         found = cut(buckets, reach, most)
-        tails = [_needed(buckets, reach, part.begin) for part in found[1:]]
+        tails = tails_of(buckets, reach, found)
         largest = max(tails, default=0) + buckets.total // len(found)
         if len(found) > 1 and sum(tails) <= buckets.total / 2 and largest <= buckets.total * 2 / 3:
             return found
         most //= 2
     return [Part(None, None, None)]
+
+
+def tails_of(buckets: Buckets, reach: Reach, parts: list[Part]) -> list[int]:
+    """About how many rows the tails hold, of all parts but the first."""
+    return [_needed(buckets, reach, part.begin) for part in parts[1:]]
+
+
+def reached(parts: list[Part], reach: Reach) -> list[int]:
+    """By part: the last part whose windows reach back into it."""
+    begins = [part.begin for part in parts[1:]]
+    return [
+        max((j for j, begin in enumerate(begins, 1) if j <= i or begin - reach.time <= begins[i]), default=0)
+        for i in range(len(begins))
+    ] + [len(begins)]
 
 
 def cut(buckets: Buckets, reach: Reach, most: int) -> list[Part]:

@@ -19,13 +19,14 @@ from pyspark.sql import functions as sf
 from sash.query import checks
 from sash.query.query import Query
 from sash.query.resolved import Resolved
-from sash.spark.carry import MOST, Fold, lifetimes
+from sash.spark.carry import MOST, Fold
 from sash.spark.columns import plainly_named, quoted
 from sash.spark.pack import OWN, PACKED, PART, PIECE, Pack
 from sash.spark.part_worker import PartWorker
 from sash.spark.pieces import Large, Pieces
-from sash.spark.ranges import Part, Reach, edges_of, parts_of, why_whole
+from sash.spark.ranges import Part, Reach, edges_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
+from sash.spark.tails import Tails
 from sash.spark.types import arrow_schema, spark_schema
 
 ENOUGH = 1_000_000
@@ -45,7 +46,7 @@ class Split:
 
     parts: list[Part]
     lasts: list[int]
-    """By part: the last one of its key."""
+    """By part: the last one that needs its folds; itself, if none does."""
     pieces: Pieces
     partitions: int
 
@@ -68,22 +69,27 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
     runs = plainly_named(looked_at).mapInArrow(summary, spark_schema(summary.output())).toArrow()
     columns, buckets, total = buckets_of(runs, len(resolved.by))
     size = max(1, min(ROWS, HELD // _width(resolved.schema)))
-    large: dict[int, Large] = {}
-    for place, one in enumerate(buckets):
-        most = -(-one.total * wanted // max(total, 1))
-        parts = parts_of(one, reach, min(most, MOST) if asked else min(most, MOST, one.total // ENOUGH))
-        # a key that stays whole comes in pieces, too, if it is large: no worker holds all of it
-        if len(parts) > 1 or one.total > size:
-            large[place] = Large(parts, edges_of(one, size))
+    most = [min(-(-one.total * wanted // max(total, 1)), MOST) for one in buckets]
+    if not asked:
+        most = [min(parts, one.total // ENOUGH) for one, parts in zip(buckets, most, strict=True)]
+    tails = Tails(resolved, reach, _width(resolved.schema))
+    # a key that stays whole comes in pieces, too, if it is large: no worker holds all of it
+    large = {
+        place: Large(parts, edges_of(one, size))
+        for place, (one, parts) in enumerate(zip(buckets, tails.parted(buckets, most), strict=True))
+        if len(parts) > 1 or one.total > size
+    }
     if all(len(one.parts) == 1 for one in large.values()):
         return None
     partitions = max(_partitions(data) if resolved.by else 1, *(len(one.parts) for one in large.values()))
     others = total - sum(buckets[place].total for place in large)
     groups = max(partitions, -(-others // size)) if resolved.by else 0
     keys = tuple(column.take(pa.array(large)) for column in columns)
-    found = [part for one in large.values() for part in one.parts]
-    ends = [place for place, part in enumerate(found) if part.end is None]
-    lasts = [next(end for end in ends if end >= place) for place in range(len(found))]
+    found: list[Part] = []
+    lasts: list[int] = []
+    for one in large.values():
+        lasts += [len(found) + last for last in tails.needed(one.parts)]
+        found += one.parts
     return Split(found, lasts, Pieces.of(keys, [*large.values()], groups), partitions)
 
 
@@ -119,9 +125,8 @@ def in_parts(query: Query, data: Any, resolved: Resolved, split: Split, result: 
     """The query on rows that are split."""
     pack = Pack(query, resolved.schema, split.pieces)
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED))
-    if lifetimes(resolved):
-        # to fold, all but the last part of each key
-        folded = [place for place, last in enumerate(split.lasts) if place < last]
+    folded = [place for place, last in enumerate(split.lasts) if place < last]
+    if folded:
         rows = _shuffled(packed.filter(quoted(OWN) & quoted(PART).isin(folded)), split)
         fold = Fold(query, resolved.schema, split.lasts)
         packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
