@@ -74,34 +74,34 @@ class Pieces:
         """
         assert resolved.time is not None
         time, timed = resolved.time.numbers(batch.column(resolved.time.column))
-        count = len(self.edges)
         if not resolved.by:
-            chosen: list[Ints | None] = [None]
-        else:
-            columns = [
-                pa.concat_arrays([key_column(known.cast(column.type)), key_column(column)])
-                for known, column in zip(self.keys, map(batch.column, resolved.by), strict=True)
-            ]
-            keys = keys_of(columns, count + batch.num_rows)
-            # the large keys come first, so they have the first codes
-            codes = keys.codes[count:]
-            chosen = [np.flatnonzero(codes == code) for code in range(count)]
-        found: list[Run] = []
+            order, starts = _parted(time, timed, self.edges[0])
+            return (batch if order is None else batch.take(array(order))), _runs(0, starts)
+        large, codes, groups = len(self.edges), *self._codes(batch, resolved)
         orders: list[Ints] = []
-        at = first = 0
-        for edges, mine in zip(self.edges, chosen, strict=True):
-            order, starts = _parted(time, timed, edges) if mine is None else _parted(time[mine], timed[mine], edges)
+        found: list[Run] = []
+        first = at = 0
+        for code, edges in enumerate(self.edges):
+            mine = np.flatnonzero(codes == code)
+            order, starts = _parted(time[mine], timed[mine], edges)
+            orders.append(mine if order is None else mine[order])
             found += _runs(first, at + starts)
-            if mine is not None or order is not None:
-                orders.append(order if mine is None else mine if order is None else mine[order])  # type: ignore[arg-type]
-            at, first = at + int(starts[-1]), first + len(edges) + 1
-        if resolved.by:
-            others = np.flatnonzero(codes >= count)
-            groups = (keys.hashes() % np.uint64(self.groups)).astype(np.int64)[codes[others]]
-            order = stable_order(groups, self.groups)
-            found += _runs(first, at + np.searchsorted(groups[order], np.arange(self.groups + 1)))
-            orders.append(others[order])
-        return (batch.take(array(np.concatenate(orders))) if orders else batch), found
+            first, at = first + len(edges) + 1, at + len(mine)
+        others = np.flatnonzero(codes >= large)
+        places = groups[codes[others]]
+        order = stable_order(places, self.groups)
+        orders.append(others[order])
+        found += _runs(first, at + np.searchsorted(places[order], np.arange(self.groups + 1)))
+        return batch.take(array(np.concatenate(orders))), found
+
+    def _codes(self, batch: pa.RecordBatch, resolved: Resolved) -> tuple[Ints, Ints]:
+        """The key of each row as a number, the large ones first; and by number the group that it would be in."""
+        columns = [
+            pa.concat_arrays([key_column(known.cast(column.type)), key_column(column)])
+            for known, column in zip(self.keys, map(batch.column, resolved.by), strict=True)
+        ]
+        keys = keys_of(columns, len(self.edges) + batch.num_rows)
+        return keys.codes[len(self.edges) :], (keys.hashes() % np.uint64(self.groups)).astype(np.int64)
 
 
 def _parted(time: Numbers, timed: NDArray[np.bool_], edges: Numbers) -> tuple[Ints | None, Ints]:
