@@ -3,7 +3,9 @@
 Those that only pretend need none, and run with all others.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,3 +16,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and not item.path.name.startswith("test_pretend_"):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any) -> Iterator[Any]:
+    """The rows of `cases`, cut into many small batches on their way through a worker."""
+    from sash.spark.types import spark_schema
+    from tests.spark.cases import SCHEMA, rows
+
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, 16)
+    yield spark.createDataFrame(rows(), spark_schema(SCHEMA)).repartition(3).cache()
+    spark.conf.set(setting, before)

@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 from sash.spark import worker
-from sash.spark.types import spark_schema
 from tests.spark import over_connect
-from tests.spark.cases import CASES, SCHEMA, check, rows
-
-
-@pytest.fixture(scope="module")
-def frame(spark: Any) -> Any:
-    """The rows, cut into many small batches on their way through a worker."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 16)
-    yield spark.createDataFrame(rows(), spark_schema(SCHEMA)).cache()
-    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+from tests.spark.cases import CASES, check, rows
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,7 +12,7 @@ from sash.spark import pack, split, worker
 from sash.spark.blobs import batches_of
 from sash.spark.pack import Pack
 from sash.spark.ranges import why_whole
-from sash.spark.types import arrow_schema, spark_schema
+from sash.spark.types import arrow_schema
 from sash.testing import assert_same
 from tests.operator.fixed import PER_ROW, PER_SLIDE
 from tests.spark.cases import CASES, ON, SCHEMA, check, rows
@@ -42,13 +42,6 @@ QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, *
 QUERIES |= {name: CASES[name] for name in ("row: lifetime", "slide: lifetime by time")}
 QUERIES["lifetimes and sessions, of all"] = Query({"all": Lifetime(), "one": Session(2)}, on=ON, **FEW)
 QUERIES["lifetimes of timestamps"] = Query(Lifetime(every="5m"), by=("k", "p"), on=("ts", "row"), **FEW)
-
-
-@pytest.fixture(scope="module")
-def frame(spark: Any) -> Any:
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 16)
-    yield spark.createDataFrame(rows(), spark_schema(SCHEMA)).repartition(3).cache()
-    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
 @pytest.fixture

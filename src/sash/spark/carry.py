@@ -99,6 +99,7 @@ class Fold:
         loaded = operator.engine.shelf.load(nobody, None, everything=True)
         found = []
         for s, cells in enumerate(loaded.cells):
+            assert s < SERIES
             assert (loaded.large[s] < 0).all()  # `partials` has seen to it
             if cells.num_rows:
                 its_key = pa.array(np.zeros(cells.num_rows, np.int64))
