@@ -28,6 +28,7 @@ from sash.query.query import Query
 from sash.query.resolved import Resolved
 from sash.spark.blobs import blob_of
 from sash.spark.pack import PACKED
+from sash.spark.types import bytes_of
 from sash.spark.unpack import in_order, pieces
 from sash.spark.worker import clearly
 
@@ -38,11 +39,7 @@ SERIES = 1024
 """More than a query has of those series of windows whose folds are carried."""
 
 CARRIED = ("lifetime", "time")
-
-
-def carried(resolved: Resolved) -> dict[str, Any]:
-    """The windows whose folds are carried, where any are."""
-    return {span.name: span.window for span in resolved.spans if span.kind in CARRIED}
+"""The kinds of windows whose folds are carried, where any are."""
 
 
 def partials(resolved: Resolved, parts: int) -> int:
@@ -56,16 +53,13 @@ def partials(resolved: Resolved, parts: int) -> int:
 def partial_bytes(resolved: Resolved) -> int | None:
     """About how many bytes a partial has; None if there is no telling: a list may hold all that the rows do."""
     operator = Operator(_folded(resolved.query, resolved), resolved.schema, mode="sorted")
-    fields = [field for layout in operator.engine.layouts for field in layout.cell]
-    try:
-        return sum(-(-int(field.type.bit_width) // 8) for field in fields)
-    except ValueError:
-        return None
+    sizes = [bytes_of(field.type) for layout in operator.engine.layouts for field in layout.cell]
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _folded(query: Query, resolved: Resolved) -> Query:
     """The query of the windows whose folds are carried."""
-    windows = carried(resolved)
+    windows: dict[str, Any] = {span.name: span.window for span in resolved.spans if span.kind in CARRIED}
     return Query(windows.get("", windows), by=query.by, on=query.on, ahead=query.ahead, **query.aggregates)
 
 

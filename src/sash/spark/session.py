@@ -21,8 +21,8 @@ LOCAL: dict[str, Any] = {
     "spark.sql.shuffle.partitions": os.cpu_count() or 2,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # with any other limit Spark sums up the bytes of a batch anew at each row, which takes longer than all else that
-    # it does to bring the row to Python; so that batches stay small, they have fewer rows than the 10,000 of Spark's
+    # with any other limit Spark sums up the bytes of a batch anew at each row that it brings to Python; so that
+    # batches stay small without, they have fewer rows than the 10,000 of Spark's
     "spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
     # Arrow checks bounds and nulls of each value, after Spark has done so

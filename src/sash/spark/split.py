@@ -27,7 +27,7 @@ from sash.spark.pieces import Large, Pieces
 from sash.spark.ranges import Part, Reach, edges_of, why_whole
 from sash.spark.summaries import Summary, buckets_of
 from sash.spark.tails import Tails
-from sash.spark.types import arrow_schema, spark_schema
+from sash.spark.types import arrow_schema, bytes_of, spark_schema
 
 ENOUGH = 1_000_000
 """Rows that are worth a part, where the user does not say how many: two parts of so many take about as long as one
@@ -94,15 +94,8 @@ def split_of(data: Any, resolved: Resolved) -> Split | None:
 
 
 def _width(schema: pa.Schema) -> int:
-    """About how many bytes a row has, as far as types tell."""
-    return sum(_bytes(field.type) for field in schema)
-
-
-def _bytes(kind: pa.DataType) -> int:
-    try:
-        return -(-int(kind.bit_width) // 8)
-    except ValueError:
-        return 64  # text, lists and the like
+    """About how many bytes a row has, as far as types tell; text, lists and the like are taken for 64."""
+    return sum(bytes_of(field.type) or 64 for field in schema)
 
 
 def _some(data: Any, weight: str) -> Any:

@@ -133,3 +133,15 @@ def _cast(column: Any, field: pa.Field) -> Any:
         raise ValueError(
             f"the column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
         ) from None
+
+
+def bytes_of(kind: pa.DataType) -> int | None:
+    """How many bytes a value takes; None of types whose values differ in that.
+
+    >>> bytes_of(pa.int64()), bytes_of(pa.bool_()), bytes_of(pa.string())
+    (8, 1, None)
+    """
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:
+        return None

@@ -18,8 +18,8 @@ from sash.query.query import Query
 from sash.spark.types import casts, wire
 
 ROWS = 65536
-"""Rows for one call of the operator: its fixed cost is spread over them. With some thousand, as Spark sends them, a row
-takes two to three times as long."""
+"""Rows for one call of the operator: its fixed cost is spread over them. With 10,000 a row takes two to three times as
+long, and Spark sends no more at a time."""
 
 BYTES = 2**26
 """Bytes that are enough for a call, however few rows they are."""
