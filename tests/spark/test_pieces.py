@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.spark.blobs import BYTES, batches_of, blob_array, cut
+from sash.spark.blobs import BYTES, ROWS, batches_of, blob_array, cut
 from sash.spark.pieces import Large, Pieces
 from sash.spark.ranges import Part
 
@@ -59,5 +59,6 @@ def test_a_batch_is_cut_into_blobs_of_limited_size() -> None:
     assert pa.Table.from_batches(parts).to_pydict() == batch.to_pydict()
     again = [one for part in parts for one in batches_of(blob_array(part)[0].as_buffer())]
     assert pa.Table.from_batches(again).to_pydict() == batch.to_pydict()
+    assert all(len(blob_array(part)) == ROWS and not blob_array(part)[1].as_py() for part in parts)
     assert list(cut(batch.slice(0, 0))) == []
     assert [part.num_rows for part in cut(pa.record_batch({"x": [b"b" * 2 * BYTES] * 3}))] == [1, 1, 1]

@@ -12,6 +12,10 @@ BYTES = 1 << 17
 as many blobs as Spark may send to Python at once, where their bytes are not limited, are not too much."""
 
 
+ROWS = 16
+"""Rows that a blob takes in a shuffle: all but the first are empty."""
+
+
 def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in slices, each for a blob.
 
@@ -35,9 +39,13 @@ def blob_of(batch: pa.RecordBatch) -> bytes:
 
 
 def blob_array(batch: pa.RecordBatch) -> pa.Array:
-    """A batch as the one value of a binary column, without a copy of its bytes."""
+    """A batch as the first of some values of a binary column, without a copy of its bytes; the others are empty.
+
+    Spark sends so many rows to Python at once, whatever bytes are in them: with empty ones between blobs these are few.
+    """
     blob = _written(batch)
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("=2i", 0, blob.size)), blob])
+    offsets = struct.pack(f"={ROWS + 1}i", 0, *[blob.size] * ROWS)
+    return pa.Array.from_buffers(pa.binary(), ROWS, [None, pa.py_buffer(offsets), blob])
 
 
 def _written(batch: pa.RecordBatch) -> pa.Buffer:

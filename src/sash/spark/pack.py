@@ -45,7 +45,6 @@ class Pack:
         """A blob for each part that reads it: first the one whose own it is."""
         blob = blob_array(rows)
         for place, part in enumerate(self.pieces.readers[piece]):
-            told = [
-                pa.array([value], field.type) for value, field in zip((part, piece, not place), PACKED, strict=False)
-            ]
-            yield pa.RecordBatch.from_arrays([*told, blob], schema=PACKED)
+            told = zip((part, piece, place == 0), PACKED, strict=False)
+            columns = [pa.repeat(pa.scalar(value, field.type), len(blob)) for value, field in told]
+            yield pa.RecordBatch.from_arrays([*columns, blob], schema=PACKED)

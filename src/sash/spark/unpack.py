@@ -33,11 +33,14 @@ def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Unpacked]:
     for batch in batches:
         parts, numbers, own = (batch.column(name).to_pylist() for name in (PART, PIECE, OWN))
         for at, piece in enumerate(zip(parts, numbers, own, strict=True)):
+            blob = batch.column(BLOB)[at].as_buffer()
+            if not blob.size:  # there to keep the others apart
+                continue
             if piece != known and waiting:
                 yield Unpacked(*known, pa.concat_batches(waiting))
                 waiting = []
             known = piece
-            waiting += batches_of(batch.column(BLOB)[at].as_buffer())
+            waiting += batches_of(blob)
     if waiting:
         yield Unpacked(*known, pa.concat_batches(waiting))
 
