@@ -7,6 +7,7 @@ import argparse
 from benchmarks import (
     break_even,
     bulk,
+    calls,
     coarse,
     columns,
     distance,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "slides": slides.main,
     "trips": trips.main,
     "engine": engine.main,
+    "calls": calls.main,
     "columns": columns.main,
     "own": own.main,
     "first_call": first_call.main,

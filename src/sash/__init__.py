@@ -5,7 +5,7 @@
 `sash.aggregators`  how: the structures, one event at a time
 `sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
 `sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
-`sash.operator`     a query at work on Arrow record batches (imports pyarrow, so only when asked)
+`sash.engine`     a query at work on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       where its state lies: pages of bytes
 `sash.testing`      the laws, for tests of your own; `Reference`, which judges the engine
 """

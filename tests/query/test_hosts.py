@@ -26,7 +26,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_operator(host: Any) -> None:
-    host("sash.operator", Operator=lambda query, schema, **keywords: (query, schema, keywords))
+    host("sash.engine", Operator=lambda query, schema, **keywords: (query, schema, keywords))
     assert QUERY.operator() == (QUERY, None, {"mode": "rows", "store": None, "clock": None})
     assert QUERY.operator("schema", mode="given", store="s", clock=max) == (  # type: ignore[arg-type]
         QUERY,
@@ -53,7 +53,7 @@ def test_spark(host: Any) -> None:
 
 
 def test_an_iterator_of_batches(host: Any) -> None:
-    host("sash.operator", stream=lambda query, batches: list(batches))
+    host("sash.engine", stream=lambda query, batches: list(batches))
     assert QUERY.run(iter([1, 2])) == [1, 2]
     assert QUERY.run(batch for batch in (3,)) == [3]
 
@@ -65,7 +65,7 @@ def test_what_no_host_takes(data: Any) -> None:
 
 
 def test_a_host_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sash.frames", "sash.operator"):
+    for name in ("sash.frames", "sash.engine"):
         monkeypatch.setitem(sys.modules, name, None)  # makes its import fail
     with pytest.raises(
         ImportError, match=r"pyarrow data needs sash\.frames, which this installation of sash does not have"

@@ -14,7 +14,7 @@ from sash.spark.pack import Pack
 from sash.spark.ranges import why_whole
 from sash.spark.types import arrow_schema
 from sash.testing import assert_same
-from tests.operator.fixed import PER_ROW, PER_SLIDE
+from tests.engine.fixed import PER_ROW, PER_SLIDE
 from tests.spark.cases import CASES, ON, SCHEMA, check, rows
 from tests.spark.test_batch import jobs
 

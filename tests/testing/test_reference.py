@@ -15,7 +15,7 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.aggregators import Recalc
 from sash.monoids.algebra import agree
 from sash.testing.reference import Reference
-from tests.operator.fixed import aggregates, stream
+from tests.engine.fixed import aggregates, stream
 from tests.testing.played import Play, held, slides
 
 # ---- per row ----

@@ -72,7 +72,9 @@ class AMTA(Bulk):
 
     @classmethod
     def slots(cls, field: str, largest: int) -> int:
-        return 64 if field == "stack" else super().slots(field, largest)
+        if field == "stack":  # an entry for each level at most
+            return 1 << (largest.bit_length() + 1).bit_length()
+        return super().slots(field, largest)
 
     def size(self) -> int:
         return self.E - self.F

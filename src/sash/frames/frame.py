@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operator.whole import Column
+from sash.engine.stateless import Column
 
 Ints = NDArray[np.int64]
 

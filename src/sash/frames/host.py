@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
+from sash.engine import Operator
+from sash.engine.arrow_arrays import array
+from sash.engine.keys import key_column, keys_of, restored
+from sash.engine.stateless import Column, Unfit, Whole
 from sash.frames.frame import Frame, Result
 from sash.frames.rows import Ordered, encoded, flat, ordered, places
-from sash.operator import Operator
-from sash.operator.arrays import array
-from sash.operator.keys import key_column, keys_of, restored
-from sash.operator.whole import Column, Unfit, Whole
 from sash.query import checks
 from sash.query.planner import at_rows, plan
 from sash.query.query import Query

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.arrow_arrays import array
+from sash.engine.keys import Keys, key_column, keys_of, plain
+from sash.engine.row_order import grouped
 from sash.frames.frame import Ints
 from sash.kernels.sweeps.sweep import Crew
-from sash.operator.arrays import array
-from sash.operator.grouped import grouped
-from sash.operator.keys import Keys, key_column, keys_of, plain
 from sash.query.resolved import Resolved
 from sash.query.types import plain as value_type
 

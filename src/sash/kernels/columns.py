@@ -63,16 +63,21 @@ def _column(typing: Any, layout: LayoutType, arrays: types.BaseTuple) -> Any:
     return typ(layout, arrays), build
 
 
-def columns_of(context: Any, builder: Any, typ: ColumnsType, arrays: Any, value: Any, ring: bool) -> Any:
+def columns_of(
+    context: Any, builder: Any, typ: ColumnsType, arrays: Any, value: Any, ring: bool, block: Any = None
+) -> Any:
+    """Columns over whole arrays, or over a block of them: its offset and its length, a power of two for a ring."""
     columns = cgutils.create_struct_proxy(typ)(context, builder)
     for i, array_type in enumerate(arrays.types):
         if array_type.dtype != typ.scalars[i] or array_type.layout != "C":
             raise errors.TypingError(f"column {i} is a {array_type}, not contiguous {typ.scalars[i]}")
         array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
-        setattr(columns, f"p{i}", array.data)
+        data = array.data if block is None else builder.gep(array.data, [block[0]])
+        setattr(columns, f"p{i}", data)
         if ring and i == 0:
             one = context.get_constant(types.intp, 1)
-            slots = builder.lshr(array.nitems, one) if isinstance(typ, LevelsType) else array.nitems
+            length = array.nitems if block is None else block[1]
+            slots = builder.lshr(length, one) if isinstance(typ, LevelsType) else length
             columns.mask = builder.sub(slots, one)
     if not ring:
         columns.mask = context.get_constant(types.int64, -1)

@@ -5,6 +5,12 @@
 
 The struct lives in the frame of the kernel that calls `start`. Its methods are inlined there, so LLVM takes
 it apart and keeps positions and running aggregates in registers. Its queues are columns (`columns.py`).
+
+A kernel that serves many keys calls `resume` in place of `start`: the struct is loaded from a key's slot, its queues
+are that slot's block of the arena, and `park` stores it back.
+
+    ints     a row a slot: FIRST, AFTER, then the int and bool fields and leaves      floats   the float leaves
+    arena    a block a slot for each queue, `ratio` times as long as the slot's ring of elements
 """
 
 from __future__ import annotations
@@ -50,11 +56,43 @@ class Spec:
         stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
         return tuple(self.layout(kind).allocate(self.structure.slots(name, largest)) for name, kind in stored)
 
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many integers and floats a slot keeps of the structure, FIRST and AFTER included."""
+        return self.compiled_as.state.widths
+
+    def arena(self, elements: int) -> tuple[Any, ...]:
+        """Memory for each queue or pool of the structure, for an arena of so many elements."""
+        stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
+        return tuple(self.layout(kind).allocate(ratio(self.structure, name) * elements) for name, kind in stored)
+
     def layout(self, kind: str) -> Layout:
         """How the values of a queue or pool of this kind lie in columns."""
         if kind == "Times":
             return Layout(self.compiled_as.state.time)
         return Layout("int") if kind in ("Ints", "Links") else self.layouts.state
+
+
+FIRST, AFTER = 0, 1
+"""The first columns of a slot's integers: which elements [FIRST, AFTER) the structure holds."""
+
+BLOCK = 4
+"""The least number of elements of a slot's block."""
+
+
+def ratio(structure: type[Window], name: str) -> int:
+    """How many slots a queue or pool of the structure needs for each element of a block, at most."""
+    key = structure, name
+    if key not in _ratios:
+        _ratios[key] = _ratio(structure, name)
+    return _ratios[key]
+
+
+_ratios: dict[tuple[type[Window], str], int] = {}
+
+
+def _ratio(structure: type[Window], name: str) -> int:
+    return max(-(-structure.slots(name, BLOCK << i) // (BLOCK << i)) for i in range(24))
 
 
 # ---- the state of a structure ----
@@ -74,6 +112,27 @@ class StateType(Owner):
 
     def __reduce__(self) -> Any:
         return StateType, self.parts
+
+    @functools.cached_property
+    def saved(self) -> dict[str, list[tuple[bool, int]]]:
+        """For each field that is no queue: whether each of its scalars is a float, and its column in the slot."""
+        columns = {False: AFTER + 1, True: 0}
+        found: dict[str, list[tuple[bool, int]]] = {}
+        for name, kind in self.kinds.items():
+            if kind in STORED:
+                continue
+            found[name] = []
+            for leaf in Layout(self.shape).leaves if kind == "State" else ("int",):
+                found[name].append((leaf == "float", columns[leaf == "float"]))
+                columns[leaf == "float"] += 1
+        return found
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many integers and floats a slot keeps."""
+        places = [place for field in self.saved.values() for place in field]
+        floats = sum(is_float for is_float, _ in places)
+        return AFTER + 1 + len(places) - floats, floats
 
     def field_type(self, name: str, kind: str) -> types.Type:
         """The type of a field of this kind."""
@@ -240,6 +299,91 @@ def _stop(typing: Any, state: StateType) -> Any:
 
 
 @intrinsic
+def _resume(
+    typing: Any, spec: SpecType, storage: Any, ints: Any, floats: Any, slot: Any, offset: Any, capacity: Any
+) -> Any:
+    typ = spec.state
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, arenas, ints, floats, slot, offset, capacity = args
+        pointer = cgutils.alloca_once(builder, context.get_data_type(typ.dtype))
+        state = context.make_data_helper(builder, typ.dtype, ref=pointer)
+        queue = 0
+        for name, kind in typ.kinds.items():
+            if kind in STORED:
+                arrays = builder.extract_value(arenas, queue)
+                layout = signature.args[1].types[queue]
+                times = context.get_constant(types.int64, ratio(typ.structure, name))
+                block = builder.mul(offset, times), builder.mul(capacity, times)
+                value = columns_of(context, builder, typ.fields[name], layout, arrays, kind not in POOLS, block)
+                setattr(state, name, value)
+                queue += 1
+        rows = _slot_rows(context, builder, typ, signature.args[2:4], (ints, floats), slot)
+        for name in typ.saved:
+            setattr(state, name, _load(context, builder, typ.fields[name], iter(typ.saved[name]), rows))
+        return pointer
+
+    return typ(spec, storage, ints, floats, types.int64, types.int64, types.int64), build
+
+
+@intrinsic
+def _park(typing: Any, state: StateType, ints: Any, floats: Any, slot: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows = _slot_rows(context, builder, state, signature.args[1:3], args[1:3], args[3])
+        for name in state.saved:
+            value = _get_field(context, builder, state, args[0], name)
+            _save(context, builder, state.fields[name], iter(state.saved[name]), rows, value)
+        return context.get_dummy_value()
+
+    return types.none(state, ints, floats, types.int64), build
+
+
+@intrinsic
+def _restart(typing: Any, state: StateType) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        helper = context.make_data_helper(builder, state.dtype, ref=args[0])
+        for name in state.saved:
+            if state.kinds[name] == "State":
+                value = _get_field(context, builder, state, None, "identity")
+            else:
+                value = context.get_constant(state.fields[name], 0)
+            setattr(helper, name, value)
+        return context.get_dummy_value()
+
+    return types.none(state), build
+
+
+def _slot_rows(context: Any, builder: Any, typ: StateType, kinds: Any, matrices: Any, slot: Any) -> tuple[Any, Any]:
+    """Pointers to a slot's row of the integers and of the floats."""
+    found = []
+    for kind, matrix in zip(kinds, matrices, strict=True):
+        array = context.make_array(kind)(context, builder, matrix)
+        width = cgutils.unpack_tuple(builder, array.shape, 2)[1]  # a row may hold more than the structure's
+        found.append(builder.gep(array.data, [builder.mul(slot, width)]))
+    return found[0], found[1]
+
+
+def _load(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any) -> Any:
+    if isinstance(typ, types.BaseTuple):
+        parts = [_load(context, builder, part, places, rows) for part in typ.types]
+        return context.make_tuple(builder, typ, parts)
+    is_float, column = next(places)
+    value = builder.load(builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
+    return context.cast(builder, value, types.int64, typ) if typ == types.boolean else value
+
+
+def _save(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any, value: Any) -> None:
+    if isinstance(typ, types.BaseTuple):
+        for i, part in enumerate(typ.types):
+            _save(context, builder, part, places, rows, builder.extract_value(value, i))
+        return
+    is_float, column = next(places)
+    if typ == types.boolean:
+        value = context.cast(builder, value, typ, types.int64)
+    builder.store(value, builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
+
+
+@intrinsic
 def _present(typing: Any, result: types.Type) -> Any:
     inner = result.type if isinstance(result, types.Optional) else result
 
@@ -257,6 +401,23 @@ def start(spec: Spec, storage: Any) -> Any:
     return spec.structure(spec.monoid)
 
 
+def resume(spec: Any, storage: Any, ints: Any, floats: Any, slot: int, offset: int, capacity: int) -> Any:
+    """The structure of a slot; in a kernel loaded into the caller's frame. Interpreted, `storage` is a dict of them."""
+    found = storage.get(slot)
+    if found is None:
+        found = storage[slot] = spec.structure(spec.monoid)
+    return found
+
+
+def park(state: Any, ints: Any, floats: Any, slot: int) -> None:
+    """Store a structure back in its slot; interpreted it has not left."""
+
+
+def restart(state: Any) -> None:
+    """Empty a structure."""
+    state.clear()
+
+
 def stop(state: Any) -> Any:
     """What is left at the end: in a kernel the fields that are no queues, interpreted the structure."""
     return state
@@ -267,7 +428,7 @@ def present(result: Any) -> Any:
     return result
 
 
-NATIVE.update({start: _start, stop: _stop, present: _present})
+NATIVE.update({start: _start, resume: _resume, park: _park, restart: _restart, stop: _stop, present: _present})
 
 
 def rebuild(spec: Spec, storage: Any, left: Any) -> Any:

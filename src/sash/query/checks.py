@@ -18,7 +18,7 @@ from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.kinds import Count, Delta, Kind, Lifetime, Policy, Punctuation, Time
 
-PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
 
 OUTPUTS = ("window", "window_start", "window_end", "_late", "_row", "_revision")
@@ -88,6 +88,17 @@ def span(name: str, value: Any, zero: bool = False) -> Any:
     return None if value is None else length(f"{name}=", value, zero)
 
 
+def retract(value: Any, emit: Any) -> str | None:
+    """The column of rows that take another back, or None. Raises ValueError unless results may be taken back."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"retract= is a column's name; got {value!r}, a {type(value).__name__}")
+    if emit != "eager":
+        raise ValueError(f"retract={value!r} takes rows back, and with emit={emit!r} a result leaves once: use 'eager'")
+    return value
+
+
 def options(value: Any) -> Options:
     if value is not None and not isinstance(value, Options):
         raise TypeError(f"options= is a sash.Options(…); got {value!r}, a {type(value).__name__}")
@@ -152,7 +163,7 @@ def free(query: Any, there: Iterable[str]) -> None:
 def named(query: Any) -> list[str]:
     """The columns that the query names, which the data must have."""
     bounds = [*query.aggregates.values()]
-    found = [*query.by, *query.on]
+    found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
     for one in query.windows.values():
         found += [one.column] if isinstance(one, Delta | Punctuation) else []
         bounds += one.over if isinstance(one, Policy) else ()

@@ -4,7 +4,7 @@ pandas, polars, pyarrow         sash.frames
 a dict of NumPy arrays          sash.frames
 any other Arrow stream          sash.frames     DuckDB's relations, say: what has `__arrow_c_stream__`
 pyspark                         sash.spark
-an iterator of record batches   sash.operator
+an iterator of record batches   sash.engine
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 
 def operator(query: Any, schema: Any, **keywords: Any) -> Any:
     """An operator for the query. Raises ImportError if the engine is not there."""
-    return _host("sash.operator", "an operator").Operator(query, schema, **keywords)
+    return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
 
 
 def run(query: Any, data: Any) -> Any:
@@ -36,7 +36,7 @@ def run(query: Any, data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__"):
         return _host("sash.frames", "an Arrow stream").run(query, data)
     if isinstance(data, Iterator):
-        return _host("sash.operator", "an iterator of record batches").stream(query, data)
+        return _host("sash.engine", "an iterator of record batches").stream(query, data)
     raise TypeError(
         f"a query runs on frames of pandas, polars, pyarrow and Spark, on dicts of NumPy arrays, on what gives an "
         f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"

@@ -30,7 +30,8 @@ class Query:
     the rows into keys, `on` is the column of the time, or a list: the time, then tie-breakers; without it
     arrival is the order. `lateness` is how far a row may be behind the latest time seen, `late` what happens to
     one further behind ("drop", "flag", "error"), `emit` when results leave ("final", "changes", "eager"). A key
-    silent for longer than `forget` starts anew; a time further than `ahead` before the clock is no time.
+    silent for longer than `forget` starts anew; a time further than `ahead` before the clock is no time. With
+    `emit="eager"` a row whose column `retract` is true takes back the last row of the same key and `on`.
 
     >>> import sash
     >>> q = sash.Query("1h", by="symbol", on="ts", high=sash.max("price"))
@@ -51,6 +52,7 @@ class Query:
     late: str
     forget: Any
     ahead: Any
+    retract: str | None
     options: Options
     aggregates: dict[str, Bound]
     _resolved: list[tuple[Any, Any]]
@@ -67,11 +69,12 @@ class Query:
         late: Any = "drop",
         forget: Any = None,
         ahead: Any = None,
+        retract: Any = None,
         options: Any = None,
         **aggregates: Any,
     ) -> None:
         given = {"by": by, "on": on, "lateness": lateness, "emit": emit, "late": late}
-        given |= {"forget": forget, "ahead": ahead, "options": options}
+        given |= {"forget": forget, "ahead": ahead, "retract": retract, "options": options}
         for name, value in given.items():
             checks.not_an_aggregate(name, value)
         values = {
@@ -83,6 +86,7 @@ class Query:
             "late": checks.one_of("late", late, checks.LATE),
             "forget": checks.span("forget", forget),
             "ahead": checks.span("ahead", ahead, zero=True),
+            "retract": checks.retract(retract, emit),
             "options": checks.options(options),
             "aggregates": checks.aggregates(aggregates),
             "_resolved": [],
@@ -158,17 +162,34 @@ class Query:
 
     def _meaning(self) -> tuple[Any, ...]:
         # as tuples, for the order of windows and of aggregates is that of the results' columns
-        said = (self.by, self.on, self.lateness, self.emit, self.late, self.forget, self.ahead, self.options)
+        said = (
+            self.by,
+            self.on,
+            self.lateness,
+            self.emit,
+            self.late,
+            self.forget,
+            self.ahead,
+            self.retract,
+            self.options,
+        )
         return (*said, tuple(self.windows.items()), tuple(self.aggregates.items()))
 
     def __repr__(self) -> str:
         windows = repr(self.windows[""]) if "" in self.windows else repr(self.windows)
         shown = [windows]
-        for name, unsaid in (("by", ()), ("on", ())):
+        for name in ("by", "on"):
             value = getattr(self, name)
-            if value != unsaid:
+            if value:
                 shown.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
-        for name, said in (("lateness", None), ("emit", "final"), ("late", "drop"), ("forget", None), ("ahead", None)):
+        for name, said in (
+            ("lateness", None),
+            ("emit", "final"),
+            ("late", "drop"),
+            ("forget", None),
+            ("ahead", None),
+            ("retract", None),
+        ):
             value = getattr(self, name)
             if value != said:
                 shown.append(f"{name}={checks.shown(value)}")

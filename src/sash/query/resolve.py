@@ -39,6 +39,11 @@ def resolve(query: Query, schema: pa.Schema) -> Resolved:
     for what, names in (("by=", query.by), ("on=", query.on)):
         for name in names:
             known(schema, name, what)
+    if query.retract is not None and not types.admits("bool", known(schema, query.retract, "retract=")):
+        found = schema.field(query.retract).type
+        raise TypeError(
+            f"retract= names the column {query.retract!r} of type {found}; a mark is a boolean: compare it first"
+        )
     time = Axis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
     for name in query.on[1:]:
         _sortable(schema, name)

@@ -19,6 +19,7 @@ def rolling(
     late: Any = "drop",
     forget: Any = None,
     ahead: Any = None,
+    retract: Any = None,
     options: Any = None,
     **aggregates: Any,
 ) -> Any:
@@ -43,6 +44,7 @@ def rolling(
         late=late,
         forget=forget,
         ahead=ahead,
+        retract=retract,
         options=options,
         **aggregates,
     ).run(data)

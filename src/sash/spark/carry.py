@@ -15,15 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sash.operator import Operator
-from sash.operator.arrays import array
-from sash.operator.keys import Keys, key_column, keys_of
-from sash.operator.large import LARGE
-from sash.operator.loaded import Kept, together
-from sash.operator.output import plain_batch
+from sash.engine.operator import Operator
 from sash.query.query import Query
 from sash.query.resolved import Resolved
 from sash.spark.blobs import blob_of
@@ -32,8 +26,8 @@ from sash.spark.types import bytes_of
 from sash.spark.unpack import in_order, pieces
 from sash.spark.worker import clearly
 
-MOST = LARGE
-"""Partials of a key, and parts: as many as an operator keeps of it in one page."""
+MOST = 2048
+"""Partials of a key, and parts, that are carried at most."""
 
 SERIES = 1024
 """More than a query has of those series of windows whose folds are carried."""
@@ -53,7 +47,7 @@ def partials(resolved: Resolved, parts: int) -> int:
 def partial_bytes(resolved: Resolved) -> int | None:
     """About how many bytes a partial has; None if there is no telling: a list may hold all that the rows do."""
     operator = Operator(_folded(resolved.query, resolved), resolved.schema, mode="sorted")
-    sizes = [bytes_of(field.type) for layout in operator.engine.layouts for field in layout.cell]
+    sizes = [bytes_of(field.type) for batch in operator.export_partials() for field in batch.schema]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
@@ -83,46 +77,23 @@ class Fold:
                 if operator is not None:
                     yield self._told(operator, of)
                 operator, of = Operator(self.query, self.schema, mode="sorted"), one.part
-            _absorb(operator, in_order(one.rows, operator.resolved, ()))
+            operator.absorb(in_order(one.rows, operator.resolved, ()))
         if operator is not None:
             yield self._told(operator, of)
 
     def _told(self, operator: Operator, part: int) -> pa.RecordBatch:
-        """The folds of a part, one a series, for parts behind it. Numbered so as to come before all rows."""
-        nobody = Keys(np.zeros(0, np.int64), (), 0)
-        loaded = operator.engine.shelf.load(nobody, None, everything=True)
+        """The folds of a part, one a group of windows, for parts behind it. Numbered so as to come before all rows."""
         found = []
-        for s, cells in enumerate(loaded.cells):
+        for s, partials in enumerate(operator.export_partials()):
             assert s < SERIES
-            assert (loaded.large[s] < 0).all()  # `partials` has seen to it
-            if cells.num_rows:
-                its_key = pa.array(np.zeros(cells.num_rows, np.int64))
-                columns = {f"key{i}": column.take(its_key) for i, column in enumerate(loaded.columns)}
-                columns |= dict(zip(cells.schema.names, cells.columns, strict=True))
-                blob = blob_of(pa.RecordBatch.from_pydict(columns))
+            if partials.num_rows:
                 place = (part - len(self.lasts)) * SERIES + s
+                blob = blob_of(partials)
                 found += [(later, place, False, blob) for later in range(part + 1, self.lasts[part] + 1)]
         arrays = zip(*found, strict=True) if found else [[]] * len(PACKED)
         return pa.RecordBatch.from_arrays(
             [pa.array(values, field.type) for values, field in zip(arrays, PACKED, strict=True)], schema=PACKED
         )
-
-
-def _absorb(operator: Operator, rows: pa.RecordBatch) -> None:
-    """Take rows that are settled: no peer of the last one follows."""
-    assert operator.schema is not None
-    arrived = operator.arrivals.judge(rows, None, 0)
-    table = plain_batch(rows, operator.plain)
-    time = arrived.time[arrived.taken]
-    if not len(time):
-        return
-    if len(time) < table.num_rows:
-        table = table.filter(array(arrived.taken))
-    now, arrival = time[-1].item(), np.arange(len(time))
-    step = operator.engine.step(table, time, arrival, before=operator._before, now=now, last_key_open=True)
-    operator.engine.keep(step)
-    operator._before = now
-    operator.pages.commit()
 
 
 @dataclass(frozen=True)
@@ -135,32 +106,16 @@ class Carried:
 
 def seed(operator: Operator, carried: Carried, numbered: bool) -> None:
     """Let an operator that has seen nothing start with what is carried. `numbered`: its keys begin with the part."""
-    engine = operator.engine
     by = len(operator.resolved.by) - numbered
     first = carried.folds[0][1]
     columns = [pa.array([carried.part], pa.int32())] if numbered else []
-    keys = keys_of([*columns, *(key_column(column.slice(0, 1)) for column in first.columns[:by])], 1)
-    loaded = engine.shelf.load(keys, None, everything=False)
+    keys = [*columns, *(column.slice(0, 1) for column in first.columns[:by])]
     number = 0
-    kept, stored = [], []
-    everyone = np.ones(1, np.bool_)
-    for s, series in enumerate(engine.series):
+    partials: list[list[pa.RecordBatch]] = []
+    for series in operator.plan.series:
         mine: list[pa.RecordBatch] = []
-        if operator.resolved.spans[series.places[0]].kind in CARRIED:
+        if operator.resolved.spans[series.spans[0]].kind in CARRIED:
             mine = [fold for place, fold in carried.folds if place == number]
             number += 1
-        layout = engine.layouts[s]
-        cells = together(
-            [pa.RecordBatch.from_arrays(fold.columns[by:], schema=layout.cell) for fold in mine], layout.cell
-        )
-        count = cells.num_rows
-        no_run, no_runs = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-        own, free = np.zeros(count, np.int64), np.full(count, -1)
-        kept.append(Kept(cells, own, free, np.arange(count), no_run, None, no_runs))
-        stored.append(engine.shelf.stored(loaded, s, everyone, None))
-    last = max(fold.column("last")[-1].as_py() for _, fold in carried.folds)
-    loaded.rows[0] = sum(sum(fold.column("rows").to_pylist()) for place, fold in carried.folds if place == 0)
-    loaded.last[0] = last
-    engine.shelf.keep(loaded, everyone, everyone, kept, stored)
-    operator.pages.commit()
-    operator._before = last
+        partials.append(mine)
+    operator.import_partials(keys, partials)

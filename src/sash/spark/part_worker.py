@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.operator import Operator
-from sash.operator.arrays import array
-from sash.operator.flow import Flow
+from sash.engine import Operator
+from sash.engine.arrow_arrays import array
+from sash.engine.chunked import Flow
 from sash.query.query import Query
 from sash.query.resolved import Resolved
 from sash.spark.carry import SERIES, Carried, seed

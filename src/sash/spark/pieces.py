@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operator.arrays import array
-from sash.operator.frame import Ints, stable_order
-from sash.operator.keys import key_column, keys_of
+from sash.engine.arrow_arrays import Ints, array, stable_order
+from sash.engine.keys import key_column, keys_of
 from sash.query.resolved import Resolved
 from sash.spark.ranges import Numbers, Part, readings
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operator.keys import key_column, keys_of
+from sash.engine.keys import key_column, keys_of
 from sash.query.axis import Axis
 from sash.spark.ranges import Buckets
 from sash.spark.worker import joined

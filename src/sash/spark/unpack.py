@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.operator.arrays import array
-from sash.operator.keys import key_column, keys_of
-from sash.operator.segments import ranks
+from sash.engine.arrow_arrays import array
+from sash.engine.keys import key_column, keys_of, ranks
 from sash.query.resolved import Resolved
 from sash.spark.blobs import batches_of
 from sash.spark.pack import BLOB, OWN, PART, PIECE

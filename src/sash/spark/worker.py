@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from sash.operator import Operator
-from sash.operator.flow import Flow, over_sorted
+from sash.engine import Operator
+from sash.engine.chunked import Flow, over_sorted
 from sash.query.query import Query
 from sash.spark.types import casts, wire
 

@@ -23,7 +23,7 @@ from typing import Any
 from zlib import crc32
 
 MAGIC = b"SASH"
-FORMAT = 2
+FORMAT = 3
 """Goes up with every change of what the bytes mean."""
 
 HEAD = Struct("<4sHHIIQ16s")

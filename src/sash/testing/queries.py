@@ -245,7 +245,7 @@ def rewritten(query: Query, **changes: Any) -> Query:
     >>> rewritten(Query(2, emit="changes", n=functions.count()), emit="final")
     Query(Count(2), n=count())
     """
-    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
     kept = {name: getattr(query, name) for name in names}
     return Query(query.windows.get("", query.windows), **{**kept, **query.aggregates, **changes})
 

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from sash.operator.metrics import Metrics
+    from sash.engine.metrics import Metrics
 
 OBSERVED = "sash"
 """What names of observed metrics begin with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sash.operator.keys import HASH_VERSION
+from sash.engine.keys import HASH_VERSION
 from sash.spark.stream.pages import StatePages
 from sash.spark.stream.spec import Spec
 

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.operator.arrivals import Arrivals
-from sash.operator.frame import stable_order
+from sash.engine.arrow_arrays import stable_order
+from sash.engine.watermark import Arrivals
 from sash.spark.blobs import blob_of, cut
 from sash.spark.stream.shards import FIRST, labels, shard_of
 from sash.spark.stream.spec import Spec

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.operator import Operator
+from sash.engine import Operator
 from sash.spark.blobs import batches_of, blob_of, cut
 from sash.spark.stream.counts import Counts
 from sash.spark.stream.host_page import HostPage

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operator.keys import key_column, keys_of
+from sash.engine.keys import key_column, keys_of
 
 FIRST = 0
 """A label that there is with every number of shards."""

@@ -1,0 +1,169 @@
+"""The arena: a ring of elements for each slot, in flat arrays addressed by offsets.
+
+    slot    head: OFFSET CAPACITY FRONT BACK BEGIN …        arena, one array a column
+    0       0      4        2     5                          │e4  ·  e2 e3│ · · · · · · · ·│e0 e1 …
+    1       12     8        0     7                          └── slot 0 ──┘                └── slot 1 …
+
+Positions only grow; position p lies at OFFSET + (p & (CAPACITY - 1)). A ring that is full moves to a block of twice the
+size, and its old block is used again. Blocks are powers of two. When most of the arena is free it is packed anew, so
+that memory follows the state down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine.slot_table import SlotTable
+from sash.kernels.live_lane import call_loop
+from sash.kernels.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
+from sash.kernels.slot_loops import free_blocks, move_blocks, take_blocks
+from sash.kernels.state import BLOCK
+
+Ints = NDArray[np.int64]
+
+LEAST = 1 << 12
+"""An arena of fewer elements is never packed."""
+
+
+class Arena:
+    """Rings of elements: the heads of the slots, and the columns in which elements lie.
+
+    `more` are the values of a head beyond the first columns, for a slot that is new. Columns are added by their
+    owners, who look them up by name: a column is replaced when the arena grows.
+    """
+
+    def __init__(self, table: SlotTable, name: str, more: Sequence[int]) -> None:
+        self.table, self.name = table, name
+        table.add(name, np.int64, [0] * HEAD + list(more))
+        self.columns: dict[Any, NDArray[Any]] = {}
+        self.length = 0
+        self.top = 0
+        self.free: Ints = np.full(64, -1, np.int64)
+        """By the logarithm of their size: the first free block; each has a link to the next."""
+        self.links: Ints = np.zeros(0, np.int64)
+        self.unused = 0
+        """Elements in free blocks below `top`."""
+        self.version = 0
+        """Changes whenever columns are replaced."""
+        self.followers: list[Any] = []
+        """Structures, whose queues follow the arena: `grow`, `reset` and `pack`."""
+
+    @property
+    def heads(self) -> Ints:
+        """The heads of all slots."""
+        return self.table.wide[self.name]
+
+    def add(self, name: Any, kind: Any) -> None:
+        """Add a column of this dtype."""
+        self.columns[name] = np.zeros(self.length, kind)
+
+    # ---- blocks ----
+
+    def release(self, slots: Ints) -> None:
+        """Free the blocks of these slots."""
+        self.unused += call_loop(free_blocks, "", (slots, self.heads, BLOCK, self.free, self.links))
+        self.reset(slots)
+
+    def reset(self, slots: Ints) -> None:
+        """Let structures forget what they hold of these slots."""
+        for follower in self.followers:
+            follower.reset(slots)
+
+    def reserve(self, slots: Ints) -> None:
+        """Let every ring of these slots hold its elements [FRONT, BACK): larger blocks, or much smaller ones."""
+        heads = self.heads
+        held = heads[slots, BACK] - heads[slots, FRONT]
+        capacity = heads[slots, CAPACITY]
+        moving = np.flatnonzero((held > capacity) | ((capacity > SMALL) & (8 * held < capacity)))
+        if len(moving):
+            self._move(slots[moving])
+
+    def _move(self, slots: Ints) -> None:
+        moves = np.empty((len(slots), 6), np.int64)
+        arguments = (slots, self.heads, BLOCK, self.free, self.links, self.top, moves)
+        self.top, reused = call_loop(take_blocks, "", arguments)
+        self.unused -= reused
+        if self.top > self.length:
+            self._grow(max(2 * self.length, self.top, LEAST))
+        for column in self.columns.values():
+            copy_rings(column, moves, column)
+        self.unused += call_loop(free_blocks, "", (slots, self.heads, BLOCK, self.free, self.links))
+        self.heads[slots, OFFSET], self.heads[slots, CAPACITY] = moves[:, 2], moves[:, 3]
+        self.reset(slots)
+
+    def _grow(self, length: int) -> None:
+        for name, old in self.columns.items():
+            new = np.zeros(length, old.dtype) if old.dtype != object else np.empty(length, object)
+            new[: self.length] = old
+            self.columns[name] = new
+        self.version += 1
+        links = np.empty(length // BLOCK, np.int64)
+        links[: len(self.links)] = self.links
+        self.links, self.length = links, length
+        for follower in self.followers:
+            follower.grow(length)
+
+    def shrink(self, live: Ints) -> None:
+        """Pack the arena if most of it is free. `live` are all slots that are in use."""
+        if self.length > LEAST and 4 * (self.top - self.unused) < self.length:
+            self.pack(live)
+
+    def pack(self, live: Ints) -> None:
+        """Lay the blocks of the live slots one behind the other in a new, smaller arena."""
+        heads = self.heads
+        live = live[heads[live, CAPACITY] > 0]
+        moves = np.empty((len(live), 6), np.int64)
+        moves[:, 0:2] = heads[live, OFFSET : CAPACITY + 1]
+        sizes = moves[:, 1]
+        moves[:, 3] = sizes
+        moves[:, 2] = np.cumsum(sizes) - sizes
+        moves[:, 4:6] = heads[live, FRONT : BACK + 1]
+        self.top = int(sizes.sum())
+        self.length = max(2 * self.top, LEAST)
+        self.unused = 0
+        self.free[:] = -1
+        self.links = np.empty(self.length // BLOCK, np.int64)
+        for name, old in self.columns.items():
+            new = np.zeros(self.length, old.dtype) if old.dtype != object else np.empty(self.length, object)
+            copy_rings(old, moves, new)
+            self.columns[name] = new
+        heads[live, OFFSET] = moves[:, 2]
+        self.version += 1
+        for follower in self.followers:
+            follower.pack(self.length)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns, and of the structures' queues."""
+        own = sum(column.nbytes for column in self.columns.values())
+        return int(own + sum(follower.nbytes for follower in self.followers))
+
+
+SMALL = 64
+"""A block of fewer elements is not given up for a smaller one."""
+
+
+def copy_rings(values: NDArray[Any], moves: Ints, room: NDArray[Any]) -> None:
+    """Copy rings to other blocks, of the same array or of another."""
+    if values.dtype == object:
+        move_blocks(values, moves, room)
+    else:
+        call_loop(move_blocks, values.dtype.str, (values, moves, room))
+
+
+def places_of(heads: Ints, slots: Ints, starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """The places in the arena of the elements [start, stop) of each slot, and the number of the slot's entry."""
+    counts = np.maximum(stops - starts, 0)
+    entry = np.repeat(np.arange(len(slots)), counts)
+    behind = np.cumsum(counts)
+    pos = (
+        np.arange(int(behind[-1]) if len(behind) else 0)
+        - np.repeat(behind - counts, counts)
+        + np.repeat(starts, counts)
+    )
+    of = slots[entry]
+    return heads[of, OFFSET] + (pos & (heads[of, CAPACITY] - 1)), entry

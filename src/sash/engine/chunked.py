@@ -1,0 +1,118 @@
+"""Flow: rows sorted by key and time that come in batches, through the path of whole tables, a piece at a time.
+
+    batches   ▢ ▢ ▢ ▢ ▢ ▢ ▢ …
+    piece 1   ├──────────┼┤                 the last peers wait: more of them may come
+    piece 2          ├╌╌╌┼──────────┼┤      the rows that its windows reach back to, then new ones
+                     tail
+
+A piece has at least as many new rows as its tail, so rows are computed twice at most, and memory is a few windows,
+whatever the length of a key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.engine.keys import plain_schema
+from sash.engine.operator import Operator
+from sash.engine.output import Output, plain_batch
+from sash.engine.stateless import Unfit, Whole
+from sash.query.planner import at_rows, plan
+from sash.query.query import Query
+from sash.query.resolved import Resolved
+
+PIECE = 1 << 16
+"""The least number of new rows in a piece."""
+
+REACH = ("time", "count", "delta")
+"""The windows that reach back over so many rows and no more; the others may hold a key's rows since it began."""
+
+
+def flows(resolved: Resolved) -> bool:
+    """Can a query be computed piece by piece without state?"""
+    return at_rows(resolved) and all(span.kind in REACH for span in resolved.spans)
+
+
+def over_sorted(
+    query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
+) -> Flow | Operator:
+    """What takes batches sorted by key and time, and no others: a flow where the query allows it, else an operator.
+
+    `threads` are those of a flow whose query does not say.
+    """
+    if flows(query.resolve(schema)):
+        return Flow(query, schema, clock, threads)
+    return Operator(query, schema, mode="sorted", clock=clock)
+
+
+class Flow:
+    """A query at work on sorted batches. It has no snapshots: it starts and ends with its input.
+
+    >>> import sash
+    >>> query = sash.Query(2, by="k", on="t", s=sash.sum("x"))
+    >>> flow = Flow(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
+    >>> first = pa.record_batch({"k": ["a", "a", "b"], "t": [1, 2, 1], "x": [1, 2, 4]})
+    >>> flow.process(first).num_rows, flow.finish()["s"].to_pylist()
+    (0, [1, 3, 4])
+    """
+
+    def __init__(
+        self, query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
+    ) -> None:
+        self.query, self.clock = query, clock
+        self.resolved = query.resolve(schema)
+        self.schema = plain_schema(schema)
+        self.whole = Whole(plan(self.resolved), clock, threads)
+        self.output = Output(self.resolved, "sorted")
+        read = {name for part in self.resolved.parts for name in part.columns} | {*self.resolved.by, *query.on}
+        read |= {span.column for span in self.resolved.spans if span.column}
+        self.read = [name for name in self.schema.names if name in read]
+        self.tail = self._nothing().select(self.read)
+        self.waiting: list[pa.RecordBatch] = []
+        self.count, self.enough = 0, PIECE
+
+    def _nothing(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([], schema=self.schema)
+
+    def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take a batch; gives the results of rows whose piece is full. Raises what the engine raises of bad rows."""
+        self.waiting.append(plain_batch(batch, self.schema))
+        self.count += batch.num_rows
+        if self.count < self.enough:
+            return self.output.empty()
+        return self._piece(last=False)
+
+    def finish(self) -> pa.RecordBatch:
+        """The results of all rows that wait."""
+        return self._piece(last=True)
+
+    def _piece(self, last: bool) -> pa.RecordBatch:
+        new = together(self.waiting or [self._nothing()], self.schema)
+        known = self.tail.num_rows
+        table = together([self.tail, new.select(self.read)], self.tail.schema)
+        try:
+            found = self.whole.found(table)
+        except Unfit as unfit:
+            raise self._told(table) from unfit
+        settled = table.num_rows if last else max(found.settled, known)
+        columns = [column.arrow().slice(known, settled - known) for column in found.columns]
+        results = self.output.typed([*new.slice(0, settled - known).columns, *columns])
+        rest = new.slice(settled - known)
+        self.tail = table.slice(found.reach, max(settled - found.reach, 0))
+        self.waiting, self.count = [rest], rest.num_rows
+        self.enough = max(PIECE, self.tail.num_rows, 2 * self.count)
+        return results
+
+    def _told(self, table: pa.RecordBatch) -> Exception:
+        """What the engine says of these rows, which it does not take either."""
+        operator = Operator(self.query, table.schema, mode="sorted", clock=self.clock)
+        try:
+            operator.process(table)
+            operator.finish()
+        except Exception as error:
+            return error
+        return AssertionError("the engine takes rows that the path of whole tables does not")

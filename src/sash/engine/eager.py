@@ -1,0 +1,329 @@
+"""The engine of emit="eager": each row goes into its key's tree at once, and only what it changes is computed again.
+
+    rows ──▶ slots ──▶ places in order ──▶ results that may change, as they are now
+                             │                        │
+                             ▼                        ▼
+                    rows and trees change ──▶ the same results anew ──▶ those that differ leave, with a revision
+                             │
+                             └──▶ W: what is final is forgotten, rows that no window needs are dropped
+
+A call costs by its rows and the results that it changes, not by the rows that wait: a row at distance d from the newest
+moves d entries of its slot's order and takes O(log d) ⊕ in each tree, a result O(log n).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine import eager_order, slide_grid
+from sash.engine.eager_aggregate import Asked
+from sash.engine.eager_loops import COUNT
+from sash.engine.eager_results import RowResults
+from sash.engine.eager_retract import retracted
+from sash.engine.eager_slides import SlideResults
+from sash.engine.eager_state import Blamed, EagerState, Removed, Touched, blaming, empty_rows
+from sash.engine.eager_timers import expiry, next_due
+from sash.engine.keys import key_column, plain, restored, told, value_told
+from sash.engine.reorder_buffer import TimedRows
+from sash.query.planner import Plan
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+MANY = 1024
+"""Rows that are dropped at once, at least, unless they are a quarter of those kept."""
+
+_NONE = np.zeros(0, np.int64)
+
+
+class EagerEngine:
+    """A query with emit="eager" on live state.
+
+    `process` and `settle` leave a journal open: call `commit` when the call has succeeded, else `rollback`.
+    `retract` names a column: a row where it is true takes back the last row of the same key and `on`.
+
+    >>> import sash
+    >>> query = sash.Query("10s", by="k", on="t", lateness="1m", emit="eager", high=sash.max("x"))
+    >>> schema = pa.schema([("k", pa.string()), ("t", pa.timestamp("s")), ("x", pa.int64())])
+    >>> engine = EagerEngine(query.plan(schema), "rows")
+    >>> def call(t, x):
+    ...     table = pa.record_batch([["a"], pa.array([t], pa.timestamp("s")), [x]], schema=schema)
+    ...     found = engine.process(TimedRows(table, np.array([t]), np.array([engine.arrived])), t - 60)
+    ...     engine.commit()
+    ...     return found.select(["x", "high", "_row", "_revision"]).to_pylist()
+    >>> call(100, 3)
+    [{'x': 3, 'high': 3, '_row': 0, '_revision': 0}]
+    >>> call(95, 7)
+    [{'x': 7, 'high': 7, '_row': 1, '_revision': 0}, {'x': 3, 'high': 7, '_row': 0, '_revision': 1}]
+    """
+
+    def __init__(self, plan: Plan, mode: str = "rows", retract: str | None = None) -> None:
+        self.plan, self.mode, self.retract = plan, mode, retract
+        resolved = self.resolved = plan.resolved
+        self.state = EagerState(resolved)
+        self.numbers = self.state.numbers
+        self.schema = resolved.output(mode)
+        self.sliding = [span for span in resolved.spans if span.slide == "time"]
+        self.results: RowResults | SlideResults
+        if resolved.per_row:
+            self.results = RowResults(self.state, "_late" in self.schema.names)
+        else:
+            self.results = SlideResults(self.state, retract is not None)
+        self.arrived = 0
+        """The arrival number of the next row: the watermark where the query has no `on`."""
+
+    # ---- what can be told of rows as they come ----
+
+    def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
+        """Refuse rows whose windows would have no place.
+
+        Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
+        that is null, NaN or infinite; both name the value or the row.
+        """
+        if self.sliding:
+            slide_grid.require_room(self.sliding, time[taken], self.resolved.time.column if self.resolved.time else "")
+        for span in self.resolved.spans:
+            if span.kind == "delta" and span.axis is not None:
+                _, valid = span.axis.numbers(plain(batch.column(span.axis.column)))
+                bad = np.flatnonzero(taken & ~valid)
+                if len(bad):
+                    raise ValueError(
+                        f"the column {span.column!r} of a Delta window is null, NaN or infinite at "
+                        f"{told(batch, int(bad[0]))}"
+                    )
+
+    # ---- calls ----
+
+    def process(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
+        """Take rows that are neither late nor untimed, in arrival order; `now` is the watermark after the call.
+
+        Gives every result that is new or has changed. Raises what a monoid raises, naming row and key, and ValueError
+        for a Delta column that decreases; then `rollback` must be called.
+        """
+        state = self.state
+        columns = [key_column(given.table.column(name)) for name in self.resolved.by]
+        self._arrived_before = self.arrived
+        keys = state.keys.find(columns, len(given))
+        state.begin(keys.fresh)
+        if not len(given):
+            self._move_to(now, closing)
+            return empty_rows(self.schema)
+        self.arrived = int(given.arrival[-1]) + 1
+        try:
+            found = self._changed(given, keys.slots, keys.touched)
+            self._settle(self._slots, now, closing)
+        except Blamed as blamed:
+            raise self._named(blamed, given) from blamed.failed.error
+        return found
+
+    def settle(self, now: Any, closing: bool = False) -> None:
+        """Move the watermark: results below it are final, and what no window needs any more is dropped."""
+        self._arrived_before = self.arrived
+        self.state.begin(_NONE)
+        self._move_to(now, closing)
+
+    def _move_to(self, now: Any, closing: bool) -> None:
+        try:
+            self._settle(_NONE, now, closing)
+        except Blamed as blamed:
+            raise self._named(blamed, None) from blamed.failed.error
+
+    def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
+        state, rows = self.state, self.state.rows
+        numbered = rows.number(given, of, touched)
+        by_row = np.empty(len(given), np.int64)
+        by_row[numbered.source] = numbered.rids
+        self._rids = by_row
+        for p, aggregate in enumerate(state.aggregates):
+            with blaming(p, "rows"):
+                aggregate.lift(given.table, by_row)
+        slots = self._slots = np.sort(touched)
+        new, removed, unused = numbered, _nothing(self.numbers), _NONE
+        if self.retract is not None:
+            state.reserve(slots, np.zeros(len(slots), np.int64))
+            new, removed, unused = retracted(state, numbered, given.table.column(self.retract))
+        counts = np.bincount(np.searchsorted(slots, new.slots), minlength=len(slots))
+        state.reserve(slots, counts)
+        places = rows.locate(new, state.stale)
+        state.build(slots)
+        change = Touched(new, places, removed)
+        known: Any = self.results.before(change)
+        self._apply(change, slots, given)
+        columns = self.results.after(change, known)
+        if len(removed) and isinstance(self.results, RowResults):
+            pairs = zip(self.results.taken_back(removed.rids), columns, strict=True)
+            columns = [pa.concat_arrays(pair) for pair in pairs]
+        assert state.journal is not None
+        state.journal.dropped += [removed.rids, unused]
+        made = [restored(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+
+    def _apply(self, change: Touched, slots: Ints, given: TimedRows) -> None:
+        """Change rows and trees."""
+        state, rows, new = self.state, self.state.rows, change.new
+        state.save(slots)
+        assert state.journal is not None
+        first = rows.heads[slots, COUNT]
+        for of, at in ((new.slots, change.places), (change.removed.slots, change.removed.index)):
+            np.minimum.at(first, np.searchsorted(slots, of), at)
+        state.journal.tails = rows.copy_tails(slots, first)
+        if len(change.removed):
+            rows.remove(change.removed.slots, change.removed.index)
+        rows.insert(new, change.places - _before(change))
+        self._require_rising(change)
+        state.alive[slots] = True
+        np.maximum.at(state.last, new.slots, new.time)
+        state.change_trees((change.removed.slots, change.removed.rids), (new.slots, new.rids))
+
+    def _require_rising(self, change: Touched) -> None:
+        rows = self.state.rows
+        for name, values in rows.deltas.items():
+            slots, places = change.new.slots, change.places + _within(change.new.slots) - _before(change)
+            arguments = (slots, places, rows.heads, rows.lists, self.state.rules.life, values)
+            before, bad = rows.run(eager_order.decreasing_at, *arguments, meaning=values.dtype.str)
+            if bad >= 0:
+                raise ValueError(
+                    f"the column {name!r} of a Delta window must not decrease, but goes from {values[before]} to "
+                    f"{values[bad]} at {self._row(bad)}"
+                )
+
+    # ---- the watermark ----
+
+    def _settle(self, touched: Ints, now: Any, closing: bool) -> None:
+        state = self.state
+        if self.resolved.time is None:
+            now = self.arrived
+        journal = state.journal
+        assert journal is not None
+        if closing:
+            journal.gone = np.flatnonzero(state.alive)
+            return
+        slots = touched
+        if now is not None:
+            due = np.flatnonzero(state.due <= now)
+            if len(due):
+                slots = np.union1d(touched, due)
+        if not len(slots):
+            return
+        if len(slots) > len(touched) or not journal.saved:
+            state.save(slots)
+        when, ever = expiry(state, slots)
+        gone = np.zeros(len(slots), np.bool_)
+        if now is not None:
+            settled, needed = state.needed(slots, now)
+            gone = ever & (when <= now)
+            count = state.rows.heads[slots, COUNT]
+            cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
+            if isinstance(self.results, SlideResults):
+                self.results.settle(slots, now, settled)
+            if len(cut):
+                state.shorten(slots[cut], needed[cut])
+        journal.gone = slots[gone]
+        state.due[slots] = next_due(state, slots, now, when, ever)
+
+    # ---- all or nothing ----
+
+    def commit(self) -> None:
+        """The call has succeeded."""
+        journal = self.state.journal
+        gone = _NONE if journal is None else journal.gone
+        if isinstance(self.results, SlideResults):
+            for records in self.results.records:
+                records.commit()
+                records.clear(gone)
+        self.state.commit()
+
+    def rollback(self) -> None:
+        """Undo the call that has not been committed; does nothing if there is none."""
+        if self.state.journal is None:
+            return
+        if isinstance(self.results, SlideResults):
+            for records in self.results.records:
+                records.rollback()
+        self.arrived = self._arrived_before
+        self.state.rollback()
+
+    def compact(self) -> None:
+        """Drop logged rows and values that no row needs, where most are unused; after a commit."""
+        rows = self.state.rows
+        rows.compact()
+        for aggregate in self.state.aggregates:
+            if any(len(one) > 4096 for one in aggregate.dictionaries.values()):
+                aggregate.compact(rows.live)
+
+    # ---- sizes ----
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return self.state.keys.count
+
+    @property
+    def elements(self) -> int:
+        """How many rows are kept."""
+        return int(self.state.rows.heads[:, COUNT].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the state."""
+        records = self.results.records if isinstance(self.results, SlideResults) else []
+        return self.state.nbytes + sum(one.nbytes for one in records)
+
+    @property
+    def due(self) -> Any:
+        """The least watermark at which there is something to do; None if there is none."""
+        least = self.state.due.min(initial=self.state.never)
+        return None if self.resolved.time is None or least == self.state.never else least.item()
+
+    # ---- errors ----
+
+    def _row(self, rid: int) -> str:
+        rows = self.state.rows
+        if not self.resolved.per_row:
+            return f"row {int(rows.arrival[rid])}"
+        return told(rows.log.take(rows.code[[rid]]), 0)
+
+    def _named(self, blamed: Blamed, given: TimedRows | None) -> Exception:
+        """What a monoid raised, with the row, or the key."""
+        failed, at = blamed.failed, blamed.failed.place
+        where = "the watermark"
+        if blamed.about == "rows" and given is not None:
+            where = told(given.table, at)
+        elif blamed.about == "numbers" and at >= 0:
+            mine = np.flatnonzero(self._rids == at)
+            where = told(given.table, int(mine[0])) if len(mine) and given is not None else self._row(at)
+        elif isinstance(blamed.about, Asked):
+            slot = blamed.about.slots[at : at + 1]
+            names = zip(self.resolved.by, self.state.keys.keys(slot), strict=True)
+            whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
+            where = "a window" + (f" of key {whose}" if whose else "")
+        kind = type(failed.error)
+        name = self.resolved.parts[blamed.part].name
+        message = f"the aggregate {name!r} failed with {kind.__name__}: {failed.error}; at {where}"
+        try:
+            return kind(message)
+        except Exception:  # an exception of the user's that takes other arguments
+            return RuntimeError(message)
+
+
+def _nothing(numbers: np.dtype[Any]) -> Removed:
+    return Removed(_NONE, _NONE, np.zeros(0, numbers), _NONE)
+
+
+def _within(slots: Ints) -> Ints:
+    """The number of each among those of its slot; they are sorted."""
+    return np.arange(len(slots)) - np.searchsorted(slots, slots)
+
+
+def _before(change: Touched) -> Ints:
+    """How many removed rows of its slot lie before each new one."""
+    removed, new = change.removed, change.new
+    if not len(removed):
+        return np.zeros(len(new), np.int64)
+    width = int(max(removed.index.max(), change.places.max(initial=0))) + 1
+    theirs = np.searchsorted(removed.slots * width + removed.index, new.slots * width + change.places)
+    return theirs - np.searchsorted(removed.slots, new.slots)

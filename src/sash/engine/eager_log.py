@@ -1,0 +1,173 @@
+"""A log of rows, and tie-breakers as integers: what belongs to waiting rows beside their aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import array
+from sash.engine.input_encoding import numbers
+from sash.engine.value_dictionary import RankLabels
+
+Ints = NDArray[np.int64]
+
+LARGEST_CHUNK = 1 << 30
+"""Bytes of a merged chunk, at most: offsets of strings and lists have 32 bits."""
+
+_UNCHECKED = pc.TakeOptions(boundscheck=False)
+
+
+class RowLog:
+    """Record batches one after the other; a row's code is its place.
+
+    Neighbours of similar size are merged, so that n rows form O(log n) batches and a row is copied O(log n) times.
+
+    >>> log = RowLog(pa.schema([("x", pa.int64())]))
+    >>> codes = [log.append(pa.record_batch({"x": part})) for part in ([1, 2], [3])]
+    >>> codes[1].tolist(), log.take(np.array([2, 0])).to_pydict()
+    ([2], {'x': [3, 1]})
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._state: tuple[tuple[pa.RecordBatch, ...], Ints] = ((), np.zeros(1, np.int64))
+
+    def __len__(self) -> int:
+        return int(self._state[1][-1])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows."""
+        return sum(int(chunk.nbytes) for chunk in self._state[0])
+
+    def append(self, batch: pa.RecordBatch) -> Ints:
+        """Append rows; their codes are consecutive."""
+        first = len(self)
+        if batch.num_rows:
+            if batch.get_total_buffer_size() > 2 * batch.nbytes + 1024:
+                batch = _copied(batch)
+            chunks = [*self._state[0], batch]
+            while len(chunks) > 1 and chunks[-2].num_rows < 2 * chunks[-1].num_rows and _mergeable(*chunks[-2:]):
+                chunks[-2:] = [pa.concat_batches(chunks[-2:])]
+            self._set(chunks)
+        return np.arange(first, first + batch.num_rows)
+
+    def take(self, codes: Ints) -> pa.RecordBatch:
+        """The rows of codes, in this order."""
+        chunks, starts = self._state
+        if not len(codes):
+            return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.schema], schema=self.schema)
+        within = np.searchsorted(starts, codes, side="right") - 1
+        used = np.flatnonzero(np.bincount(within)).tolist()
+        if len(used) == 1:
+            return _taken(chunks[used[0]], codes - starts[used[0]])
+        parts, places, done = [], np.empty(len(codes), np.int64), 0
+        for number in used:
+            rows = np.flatnonzero(within == number)
+            parts.append(_taken(chunks[number], codes[rows] - starts[number]))
+            places[rows] = np.arange(done, done + len(rows))
+            done += len(rows)
+        return _taken(pa.concat_batches(parts), places)
+
+    def mark(self) -> Any:
+        """The state of now, for `rollback`."""
+        return self._state
+
+    def rollback(self, mark: Any) -> None:
+        """Return to the state at `mark`."""
+        self._state = mark
+
+    def _set(self, chunks: Sequence[pa.RecordBatch]) -> None:
+        self._state = tuple(chunks), np.cumsum([0, *(chunk.num_rows for chunk in chunks)], dtype=np.int64)
+
+
+class TieCodes:
+    """Tie-breakers as two integers each, in the order of their values: NaN behind all numbers, nulls last.
+
+    >>> ties = TieCodes([pa.float64(), pa.string()])
+    >>> codes = ties.encode([pa.array([None, -0.5, float("nan"), 2.0]), pa.array(["b", None, "a", "a"])])
+    >>> np.lexsort(codes.T[::-1]).tolist()
+    [1, 3, 2, 0]
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.types = tuple(types)
+        self.labels = {k: RankLabels(kind) for k, kind in enumerate(self.types) if not _is_number(kind)}
+        self.relabelled: dict[int, Callable[[Ints], Ints]] = {}
+        """By column of codes: how the last `encode` has changed older ones."""
+
+    def encode(self, columns: Sequence[pa.Array]) -> Ints:
+        """The codes of rows, two columns for each tie-breaker."""
+        found = np.zeros((len(columns[0]) if columns else 0, 2 * len(self.types)), np.int64)
+        self.relabelled = {}
+        for k, column in enumerate(columns):
+            if k in self.labels:
+                codes = self.labels[k].encode(column)
+                if self.labels[k].relabelled is not None:
+                    self.relabelled[2 * k + 1] = self.labels[k].relabelled  # type: ignore[assignment]
+            else:
+                values = numbers(column.cast(pa.float64()) if pa.types.is_floating(column.type) else column)
+                codes = _ordered(values)
+                if values.dtype.kind == "f":
+                    found[np.isnan(values), 2 * k] = 1
+                    codes[np.isnan(values)] = 0
+            found[:, 2 * k + 1] = codes
+            if column.null_count:
+                nulls = column.is_null().to_numpy(zero_copy_only=False)
+                found[nulls, 2 * k], found[nulls, 2 * k + 1] = 2, 0
+        return found
+
+    def compact(self, rows: int, live: Callable[[], Ints]) -> dict[int, Callable[[Ints], Ints]]:
+        """Drop labels that no row has, where most are unused. Returns how codes change, by their column."""
+        found: dict[int, Callable[[Ints], Ints]] = {}
+        for k, labels in self.labels.items():
+            if len(labels) > 4096 and len(labels) > 4 * rows:
+                found[2 * k + 1] = labels.compact(live()[:, 2 * k + 1])
+        return found
+
+    def mark(self) -> Any:
+        """The state of now, for `rollback`."""
+        return [(labels, labels.mark()) for labels in self.labels.values()]
+
+    def rollback(self, mark: Any) -> None:
+        """Forget the values that were encoded since `mark`."""
+        for labels, before in mark:
+            labels.rollback(before)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the labels."""
+        return sum(labels.nbytes for labels in self.labels.values())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    fixed = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return bool(fixed or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)))
+
+
+def _ordered(values: NDArray[Any]) -> Ints:
+    """Numbers as integers in the same order."""
+    if values.dtype.kind == "f":
+        bits = (values + 0.0).view(np.int64)
+        return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    if values.dtype == np.uint64:
+        return (values ^ np.uint64(1 << 63)).view(np.int64)
+    return values.astype(np.int64)
+
+
+def _taken(batch: pa.RecordBatch, at: Ints) -> pa.RecordBatch:
+    return pc.call_function("take", [batch, array(at)], _UNCHECKED)
+
+
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pa.concat_arrays([column, column[:0]]) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _mergeable(one: pa.RecordBatch, two: pa.RecordBatch) -> bool:
+    return bool(one.nbytes + two.nbytes <= LARGEST_CHUNK)

@@ -1,0 +1,55 @@
+"""Rows that take back others, for emit="eager": the last row of the same key and `on` that came before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine import eager_order
+from sash.engine.eager_rows import NewRows
+from sash.engine.eager_state import EagerState, Removed
+from sash.engine.keys import plain
+
+Ints = NDArray[np.int64]
+
+
+def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, Removed, Ints]:
+    """The rows that are new, those that are taken back, and the numbers of rows that leave no trace.
+
+    A row that takes back one of its own call removes both; one that finds none to take back is passed over.
+    """
+    takes = plain(column).fill_null(False).to_numpy(zero_copy_only=False)[rows.source]
+    if not takes.any():
+        return rows, Removed(*(part[:0] for part in (rows.slots, rows.slots, rows.time, rows.rids))), rows.rids[:0]
+    index = np.empty(len(rows), np.int64)
+    lists = state.rows
+    given = (rows.slots, rows.time, rows.rids)
+    lists.run(eager_order.find_rows, *given, lists.heads, lists.lists, lists.tie_codes, index)
+    waiting: dict[Any, list[int]] = {}
+    known: dict[Any, int] = {}
+    stays, gone = ~takes, []
+    for i in np.argsort(lists.arrival[rows.rids], kind="stable").tolist():
+        name = (int(rows.slots[i]), rows.time[i].item(), *lists.tie_codes[rows.rids[i]].tolist())
+        if not takes[i]:
+            waiting.setdefault(name, []).append(i)
+        elif waiting.get(name):
+            stays[waiting[name].pop()] = False
+        else:
+            at = known.setdefault(name, int(index[i]))
+            if at >= 0 and _is_alike(state, rows, i, at):
+                gone.append((int(rows.slots[i]), at))
+                known[name] = at - 1
+    places = np.array(sorted(gone), np.int64).reshape(-1, 2)
+    slots, index_of = places[:, 0].copy(), places[:, 1].copy()
+    removed = Removed(slots, index_of, lists.time_at(slots, index_of), lists.at(slots, index_of))
+    return rows.taken(stays), removed, rows.rids[~stays]
+
+
+def _is_alike(state: EagerState, rows: NewRows, i: int, at: int) -> bool:
+    """Has the row at an index of the slot the time and tie-breakers of a new one?"""
+    lists, slot = state.rows, rows.slots[i : i + 1]
+    index = np.array([at])
+    same_time = bool(lists.time_at(slot, index)[0] == rows.time[i])
+    return same_time and bool((lists.tie_codes[lists.at(slot, index)] == lists.tie_codes[rows.rids[i : i + 1]]).all())

@@ -1,0 +1,306 @@
+"""The rows of all slots, for emit="eager": in order by slot, and by row number what belongs to each.
+
+    slot ──▶ block: times and row numbers, in order        row number ──▶ label, arrival, revision, tie-breakers,
+                                                                          Delta values, place in the log of rows
+
+Row numbers are given out again when their rows have gone. Blocks are powers of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine import eager_order
+from sash.engine.eager_log import RowLog, TieCodes
+from sash.engine.eager_loops import CAPACITY, COUNT, HEAD, OFFSET, START
+from sash.engine.eager_rules import WindowRules
+from sash.engine.keys import plain
+from sash.engine.reorder_buffer import TimedRows
+from sash.kernels.machine import NotCompiled, machine_code
+from sash.query.resolved import Resolved
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+BLOCK = 8
+"""Rows of the smallest block."""
+
+
+def loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
+    """Run a loop without an aggregate; interpreted where Numba is switched off. `meaning` decides all types."""
+    try:
+        code: Any = machine_code(kernel, meaning, arguments)
+    except NotCompiled:
+        code = kernel
+    return code(*arguments)
+
+
+@dataclass
+class NewRows:
+    """Rows of a call, sorted by slot and order: slots, times, row numbers, and which rows of the batch they are."""
+
+    slots: Ints
+    time: NDArray[Any]
+    rids: Ints
+    source: Ints
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def taken(self, chosen: Any) -> NewRows:
+        """Some of them."""
+        return NewRows(self.slots[chosen], self.time[chosen], self.rids[chosen], self.source[chosen])
+
+
+class OrderedRows:
+    """The rows of all slots."""
+
+    def __init__(self, resolved: Resolved, rules: WindowRules, schema: pa.Schema) -> None:
+        self.resolved, self.rules, self.numbers = resolved, rules, rules.numbers
+        self.kind = self.numbers.str
+        self.heads = np.zeros((0, HEAD), np.int64)
+        self.time, self.rids = np.zeros(0, self.numbers), np.zeros(0, np.int64)
+        self.breaks = np.zeros((0, len(rules.gaps)), np.int64)
+        self.top = 0
+        self.free_blocks: dict[int, list[int]] = {}
+        self.ties = TieCodes([schema.field(name).type for name in resolved.ties])
+        self.labels, self.arrival, self.revision, self.code = (np.zeros(0, np.int64) for _ in range(4))
+        self.tie_codes = np.zeros((0, 2 * len(resolved.ties)), np.int64)
+        self.deltas = {
+            str(span.column): np.zeros(0, np.int64 if span.axis.kind == "int" else np.float64)
+            for span in resolved.spans
+            if span.kind == "delta" and span.axis is not None
+        }
+        self.axes = {str(span.column): span.axis for span in resolved.spans if span.kind == "delta"}
+        kept = schema.names if resolved.per_row else list(resolved.ties)
+        self.log = RowLog(pa.schema([schema.field(name) for name in dict.fromkeys(kept)]))
+        self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
+        self.followers: list[Any] = []
+        """Aggregates: they grow with the row numbers, slots and blocks."""
+
+    # ---- loops ----
+
+    @property
+    def lists(self) -> tuple[Any, ...]:
+        """What the loops take of the ordered rows."""
+        return self.time, self.rids, self.breaks, self.labels
+
+    def run(self, kernel: Any, *arguments: Any, meaning: Any = "") -> Any:
+        """Run a loop over the ordered rows."""
+        return loop(kernel, (self.kind, meaning), arguments)
+
+    def rule(self, place: int) -> tuple[Any, ...]:
+        """A window's rule as the loops take it."""
+        rule = self.rules.rules[place]
+        column = str(rule.span.column)
+        return rule.packed(self.deltas.get(column, _NO_DELTA))
+
+    def meaning(self, place: int) -> str:
+        """What decides the types of a window's rule."""
+        column = str(self.rules.rules[place].span.column)
+        return self.deltas[column].dtype.str if column in self.deltas else ""
+
+    # ---- row numbers ----
+
+    def number(self, given: TimedRows, slots: Ints, touched: Ints) -> NewRows:
+        """Give rows their numbers, and keep what belongs to them. They are not in order yet."""
+        count = len(given)
+        rids = self.fresh_numbers(count)
+        self.arrival[rids] = given.arrival
+        self.revision[rids] = -1
+        codes = None
+        if self.resolved.ties:
+            codes = self.ties.encode([plain(given.table.column(name)) for name in self.resolved.ties])
+            if self.ties.relabelled:
+                for k, mapped in self.ties.relabelled.items():
+                    self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
+            self.tie_codes[rids] = codes
+        for name, values in self.deltas.items():
+            values[rids] = self.axes[name].numbers(plain(given.table.column(name)))[0]  # type: ignore[union-attr]
+        if len(self.log.schema):
+            self.code[rids] = self.log.append(given.table.select(self.log.schema.names))
+        time = np.ascontiguousarray(given.time, self.numbers)
+        order = np.arange(count)
+        if count > 1 and (codes is not None or len(touched) > 1 or not (time[1:] >= time[:-1]).all()):
+            parts = () if codes is None else tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
+            order = np.lexsort((given.arrival, *parts, time, slots))
+        return NewRows(slots[order], time[order], rids[order], order)
+
+    def fresh_numbers(self, count: int) -> Ints:
+        """Free row numbers; they are in use once the call has succeeded."""
+        reused = min(count, self.free_count)
+        found = self.free[self.free_count - reused : self.free_count]
+        self.free_count -= reused
+        if reused < count:
+            first, self.numbered = self.numbered, self.numbered + count - reused
+            found = np.concatenate([found, np.arange(first, self.numbered)])
+            if self.numbered > len(self.labels):
+                self._grow_numbers(max(2 * len(self.labels), self.numbered, 64))
+        return found.copy()
+
+    def _grow_numbers(self, length: int) -> None:
+        for follower in self.followers:
+            follower.grow_rows(length)
+        for name in self.deltas:
+            self.deltas[name] = longer(self.deltas[name], length)
+        self.tie_codes = longer(self.tie_codes, length)
+        for name in ("arrival", "revision", "code", "labels"):
+            setattr(self, name, longer(getattr(self, name), length))
+
+    def release(self, rids: Ints) -> None:
+        """Rows have gone: their numbers are free."""
+        need = self.free_count + len(rids)
+        if need > len(self.free):
+            self.free = longer(self.free, max(2 * len(self.free), need, 64))
+        self.free[self.free_count : need] = rids
+        self.free_count = need
+
+    @property
+    def live(self) -> Ints:
+        """The numbers of all rows that are kept."""
+        counts = self.heads[:, COUNT]
+        slots = np.flatnonzero(counts)
+        return self.first_rids(slots, counts[slots])
+
+    def first_rids(self, slots: Ints, counts: Ints) -> Ints:
+        """The numbers of the first rows of slots."""
+        found = np.empty(int(counts.sum()), np.int64)
+        self.run(eager_order.gather_rids, slots, counts, self.heads, self.rids, found)
+        return found
+
+    # ---- blocks ----
+
+    def reserve(self, capacity: int, slots: Ints, more: Ints, moving: Callable[[Ints], None]) -> None:
+        """Make room for more rows in slots, of which there are `capacity`. `moving` is told whose blocks move.
+
+        May be interrupted anywhere: what others have is enlarged before what says that it is.
+        """
+        if capacity > len(self.heads):
+            self._grow_followers(capacity, len(self.time))
+            self.heads = longer(self.heads, capacity)
+        head = self.heads[slots]
+        full = head[:, START] + head[:, COUNT] + more > head[:, CAPACITY]
+        if not full.any():
+            return
+        moved, needed = slots[full], head[full, COUNT] + more[full]
+        sizes = head[full, CAPACITY].copy()
+        # half of a block at least is free after a move, so that moves are rare
+        too_small = 2 * needed > sizes
+        sizes[too_small] = np.maximum(BLOCK, 1 << np.ceil(np.log2(2 * needed[too_small])).astype(np.int64))
+        offsets = head[full, OFFSET].copy()
+        offsets[too_small] = self._blocks(sizes[too_small])
+        moving(moved[too_small])
+        self.run(eager_order.move_rows, moved, offsets, sizes, self.heads, self.lists)
+        for offset, size in head[full][too_small][:, :2].tolist():
+            if size:
+                self.free_blocks.setdefault(size, []).append(offset)
+
+    def _blocks(self, sizes: Ints) -> Ints:
+        found = np.empty(len(sizes), np.int64)
+        for i, size in enumerate(sizes.tolist()):
+            free = self.free_blocks.get(size)
+            if free:
+                found[i] = free.pop()
+            else:
+                found[i] = self.top
+                self.top += size
+        if self.top > len(self.time):
+            length = max(2 * len(self.time), self.top, 64)
+            self._grow_followers(len(self.heads), length)
+            self.rids, self.breaks = longer(self.rids, length), longer(self.breaks, length)
+            self.time = longer(self.time, length)
+        return found
+
+    def _grow_followers(self, slots: int, arena: int) -> None:
+        for follower in self.followers:
+            follower.grow_slots(slots, arena)
+
+    def clear(self, slots: Ints) -> None:
+        """Slots have gone: their blocks are free, and their rows."""
+        slots = slots[self.heads[slots, CAPACITY] > 0]
+        self.release(self.first_rids(slots, self.heads[slots, COUNT]))
+        for offset, size in self.heads[slots, :2].tolist():
+            self.free_blocks.setdefault(size, []).append(offset)
+        self.heads[slots] = 0
+
+    # ---- places ----
+
+    def at(self, slots: Ints, index: Ints) -> Ints:
+        """The row numbers at indices of slots."""
+        found: Ints = self.rids[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
+        return found
+
+    def time_at(self, slots: Ints, index: Ints) -> NDArray[Any]:
+        """The times at indices of slots."""
+        found: NDArray[Any] = self.time[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
+        return found
+
+    def locate(self, rows: NewRows, stale: Callable[[Ints], None]) -> Ints:
+        """Where new rows belong, as indices; they get their labels. Slots that must be relabelled are told `stale`."""
+        places = np.empty(len(rows), np.int64)
+        given = (rows.slots, rows.time, rows.rids)
+        self.run(eager_order.locate_rows, *given, self.heads, self.lists, self.tie_codes, places)
+        while True:
+            full = self.run(eager_order.label_rows, rows.slots, places, rows.rids, self.heads, self.lists, self.arrival)
+            if full < 0:
+                return places
+            slot = np.array([full])
+            stale(slot)
+            self.run(eager_order.relabel_rows, slot, self.heads, self.lists)
+
+    def insert(self, rows: NewRows, places: Ints) -> None:
+        """Put new rows in their places."""
+        given = (rows.slots, places, rows.time, rows.rids)
+        self.run(eager_order.insert_rows, *given, self.heads, self.lists, self.rules.gaps)
+
+    def remove(self, slots: Ints, index: Ints) -> None:
+        """Take rows away, sorted by slot and index."""
+        self.run(eager_order.remove_rows, slots, index, self.heads, self.lists, self.rules.gaps)
+
+    # ---- all or nothing ----
+
+    def copy_tails(self, slots: Ints, first: Ints) -> Any:
+        """The rows of slots from an index on, for `restore`."""
+        ends = int((self.heads[slots, COUNT] - first).sum())
+        out = np.empty(ends, self.numbers), np.empty(ends, np.int64)
+        self.run(eager_order.copy_tails, slots, first, self.heads, self.lists, out)
+        return slots, first, out
+
+    def restore(self, tails: Any) -> None:
+        """Put copied rows back; the heads are those of the time of the copy."""
+        slots, first, saved = tails
+        self.run(eager_order.restore_tails, slots, first, self.heads, self.lists, self.rules.gaps, saved)
+
+    def compact(self) -> None:
+        """Drop rows from the log that are not kept, and tie-breakers, where most are not."""
+        if len(self.log) > 4096 and len(self.log) > 4 * (self.numbered - self.free_count):
+            live, log, codes = self.live, RowLog(self.log.schema), self.code.copy()
+            codes[live] = log.append(self.log.take(codes[live]))
+            self.log, self.code = log, codes  # both at once: a call may be interrupted
+        live_rows = self.numbered - self.free_count
+        for k, mapped in self.ties.compact(live_rows, lambda: self.tie_codes[self.live]).items():
+            self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows."""
+        arrays: Sequence[NDArray[Any]] = (
+            *(self.heads, self.time, self.rids, self.breaks, self.labels, self.arrival, self.revision, self.code),
+            *(self.tie_codes, self.free, *self.deltas.values()),
+        )
+        return sum(part.nbytes for part in arrays) + self.log.nbytes + self.ties.nbytes
+
+
+_NO_DELTA = np.zeros(0, np.int64)
+
+
+def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """The values at the start of a longer array, zeros behind them."""
+    made = np.zeros((length, *values.shape[1:]), values.dtype)
+    made[: len(values)] = values
+    return made

@@ -1,0 +1,118 @@
+"""Windows of a query with emit="eager" as the loops take them: tuples and arrays of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine.eager_loops import COUNTED, DELTA, LIFETIME, SESSION, TIME
+from sash.query.resolved import Resolved, Span
+
+KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
+LEAST = -(2**63)
+MOST_ROWS = 2**61
+
+Ints = NDArray[np.int64]
+
+
+class WindowRule:
+    """One window: its kind, its bounds as numbers, and which column of gaps bounds it.
+
+    `peers`: whether it ends behind the peers of its last row, or at its closed end; `anchor`: its number among the
+    windows that start where a session or life does, -1 for others; `life`: the column of gaps of `forget`, or -1.
+    """
+
+    def __init__(self, resolved: Resolved, place: int, life: int, column: int, anchor: int) -> None:
+        span = self.span = resolved.spans[place]
+        self.place, self.life, self.column, self.anchor = place, life, column, anchor
+        self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
+        self.kind = KINDS[span.kind]
+        in_time = span.slide == "time"
+        self.peers = span.closed in ("right", "both") if span.kind == "time" or in_time else span.kind != "count"
+        open_start = span.closed in ("right", "neither")
+        is_time = span.kind == "time"
+        whole = self.numbers.kind == "i"
+        size: Any = span.size if is_time else 0
+        inclusive = not open_start
+        if whole and is_time and not in_time and open_start:
+            size, inclusive = int(size) - 1, True
+        self.size, self.floor, self.least = bounds(size, whole)
+        self.inclusive = inclusive
+        self.count = min(int(span.size or 1), MOST_ROWS) if span.kind == "count" else 0
+        self.every = min(int(span.every or 1), MOST_ROWS) if span.slide == "rows" else 0
+
+    def packed(self, delta: Any) -> tuple[Any, ...]:
+        """The rule for the loops; `delta`: the values of a Delta window's column by row number."""
+        numbers = (self.size, self.floor, self.least)
+        gaps = (self.count, self.column, self.life)
+        return (self.kind, self.peers, self.inclusive, *numbers, *gaps, self._delta(delta))
+
+    def _delta(self, values: NDArray[Any]) -> tuple[Any, ...]:
+        whole = values.dtype.kind == "i"
+        size: Any = self.span.size if self.kind == DELTA else 0
+        return values, *bounds(int(size) - 1 if whole and self.kind == DELTA else size, whole), not whole
+
+    @property
+    def grid(self) -> tuple[Any, ...]:
+        """The slides of a window in time."""
+        scalar: Any = int if self.numbers.kind == "i" else float
+        of_floats = self.numbers.kind == "f"
+        return of_floats, scalar(self.span.offset), scalar(self.span.every or 1), self.span.closed == "right"
+
+
+def bounds(size: Any, whole: bool) -> tuple[Any, Any, Any]:
+    """A size, the least number from which it can be subtracted, and the least number there is."""
+    if whole:
+        return int(size), LEAST + max(int(size), 0), LEAST
+    return float(size), -np.inf, -np.inf
+
+
+def gap_row(span: Span | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
+    """A kind of gap: that of a session (None: of none), and that of `forget` (None: none)."""
+    whole = numbers.kind == "i"
+    gap: Any = 0 if span is None else span.size
+    size, floor, least = bounds(gap - 1 if whole and span is not None else gap, whole)
+    silence, silence_floor, _ = bounds(forget or 0, whole)
+    has_gap, has_forget = span is not None, forget is not None
+    finite = (least, floor, silence_floor) if whole else (0.0, 0.0, 0.0)
+    return [not whole, has_gap, size, finite[1], has_forget, silence, finite[2], finite[0]]
+
+
+class WindowRules:
+    """The rules of a query's windows, and the kinds of gaps that they need.
+
+    Column 0 of the gaps is that of `forget`, where it is set; each Session window has one that heeds both.
+    """
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
+        rows: list[list[Any]] = []
+        self.life = -1
+        if resolved.forget is not None:
+            self.life = 0
+            rows.append(gap_row(None, resolved.forget, self.numbers))
+        self.rules: list[WindowRule] = []
+        self.anchors = 0
+        for place, span in enumerate(resolved.spans):
+            column, anchor = self.life, -1
+            if span.kind == "session":
+                column = len(rows)
+                rows.append(gap_row(span, resolved.forget, self.numbers))
+            if span.kind in ("session", "lifetime"):
+                anchor = self.anchors
+                self.anchors += 1
+            self.rules.append(WindowRule(resolved, place, self.life, column, anchor))
+        self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
+        self.no_gap = np.zeros(8, self.numbers)
+
+    def gap(self, rule: WindowRule) -> NDArray[Any]:
+        """The gap that bounds a window."""
+        found: NDArray[Any] = self.gaps[rule.column] if rule.column >= 0 else self.no_gap
+        return found
+
+    @property
+    def anchored(self) -> list[WindowRule]:
+        """The windows that start where a session or life does."""
+        return [rule for rule in self.rules if rule.anchor >= 0]

@@ -1,0 +1,69 @@
+"""When keys of a query with emit="eager" are not needed any more, and when there is something to drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine import slide_grid
+from sash.engine.eager_loops import COUNT, SESSION, TIME
+from sash.engine.eager_state import EagerState
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
+    """From which watermark on nothing of a key is needed, and whether there is one.
+
+    Time and Session windows end; all others last as long as the key lives, and slides by rows count its rows.
+    """
+    resolved, rules = state.resolved, state.rules.rules
+    last = state.last[slots]
+    ends = all(rule.kind in (TIME, SESSION) for rule in rules)
+    if resolved.time is None or any(rule.every for rule in rules) or not (ends or resolved.forget is not None):
+        return last, np.zeros(len(slots), np.bool_)
+    when = None
+    if ends:
+        when = beyond(later(last, max(rule.span.size or 0 for rule in rules)))
+    if resolved.forget is not None:
+        forgotten = beyond(later(last, resolved.forget))
+        when = forgotten if when is None else np.minimum(when, forgotten)
+    assert when is not None
+    for rule in rules:  # what was emitted of a slide is needed until it is final
+        if rule.span.slide == "time":
+            right = rule.span.closed == "right"
+            find = slide_grid.last_start if rule.kind == TIME else slide_grid.last_end
+            number = find(rule.span, last, right) + (rule.kind != TIME)
+            end = np.asarray(slide_grid.ends(rule.span, number), state.numbers)
+            when = np.maximum(when, beyond(end) if right else end)
+    return when, np.ones(len(slots), np.bool_)
+
+
+def next_due(state: EagerState, slots: Ints, now: Any, when: NDArray[Any], ever: Flags) -> NDArray[Any]:
+    """When to look at keys again: when they are not needed, or when all their rows are settled."""
+    settled = beyond(state.last[slots])
+    waits = state.rows.heads[slots, COUNT] > 1
+    if now is not None:
+        waits &= settled > now
+    return np.where(ever, when, np.where(waits, settled, state.never))
+
+
+def later(time: NDArray[Any], size: Any) -> NDArray[Any]:
+    """time + size; integers saturate."""
+    if time.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            found: NDArray[Any] = time + size
+            return found
+    size = int(min(size, slide_grid.LIMIT))
+    return np.where(time <= slide_grid.LIMIT - size, time + size, slide_grid.LIMIT)
+
+
+def beyond(time: NDArray[Any]) -> NDArray[Any]:
+    """The first time behind each; the greatest integer stays."""
+    if time.dtype.kind == "f":
+        return np.asarray(np.nextafter(time, np.inf))
+    found: NDArray[Any] = time + (time < slide_grid.LIMIT)
+    return found

@@ -1,0 +1,159 @@
+"""The emitter of changes: which results differ from the last one of their key.
+
+Exact aggregates are compared by value, others by whether an input entered or left the window. What was last emitted of
+a key stays in its slot: a place in a log of results, and for each aggregate how many values the key had seen up to the
+window's start and up to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import array
+from sash.engine.live_engine import LiveEngine, Step
+from sash.engine.step_data import Flags, Found, Ints
+from sash.engine.value_compare import differ
+from sash.engine.value_dictionary import PlaceLog
+
+
+@dataclass
+class Compared:
+    """Results side by side: of which slots, and what is compared."""
+
+    slots: Ints
+    life: Ints | None
+    on: Flags
+    columns: list[pa.Array]
+    low: Ints
+    high: Ints
+    """A column for each aggregate; 0 where a window holds no value: two such windows are alike wherever they lie."""
+
+
+class ChangeEmitter:
+    """Chooses the results that differ from the last one of their key, and remembers them."""
+
+    def __init__(self, engine: LiveEngine) -> None:
+        self.engine = engine
+        resolved = engine.resolved
+        self.per_row = resolved.per_row
+        parts = [part for _ in (resolved.spans if self.per_row else (None,)) for part in resolved.parts]
+        monoids = [aggregate.lane.monoid for aggregate in engine.aggregates[0]]
+        self.exact = [monoids[i % len(monoids)].exact for i in range(len(parts))]
+        self.groups = 1 if self.per_row else len(resolved.spans)
+        self.logs = [[PlaceLog(part.result) for part in parts] for _ in range(self.groups)]
+        for g in range(self.groups):
+            # the place of the last result in the logs, -1 for none; whether it was on; the counts
+            engine.table.add(("emitted", g), np.int64, [-1, 0] + [0] * 2 * len(parts))
+
+    def chosen(self, step: Step) -> list[Flags]:
+        """Which results of a step leave, for each window (per row: for all of them together)."""
+        groups: Sequence[list[Found]] = [step.found] if self.per_row else [[found] for found in step.found]
+        return [self._differing(g, self._compared(found), step) for g, found in enumerate(groups)]
+
+    def _compared(self, group: list[Found]) -> Compared:
+        results = group[0].results
+        columns = [column for found in group for column in found.columns]
+        low, high = [], []
+        for found in group:
+            for start, end in zip(found.low, found.high, strict=True):
+                some = start < end
+                low.append(np.where(some, start, 0))
+                high.append(np.where(some, end, 0))
+        on: Flags = np.all([found.results.on for found in group], axis=0)
+        return Compared(results.slots, results.life, on, columns, np.stack(low, 1), np.stack(high, 1))
+
+    def _differing(self, g: int, given: Compared, step: Step) -> Flags:
+        emitted, width = self.engine.table["emitted", g], len(given.columns)
+        count = len(given.slots)
+        lost = step.rows.slots[step.rows.anew] if step.rows.has_anew else given.slots[:0]
+        if not count:
+            emitted[lost, 0] = -1
+            return np.zeros(0, np.bool_)
+        order = np.argsort(given.slots, kind="stable")
+        slots = given.slots[order]
+        life = np.zeros(count, np.int64) if given.life is None else given.life[order]
+        first = np.append(True, (slots[1:] != slots[:-1]) | (life[1:] != life[:-1]))
+        known = np.where(first & (life == 0), emitted[slots, 0], -1)
+        found = first & (known < 0)
+        later = np.flatnonzero(~first)
+        found[later] = self._unlike(given, order[later], given, order[later - 1])
+        stored = np.flatnonzero(known >= 0)
+        if len(stored):
+            found[stored] = self._unlike(given, order[stored], self._remembered(g, slots[stored], known[stored]), None)
+        emitted[lost, 0] = -1
+        last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
+        current = last if step.rows.has_anew is False else last[life[last] == self._lives(step, slots[last])]
+        at = order[current]
+        codes = None
+        for log, column in zip(self.logs[g], given.columns, strict=True):
+            codes = log.encode(column.take(array(at)))
+        assert codes is not None
+        of = slots[current]
+        emitted[of, 0], emitted[of, 1] = codes, given.on[at]
+        emitted[of, 2 : 2 + width], emitted[of, 2 + width :] = given.low[at], given.high[at]
+        self._compact(g)
+        chosen = np.empty(count, np.bool_)
+        chosen[order] = found
+        return chosen
+
+    def _lives(self, step: Step, slots: Ints) -> Any:
+        return step.rows.lives_of(slots)
+
+    def _remembered(self, g: int, slots: Ints, codes: Ints) -> Compared:
+        emitted, width = self.engine.table["emitted", g], len(self.logs[g])
+        rows = emitted[slots]
+        columns = [log.decode(codes) for log in self.logs[g]]
+        return Compared(slots, None, rows[:, 1] != 0, columns, rows[:, 2 : 2 + width], rows[:, 2 + width :])
+
+    def _unlike(self, one: Compared, places: Ints, other: Compared, others: Ints | None) -> Flags:
+        """Which results differ, place by place: exact ones by value, others by what entered or left."""
+        there = slice(None) if others is None else others
+        found = np.zeros(len(places), np.bool_)
+        for i, exact in enumerate(self.exact):
+            if exact:
+                column = other.columns[i] if others is None else other.columns[i].take(array(others))
+                found |= differ(one.columns[i].take(array(places)), column)
+            else:
+                found |= one.low[places, i] != other.low[there, i]
+                found |= one.high[places, i] != other.high[there, i]
+        return found | (one.on[places] != other.on[there])
+
+    # ---- all or nothing, memory ----
+
+    def mark(self) -> list[Any]:
+        """What `rollback` needs; the slots are in the engine's journal."""
+        return [log.mark() for logs in self.logs for log in logs]
+
+    def rollback(self, marks: list[Any]) -> None:
+        """Forget what was logged since."""
+        for log, mark in zip((log for logs in self.logs for log in logs), marks, strict=True):
+            log.rollback(mark)
+
+    def _compact(self, g: int) -> None:
+        """Drop results that are no key's last, where most are; not before the call is over."""
+        self.due_for_compaction = len(self.logs[g][0]) > 4096 + 4 * self.engine.keys.count
+
+    due_for_compaction = False
+
+    def compact(self) -> None:
+        """After a call that has succeeded."""
+        if not self.due_for_compaction:
+            return
+        self.due_for_compaction = False
+        for g, logs in enumerate(self.logs):
+            codes = self.engine.table["emitted", g][:, 0]
+            mapped = None
+            for log in logs:
+                mapped = log.compact(codes[codes >= 0])
+            if mapped is not None:
+                codes[codes >= 0] = mapped(codes[codes >= 0])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the logs."""
+        return sum(log.nbytes for logs in self.logs for log in logs)

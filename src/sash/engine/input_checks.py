@@ -1,0 +1,97 @@
+"""What an operator is given: batches of its columns, and times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.query.resolved import Axis
+from sash.windows.duration import UNITS
+
+LAST = 2**63 - 1
+
+
+def check_schema(given: pa.Schema, schema: pa.Schema) -> None:
+    """Raises ValueError, naming the column, if a batch is not of the operator's schema."""
+    if given.equals(schema):
+        return
+    for field in schema:
+        place = given.get_field_index(field.name)
+        if place < 0:
+            raise ValueError(f"the batch has no column {field.name!r}; it has {', '.join(given.names)}")
+        if given.field(place).type != field.type:
+            raise ValueError(
+                f"the column {field.name!r} is of type {given.field(place).type}; "
+                f"the operator was opened with {field.type}: cast it"
+            )
+    if given.names != schema.names:
+        raise ValueError(
+            f"the batch has the columns {', '.join(given.names)}; the operator was opened with "
+            f"{', '.join(schema.names)}, in this order"
+        )
+
+
+def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
+    """A table, a frame of pandas or polars, or a dict of columns, as one batch; of this schema where it is known.
+
+    NaN in a frame of pandas is null, as pandas means it. Raises TypeError for anything else.
+    """
+    if isinstance(given, pa.Table):
+        return _joined(given)
+    package = type(given).__module__.partition(".")[0]
+    if isinstance(given, dict):
+        typed = {name: schema.field(name).type for name in given if schema is not None and name in schema.names}
+        arrays = [pa.array(values, typed.get(name), from_pandas=False) for name, values in given.items()]
+        return pa.RecordBatch.from_arrays(arrays, names=list(given))
+    if package == "pandas" and hasattr(given, "columns"):
+        table = pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
+    elif package == "polars" and hasattr(given, "__arrow_c_stream__"):
+        table = pa.table(given)
+    else:
+        raise TypeError(
+            "process() takes a RecordBatch or Table of pyarrow, a frame of pandas or polars, or a dict of columns; got "
+            f"a {type(given).__name__}"
+        )
+    if schema is not None and table.schema.names == schema.names:
+        table = table.cast(schema)
+    return _joined(table)
+
+
+def _joined(table: pa.Table) -> pa.RecordBatch:
+    return together(table.combine_chunks().to_batches(), table.schema)
+
+
+def number(watermark: Any, axis: Axis) -> Any:
+    """A time as a number in units of its column. Raises TypeError if it is none of this column."""
+    if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
+        found = _of_time(watermark, axis)
+        if found is None:
+            raise TypeError(f"advance() takes a time of column {axis.column!r}, of type {axis.type}; got {watermark!r}")
+        return found
+    if watermark != watermark:
+        raise ValueError("advance() takes a time; got NaN")
+    if axis.kind == "float":
+        try:
+            return float(watermark)
+        except OverflowError:  # an integer that no float holds
+            return math.inf if watermark > 0 else -math.inf
+    # a row at 2 is final with W = 2.5, as it is with 3; beyond 64 bits no row is
+    return max(min(math.ceil(max(min(watermark, 2.0**64), -(2.0**64))), LAST), -LAST - 1)
+
+
+def _of_time(watermark: Any, axis: Axis) -> Any:
+    """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is none of its kind."""
+    try:
+        scalar = watermark if isinstance(watermark, pa.Scalar) else pa.scalar(watermark)
+        if pa.types.is_timestamp(scalar.type) and axis.timed:
+            if (scalar.type.tz is None) != (getattr(axis.type, "tz", None) is None):
+                return None
+            return -(-scalar.value * UNITS[scalar.type.unit] // axis.unit)
+        numbers, valid = axis.numbers(pa.array([scalar.as_py()], axis.type))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return numbers[0].item() if valid[0] else None

@@ -1,0 +1,137 @@
+"""Forms: how the values of a column go into an aggregate, and come out of it again.
+
+    number     as they are: bool, 64-bit int, 64-bit float
+    temporal   a date, time or duration as the integer it is stored as
+    rank       anything with an order: the place of the value among all that the aggregate meets in this call
+    place      anything: the place itself; for what is carried along, nulls too
+    presence   nothing but whether there is a value
+    object     a Python object; the aggregate then runs interpreted
+
+Ranks and places let aggregates that only choose among values, or carry them, run compiled on text, decimals and
+lists. They hold within one call: what is stored is the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import array
+from sash.engine.keys import plain
+from sash.monoids import Monoid
+from sash.monoids.custom import Custom
+from sash.monoids.direct import DirectProduct
+from sash.monoids.sums import Count
+from sash.query.types import kind as number_kind
+from sash.query.types import plain as value_type
+
+Form = Literal["number", "temporal", "rank", "place", "presence", "object"]
+
+CODED = ("rank", "place")
+
+
+def forms_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ...] | None:
+    """How each input of an aggregate goes in; None if it takes Python objects and runs interpreted."""
+    if isinstance(monoid, Count):
+        return ("presence",)
+    if monoid.interpreted_only:
+        return None
+    ours = type(monoid).__module__.startswith("sash.monoids.") and not isinstance(monoid, Custom | DirectProduct)
+    found = []
+    for position, kind in enumerate(types):
+        domain = monoid.domain[min(position, len(monoid.domain) - 1)] if ours else "own"
+        form = _form(value_type(kind), domain, ours and position in monoid.nullable)
+        if form is None:
+            return None
+        found.append(form)
+    return tuple(found)
+
+
+def _form(kind: pa.DataType, domain: str, nullable: bool) -> Form | None:
+    if nullable:
+        return "place"
+    if number_kind(kind) is not None:
+        return "number"
+    if domain == "own":
+        return None
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return "temporal"
+    if domain == "ordered":
+        return "rank"
+    return "place" if domain == "any" else None
+
+
+def numbers(column: pa.Array) -> NDArray[Any]:
+    """A column of numbers, or of temporal values, as an array; nulls are any value."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return column.fill_null(False).to_numpy(zero_copy_only=False)
+    if pa.types.is_temporal(kind):
+        kind = pa.int32() if kind.bit_width == 32 else pa.int64()
+        column = column.view(kind)
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.zeros(len(column), kind.to_pandas_dtype())
+    values: NDArray[Any] = np.frombuffer(buffer, kind.to_pandas_dtype())
+    return values[column.offset : column.offset + len(column)]
+
+
+def seen(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> NDArray[np.bool_]:
+    """Which rows an aggregate sees: those without a null in a column that may have none."""
+    found = np.ones(rows, np.bool_)
+    for position, column in enumerate(columns):
+        if position not in nullable and column.null_count:
+            found &= column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def objects(column: pa.Array, ours: bool) -> list[Any]:
+    """A column as Python objects. Our own aggregates take temporal values as integers, which have no limits."""
+    if ours and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
+        valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
+        return [x if ok else None for x, ok in zip(numbers(column).tolist(), valid, strict=True)]
+    return column.to_pylist()
+
+
+class Pool:
+    """The values that codes of one input stand for, in this call: of the rows, then of the stored states."""
+
+    def __init__(self, form: Form, chunks: Sequence[pa.Array]) -> None:
+        self.values = plain(pa.chunked_array(chunks, chunks[0].type))
+        total = len(self.values)
+        if form == "place":
+            self.codes = np.arange(total)
+            self.places = self.codes
+        else:
+            ranks = pc.rank(self.values, sort_keys="ascending", tiebreaker="dense")
+            self.codes = ranks.to_numpy(zero_copy_only=False).astype(np.int64) - 1
+            self.places = np.zeros(int(self.codes.max(initial=-1)) + 1, np.int64)
+            self.places[self.codes[::-1]] = np.arange(total - 1, -1, -1)
+        if form == "rank" and self.values.null_count:
+            self.codes = np.where(self.values.is_null().to_numpy(zero_copy_only=False), -1, self.codes)
+
+    def decode(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+        """The values; null for what is no code."""
+        good = (codes >= 0) & (codes < len(self.places))
+        if valid is not None:
+            good &= valid
+        if not len(self.places):
+            return pa.nulls(len(codes), self.values.type)
+        places = self.places[np.where(good, codes, 0)]
+        return self.values.take(array(places, good))
+
+
+def to_arrow(leaf: NDArray[Any], valid: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
+    """An array of numbers as a column of this type."""
+    if pa.types.is_temporal(kind):
+        stored = np.int32 if kind.bit_width == 32 else np.int64
+        return array(leaf.astype(stored, copy=False), valid).view(kind)
+    if pa.types.is_float16(kind):
+        return array(leaf.astype(np.float16), valid)
+    made = array(leaf, valid)
+    return made if made.type == kind else made.cast(kind)

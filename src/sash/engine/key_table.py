@@ -1,0 +1,249 @@
+"""The key table: which slot of the live state a key has.
+
+    by columns        words           slots          touched   fresh
+    A  1              0  1            7              7         4
+    B  1        ──▶   1  1     ──▶    4       ──▶    4         5
+    A  1              0  1            7              5
+    null 2           -1  2            5
+
+A slot is a small integer. It stays with its key until the key is released, and is given out again after that. The cost
+of a call follows from its own rows, not from the number of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.key_columns import BytesColumn, WordColumn, is_word
+from sash.engine.plain_arrays import word_type, words_of
+from sash.kernels import key_loops
+from sash.kernels.key_loops import FREED, HASH, KNOWN, NULLS, WORDS
+from sash.kernels.live_lane import call_loop
+from sash.kernels.slot_loops import gather_words
+
+Slots = NDArray[np.int64]
+
+SMALLEST = 64
+"""Slots of a new table; it grows by doubling."""
+
+LARGEST_IDLE = 1024
+"""Slots up to which a table never shrinks."""
+
+_BITS = 63
+_NONE = np.zeros(0, np.int64)
+_WORD = np.dtype(np.int64)
+
+
+@dataclass(slots=True)
+class Found:
+    """The slots of some rows: of each, the distinct ones in the order of first appearance, the new ones of them."""
+
+    slots: Slots
+    touched: Slots
+    fresh: Slots
+
+
+class KeyTable:
+    """Maps keys (values of the `by` columns) to slots: small integers, reused when released.
+
+    Columns are to be normalised by `key_column`; a null is a value of its own. Without columns there is one key, with
+    slot 0. Finding a row takes constant expected time: for an integer 17 ns among 1,000 keys, 170 ns among a million.
+
+    >>> table = KeyTable([pa.string(), pa.int64()])
+    >>> found = table.find([pa.array(["a", "b", "a", None]), pa.array([1, 1, 1, 2])], 4)
+    >>> found.slots.tolist(), found.touched.tolist(), found.fresh.tolist()
+    ([0, 1, 0, 2], [0, 1, 2], [0, 1, 2])
+    >>> table.release(np.array([1]))
+    >>> table.find([pa.array(["b", "c"]), pa.array([1, 1])], 2, insert=False).slots.tolist()
+    [-1, -1]
+    >>> table.find([pa.array(["c"]), pa.array([1])], 1).slots.tolist(), table.count
+    ([1], 3)
+    >>> [column.to_pylist() for column in table.keys(np.array([2, 1]))]
+    [[None, 'c'], [2, 1]]
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.types = tuple(types)
+        self._columns = [WordColumn(kind) if is_word(kind) else BytesColumn(kind) for kind in self.types]
+        self._interned = [(i, column) for i, column in enumerate(self._columns) if isinstance(column, BytesColumn)]
+        # null bits have a word of the record; those of the 64th column and after it follow the values
+        self._width = len(self.types) + max(len(self.types) - 1, 0) // _BITS
+        self._is_word = len(self.types) == 1 and word_type(self.types[0]) is not None
+        """Whether a key is one column of 64-bit words, which need no encoding."""
+        self._call = 0
+        self._counts: Slots = np.zeros(4, np.int64)
+        self._resize(SMALLEST if self.types else 1)
+
+    @property
+    def count(self) -> int:
+        """The number of live keys."""
+        return int(self._counts[KNOWN] - self._counts[FREED])
+
+    @property
+    def capacity(self) -> int:
+        """All slots are below this number. It grows by doubling, and falls only in `shrink`."""
+        return len(self._free)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table and its dictionaries."""
+        own = self._table.nbytes + self._records.nbytes + self._free.nbytes
+        return own + sum(column.nbytes for _, column in self._interned)
+
+    def find(self, columns: Sequence[pa.Array], rows: int, insert: bool = True) -> Found:
+        """The slots of rows. A new key gets a slot, or -1 if it is not to be inserted: then nothing changes.
+
+        If it fails, for want of memory, no key has been added. Raises TypeError and ValueError for columns that are
+        not of the table's types, or not of this length.
+        """
+        self._check(columns, rows)
+        if not rows:
+            return Found(_NONE, _NONE, _NONE)
+        words, nulls = self._words(columns, rows, insert)
+        slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
+        self._call += 1
+        row = 0
+        while True:
+            table = self._table, self._records, self._free, self._counts
+            given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
+            row = key_loops.run(key_loops.find_keys, *given)
+            _, _, met, made = self._counts.tolist()
+            if row == rows:
+                break
+            try:
+                self._resize(2 * self.capacity)
+            except BaseException:
+                key_loops.run(key_loops.release_keys, fresh[:made], self._width, *table)
+                raise
+        fresh = fresh[:made] if made else _NONE
+        for position, column in self._interned if made else ():
+            column.use(self._matrix()[fresh, WORDS + position], 1)
+        return Found(slots, touched[:met], fresh)
+
+    def release(self, slots: Slots) -> None:
+        """Forget the keys of slots, which are free again. Slots that are free already are passed over.
+
+        Raises IndexError, and changes nothing, if one was never given out.
+        """
+        before = int(self._counts[FREED])
+        table = self._table, self._records, self._free, self._counts
+        released = key_loops.run(key_loops.release_keys, np.ascontiguousarray(slots, np.int64), self._width, *table)
+        if released < 0:
+            raise IndexError(f"slots to release are from 0 to {int(self._counts[KNOWN]) - 1}")
+        gone = self._free[before : before + released]
+        for position, column in self._interned:
+            column.use(self._matrix()[gone, WORDS + position], -1)
+        wasteful = [(position, column) for position, column in self._interned if column.wasteful]
+        if wasteful:
+            self._reclaim(wasteful)
+
+    def keys(self, slots: Slots) -> list[pa.Array]:
+        """The by columns of live slots, of the table's types."""
+        columns = []
+        for position, column in enumerate(self._columns):
+            words = self._gathered(WORDS + position, slots)
+            if isinstance(column, BytesColumn):
+                columns.append(column.decode(words))
+            else:
+                nulls = self._gathered(self._null_word(position), slots) >> position % _BITS
+                columns.append(column.decode(words, nulls & 1 == 0))
+        return columns
+
+    def _gathered(self, word: int, slots: Slots) -> Slots:
+        """A word of the records of live slots."""
+        found = np.empty(len(slots), np.int64)
+        arguments = (self._records, WORDS + self._width, word, np.ascontiguousarray(slots), found)
+        if not call_loop(gather_words, "", arguments):
+            raise IndexError("slots without a key have no key values")
+        return found
+
+    def shrink(self) -> Slots | None:
+        """If less than a quarter of a large table is live, number the live slots anew, from 0.
+
+        Returns the new slot of each old one, -1 for free ones; None if nothing has changed.
+
+        >>> table = KeyTable([pa.int64()])
+        >>> slots = table.find([pa.array(range(2000))], 2000).slots
+        >>> table.release(slots[:-1])
+        >>> table.shrink()[[0, 1, 1999]].tolist(), table.shrink(), table.capacity
+        ([-1, -1, 0], None, 64)
+        """
+        if self.capacity <= LARGEST_IDLE or 4 * self.count >= self.capacity:
+            return None
+        live = np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
+        moved = np.full(self.capacity, -1, np.int64)
+        moved[live] = np.arange(len(live))
+        self._resize(max(1 << (2 * len(live)).bit_length(), SMALLEST), live)
+        return moved
+
+    def _check(self, columns: Sequence[pa.Array], rows: int) -> None:
+        if len(columns) != len(self.types):
+            raise ValueError(f"keys have {len(self.types)} columns; got {len(columns)}")
+        for column, kind in zip(columns, self.types, strict=True):
+            if column.type != kind:
+                raise TypeError(f"a key column of type {kind} was given values of type {column.type}")
+            if len(column) != rows:
+                raise ValueError(f"a key column has {len(column)} values for {rows} rows")
+
+    def _words(self, columns: Sequence[pa.Array], rows: int, insert: bool) -> tuple[Slots, Slots]:
+        """The words of the rows' keys, row after row, and their null bits (empty: there are none)."""
+        if self._is_word and not columns[0].null_count:
+            return words_of(columns[0], _WORD), _NONE
+        single = self._width == 1
+        words, nulls = _NONE if single else np.zeros((rows, self._width), np.int64), _NONE
+        for position, (column, given) in enumerate(zip(self._columns, columns, strict=True)):
+            if isinstance(column, BytesColumn):
+                found, valid = column.encode(given, insert), None
+            else:
+                found, valid = column.encode(given)
+            if single:
+                words = found
+            else:
+                words[:, position] = found
+            if valid is not None:
+                absent = (~valid).astype(np.int64) << position % _BITS
+                if position >= _BITS:
+                    words[:, self._null_word(position) - WORDS] |= absent
+                else:
+                    nulls = nulls | absent if len(nulls) else absent
+        return words.reshape(-1), nulls
+
+    def _null_word(self, position: int) -> int:
+        """Where a record has the null bit of a column."""
+        return NULLS if position < _BITS else WORDS + len(self.types) + position // _BITS - 1
+
+    def _matrix(self) -> Slots:
+        return self._records.reshape(-1, WORDS + self._width)
+
+    def _resize(self, capacity: int, live: Slots | None = None) -> None:
+        """Make room for so many slots, for all that are known or, in this order, those that are live."""
+        records = np.zeros((capacity, WORDS + self._width), np.int64)
+        known = 0
+        if live is not None:
+            known = len(live)
+            records[:known] = self._matrix()[live]
+        elif self._counts[KNOWN]:
+            known = int(self._counts[KNOWN])
+            records[:known] = self._matrix()[:known]
+        table, free = np.zeros(4 * capacity, np.int64), np.empty(capacity, np.int64)
+        flat = records.reshape(-1)
+        key_loops.run(key_loops.index_keys, self._width, table, flat, known)
+        self._table, self._records, self._free = table, flat, free
+        self._counts[KNOWN], self._counts[FREED] = known, 0
+
+    def _reclaim(self, columns: Sequence[tuple[int, BytesColumn]]) -> None:
+        """Rebuild dictionaries from the codes that are in use, and hash the keys by their new codes."""
+        known = int(self._counts[KNOWN])
+        records = self._matrix()
+        live = np.flatnonzero(records[:known, HASH] >= 0)
+        for position, column in columns:
+            codes = records[live, WORDS + position]
+            renamed = column.rebuild()
+            records[live, WORDS + position] = np.where(codes < 0, codes, renamed[codes]) if len(renamed) else codes
+        self._table = np.zeros(len(self._table), np.int64)
+        key_loops.run(key_loops.index_keys, self._width, self._table, self._records, known)

@@ -1,0 +1,420 @@
+"""A live aggregate: one aggregate of a query over the elements of one assigner, its states alive between calls.
+
+    rows' columns ──▶ inputs ──▶ states of elements, in the arena ──▶ structures in their slots ──▶ results
+
+Values that are no numbers (text, payloads) go in as codes of a dictionary that lives as long as the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.aggregators import SlickDequeNonInv
+from sash.aggregators.in_order import InOrder
+from sash.engine.aggregate_batch import Measure
+from sash.engine.arena import Arena, places_of
+from sash.engine.input_encoding import CODED, numbers, objects, seen
+from sash.engine.keys import plain
+from sash.engine.plain_arrays import word_type
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import Flags, Ints, StepRows, WindowResults
+from sash.engine.value_dictionary import PlaceLog, RankLabels
+from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.lane import States
+from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, LiveLane, Structures
+from sash.kernels.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.state import AFTER
+from sash.query.planner import FOLD
+from sash.query.resolved import Part
+from sash.stores import codec
+
+SEVERAL = (SlickDequeNonInv,)
+"""The structures that answer several sizes at once."""
+
+Result = tuple[pa.Array, Ints, Ints]
+"""A column of results, and how many values the aggregate had seen at each window's start and end."""
+
+
+class LiveAggregate:
+    """One aggregate over the elements of an assigner. `structures` are those of the assigner's windows, in order."""
+
+    def __init__(
+        self, part: Part, assigner: WindowAssigner, structures: Sequence[type[InOrder]], table: SlotTable, name: str
+    ) -> None:
+        self.part, self.assigner, self.table, self.name = part, assigner, table, name
+        kinds = tuple(dict.fromkeys(structures))
+        self.measure = Measure(
+            part, lambda m, kinds_, warn: LiveLane(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
+        )
+        self.lane: LiveLane = self.measure.lane
+        self.dictionaries: dict[int, Any] = {
+            j: (PlaceLog if form == "place" else RankLabels)(kind)
+            for j, (form, kind) in enumerate(zip(self.measure.forms, self.measure.types, strict=False))
+            if form in CODED
+        }
+        table.add((name, "totals"), np.int64, 0)
+        self.dense = assigner.elements == "rows"
+        """Whether every row has had a value, so that none are counted."""
+        self.words = self._word_types()
+        """The types of the inputs, if all are columns of 64-bit numbers that go in as they are."""
+        self.direct = self._direct_type()
+        """The type of results, if they come out as a column of 64-bit numbers."""
+        self._given: Any = self.lane.no_rows
+        self.arena: Arena | None = None
+        self._versions: Any = None
+        leaves = [leaf.dtype for leaf in self.lane.nothing(0)]
+        self.leaves = range(len(leaves))
+        self.windows: list[Structures] = []
+        self.groups: list[list[int]] = []
+        if isinstance(assigner, ArenaAssigner):
+            for i, kind in enumerate(leaves):
+                assigner.arena.add((name, i), kind)
+            assigner.arena.add((name, "before"), np.int64)
+            self._add_structures(assigner, structures)
+            self.arena = assigner.arena
+            assigner.arena.followers.append(self)
+        else:
+            table.add((name, "base"), np.int64, 0)
+            for i, kind in enumerate(leaves):
+                table.add((name, i), kind, None if kind.kind == "O" else 0, apart=True)
+
+    def _word_types(self) -> tuple[np.dtype[Any], ...] | None:
+        if not self.lane.compiled or any(form not in ("number", "temporal") for form in self.measure.forms):
+            return None
+        kinds = [word_type(kind) for kind in self.measure.types]
+        return None if any(kind is None for kind in kinds) else tuple(kinds)  # type: ignore[arg-type]
+
+    def _direct_type(self) -> pa.DataType | None:
+        if not self.lane.compiled or self.measure.result_of:
+            return None
+        shape = self.lane.layouts.result.shape
+        return self.part.result if {"int": pa.int64(), "float": pa.float64()}.get(shape) == self.part.result else None
+
+    def _add_structures(self, assigner: ArenaAssigner, structures: Sequence[type[InOrder]]) -> None:
+        """One set of structures for each window, or for several windows that differ only in size."""
+        alike: dict[Any, list[int]] = {}
+        for w, structure in enumerate(structures):
+            span = assigner.spans[w]
+            several = structure in SEVERAL
+            but_size = (span.kind, span.slide, span.every, span.offset, span.closed, span.column)
+            alike.setdefault((structure, but_size) if several else (structure, w), []).append(w)
+        for (structure, _), members in alike.items():
+            window = Structures(self.lane.specs[structure], assigner.arena.length)
+            window.sizes = structure in SEVERAL
+            self.groups.append(sorted(members, key=lambda w: -(assigner.spans[w].size or 0)))
+            number = len(self.windows)
+            self.windows.append(window)
+            self.table.add((self.name, "ints", number), np.int64, [-1] * window.ints, derived=True)
+            self.table.add((self.name, "floats", number), np.float64, [0.0] * window.floats, derived=True)
+
+    def structures(self) -> list[str]:
+        """For each window of the assigner the name of the structure that computes it."""
+        if not self.windows:
+            return [FOLD]
+        found = {w: self.windows[number].spec.structure.__name__ for number, of in enumerate(self.groups) for w in of}
+        return [found[w] for w in range(len(found))]
+
+    # ---- as one of the arena's followers ----
+
+    def grow(self, arena: int) -> None:
+        """Make room for more elements in the structures' queues."""
+        for window in self.windows:
+            window.grow(arena)
+
+    def pack(self, arena: int) -> None:
+        """Build all structures anew in an arena of this length."""
+        for window in self.windows:
+            window.pack(arena)
+        self.reset(np.arange(self.table.capacity))
+
+    def reset(self, slots: Ints) -> None:
+        """Let the structures of these slots be built again from their elements when they are next asked."""
+        for number, window in enumerate(self.windows):
+            self.table[self.name, "ints", number][slots, : AFTER + 1] = -1
+            window.reset(slots)
+
+    # ---- rows in ----
+
+    def take(self, rows: StepRows) -> None:
+        """Take the inputs of rows, and fold them into panes; rows that are elements are lifted with the results.
+
+        Raises Failed.
+        """
+        columns, own = self._inputs(rows)
+        if self.dense and len(own):
+            self.count_values(rows.slots)
+        if self.lane.elements == "panes":
+            self.lane.fold(columns, own, self.assigner.place(rows), self.counts, self.states)
+        elif self.lane.elements == "rows":
+            inputs = columns if self.words is not None else self.lane.inputs(columns, len(rows))
+            self._given = (inputs, own, *self.assigner.place(rows))
+        else:
+            self._given = columns, own
+
+    def forget_rows(self) -> None:
+        """Drop the rows that were taken and are not lifted."""
+        self._given = self.lane.no_rows
+
+    def _inputs(self, rows: StepRows) -> tuple[Any, Flags]:
+        """The inputs of rows, and which rows are seen; empty if all are."""
+        if self.words is not None:
+            names = self.part.columns
+            own = self._seen(rows, [rows.column(name) for name in names])
+            return tuple([rows.words(name, kind) for name, kind in zip(names, self.words, strict=True)]), own
+        measure, count = self.measure, len(rows)
+        columns = [plain(rows.column(name)) for name in self.part.columns]
+        own = self._seen(rows, columns)
+        if not self.lane.compiled:
+            return [objects(column, measure.ours) for column in columns] or [[None] * count], own
+        if measure.forms == ("presence",):
+            return [np.zeros(count, np.bool_)], own
+        return [self._encoded(j, column) for j, column in enumerate(columns)], own
+
+    def _seen(self, rows: StepRows, columns: Sequence[pa.Array]) -> Flags:
+        for column in columns:
+            if column.null_count:
+                found = seen(columns, self.part.monoid.nullable, len(rows))
+                return NOBODY if found.all() else found
+        return NOBODY
+
+    def count_values(self, pending: Ints = NONE) -> None:
+        """From now on count the values that are seen: not every row has one, or the counts are asked for.
+
+        `pending` are the slots of rows that have their places, and are not lifted yet.
+        """
+        if not self.dense:
+            return
+        assert isinstance(self.assigner, ArenaAssigner)
+        self.write_counts(np.flatnonzero(self.assigner.arena.heads[:, BACK]))
+        self.dense = False
+        np.subtract.at(self.table[self.name, "totals"], pending, 1)
+
+    def write_counts(self, slots: Ints) -> None:
+        """Write down the counts of slots in which every row had a value: a position counts the rows before it."""
+        assert isinstance(self.assigner, ArenaAssigner)
+        arena = self.assigner.arena
+        backs = arena.heads[slots, BACK]
+        starts = np.maximum(arena.heads[slots, FRONT], backs - arena.heads[slots, CAPACITY])
+        places, entry = places_of(arena.heads, slots, starts, backs)
+        numbers = np.arange(len(entry)) - np.searchsorted(entry, entry) + starts[entry]
+        arena.columns[self.name, "before"][places] = numbers
+        self.table[self.name, "totals"][slots] = backs
+
+    def _encoded(self, j: int, column: pa.Array) -> Any:
+        if j not in self.dictionaries:
+            return numbers(column)
+        dictionary = self.dictionaries[j]
+        codes = dictionary.encode(column)
+        if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
+            self._recode(j, dictionary.relabelled)
+        return codes
+
+    # ---- arrays ----
+
+    @property
+    def counts(self) -> tuple[Ints, Ints]:
+        """How many values each slot has seen, and for each element how many before it (or before the window).
+
+        They are kept from when they are first asked for, or the first row is not seen: until then the number of values
+        is that of rows, which a position is.
+        """
+        self.count_values()
+        return self._counts
+
+    @property
+    def _counts(self) -> tuple[Ints, Ints]:
+        if self.dense:
+            return NO_TOTALS, NONE
+        totals = self.table.wide[self.name, "totals"]
+        if isinstance(self.assigner, ArenaAssigner):
+            return totals, self.assigner.arena.columns[self.name, "before"]
+        return totals, self.table.wide[self.name, "base"]
+
+    @property
+    def states(self) -> States:
+        """The states of elements, or of slots."""
+        if isinstance(self.assigner, ArenaAssigner):
+            columns = self.assigner.arena.columns
+            return tuple(columns[self.name, i] for i in self.leaves)
+        return tuple(self.table[self.name, i] for i in self.leaves)
+
+    # ---- results out ----
+
+    def results(self, found: Sequence[WindowResults], rows: StepRows) -> list[Result]:
+        """For each window its results as a column. Raises Failed, with the place in `failed_in`."""
+        if self.lane.elements == "running":
+            return [self._running(found[0], rows)]
+        if len(self.groups) == 1 and len(found) == 1:
+            return [self._slid(0, found[0], rows)]
+        made: dict[int, Result] = {}
+        for number, members in enumerate(self.groups):
+            if len(members) == 1:
+                made[members[0]] = self._slid(number, found[members[0]], rows)
+            else:
+                made |= self._sizes(number, members, found, rows)
+        return [made[w] for w in range(len(found))]
+
+    def _running(self, found: WindowResults, rows: StepRows) -> Result:
+        self.failed_in = found
+        columns, own = self._given
+        assert found.after is not None
+        asked = found.after, found.his
+        given = self.lane.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
+        out, valid, low, high = given
+        column = self._column(out, valid, low == high)
+        if found.rows is None:
+            return column, low, high
+        return column.take(pa.array(found.rows)), low[found.rows], high[found.rows]
+
+    def _slid(self, number: int, found: WindowResults, rows: StepRows) -> Result:
+        self.failed_in = found
+        order = NONE if rows.order is None or found.slots is not rows.slots else rows.order
+        asked = order, found.slots, found.los, found.his, NOBODY if found.all_on else found.on
+        out, valid, low, high, missing = self._slide(number, asked)
+        if not len(low):
+            low, high = found.los, found.his
+        if not missing and self.direct is not None:
+            buffers = [None, pa.py_buffer(out[0])]
+            return pa.Array.from_buffers(self.direct, len(valid), buffers), low, high
+        on, empty = found.on, low == high
+        if len(order):  # the results are in the order of the table
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            on, empty = on[back], empty if self._counts[1].size else empty[back]
+        return self._column(out, valid, on & empty), low, high
+
+    def _slide(self, number: int, asked: Any) -> Any:
+        assert self.arena is not None
+        versions = self.table.version, self.arena.version, self.dense
+        if versions != self._versions:
+            wide = self.table.wide
+            self._fields = [
+                (wide[self.name, "ints", n], wide[self.name, "floats", n]) for n in range(len(self.windows))
+            ]
+            self._live = self.arena.heads, self.states, self._counts
+            self._versions = versions
+        window, (given, self._given) = self.windows[number], (self._given, self.lane.no_rows)
+        return self.lane.slide(window, self._fields[number], *self._live, given, asked, window.sizes)
+
+    def _sizes(
+        self, number: int, members: list[int], found: Sequence[WindowResults], rows: StepRows
+    ) -> dict[int, Result]:
+        """Windows that differ only in size, from one structure over the longest of them."""
+        longest = self.failed_in = found[members[0]]
+        count, sizes = len(longest), len(members)
+        los = np.repeat(longest.his[:, None], sizes, axis=1)  # type: ignore[index]
+        on = np.zeros((count, sizes), np.bool_)
+        places = [among(longest, found[w]) for w in members]
+        for j, w in enumerate(members):
+            los[places[j], j], on[places[j], j] = found[w].los, found[w].on
+        asked = NONE, longest.slots, los.ravel(), longest.his, on.ravel()
+        out, valid, low, high, _ = self._slide(number, asked)
+        if not len(low):
+            low, high = los.ravel(), np.repeat(longest.his, sizes)  # type: ignore[arg-type]
+        made = {}
+        for j, w in enumerate(members):
+            at = places[j] * sizes + j
+            if rows.order is not None and found[w].slots is rows.slots:
+                back = np.empty_like(at)
+                back[rows.order] = at
+                at = back
+            one = [out[i] for i in at.tolist()] if isinstance(out, list) else tuple(leaf[at] for leaf in out)
+            made[w] = (self._column(one, valid[at], on.ravel()[at] & (low[at] == high[at])), low[at], high[at])
+        return made
+
+    def _column(self, out: Any, valid: Flags, empty: Flags) -> pa.Array:
+        return self.measure.column(out, valid, empty, self.dictionaries)
+
+    # ---- dictionaries ----
+
+    def _recode(self, j: int, mapped: Any) -> None:
+        """Codes of an input have changed: change those of every state, and build all structures again."""
+        for i, of in self.measure.state_of.items():
+            if of == j:
+                leaf = self.states[i]
+                leaf[:] = mapped(leaf)
+        self.reset(np.arange(self.table.capacity))
+
+    def compact(self, live: Ints) -> None:
+        """Drop values from the dictionaries that no state of these slots holds, where most are unused."""
+        for j, dictionary in self.dictionaries.items():
+            if len(dictionary) > 4096 and len(dictionary) > 4 * self._held(live):
+                used = [self.states[i][self._live_places(live)] for i, of in self.measure.state_of.items() if of == j]
+                self._recode(j, dictionary.compact(np.concatenate(used)))
+
+    def _held(self, live: Ints) -> int:
+        if isinstance(self.assigner, ArenaAssigner):
+            heads = self.assigner.arena.heads
+            return int((heads[live, BACK] - heads[live, FRONT]).sum())
+        return len(live)
+
+    def _live_places(self, live: Ints) -> Ints:
+        if isinstance(self.assigner, ArenaAssigner):
+            heads = self.assigner.arena.heads
+            return places_of(heads, live, heads[live, FRONT], heads[live, BACK])[0]
+        return live
+
+    # ---- states at rest ----
+
+    def store(self, places: Ints) -> list[pa.Array]:
+        """The states at these places as columns to keep, values in place of codes."""
+        states = tuple(leaf[places] for leaf in self.states)
+        if not self.lane.compiled:
+            dump = self.part.monoid.dump or codec.dumps
+            return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
+        found = []
+        for i, leaf in enumerate(states):
+            j = self.measure.state_of.get(i)
+            found.append(pa.array(leaf) if j is None else self.dictionaries[j].decode(leaf))
+        return found
+
+    def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
+        """Put stored states at these places."""
+        if not self.lane.compiled:
+            load = self.part.monoid.load or codec.loads
+            for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
+                self.states[0][place] = None if data is None else load(data)
+            return
+        for i in self.leaves:
+            self.states[i][places] = self._coded(i, columns[i])
+
+    def _coded(self, i: int, column: pa.Array) -> Any:
+        j = self.measure.state_of.get(i)
+        if j is None:
+            return numbers(column)
+        codes = self._encoded(j, column)
+        if self.measure.forms[j] == "rank":
+            identity = _flat(self.lane.monoid.identity)[i]
+            codes = np.where(codes < 0, identity, codes)
+        return codes
+
+    @property
+    def fields(self) -> Mapping[str, pa.DataType]:
+        """The columns in which a state is stored."""
+        return {field.name: field.type for field in self.measure.fields if field.name != "n"}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the structures' queues and of the dictionaries."""
+        queues = sum(window.nbytes for window in self.windows)
+        return queues + sum(dictionary.nbytes for dictionary in self.dictionaries.values())
+
+
+def among(longest: WindowResults, found: WindowResults) -> Ints:
+    """Where the results of a window stand among those of a longer one, which has a result wherever this has one."""
+    if len(found) == len(longest):
+        return np.arange(len(found))
+    ident, slots = longest.ident, longest.slots
+    least = int(ident.min())
+    width = int(ident.max()) - least + 1
+    theirs, mine = slots * width + (ident - least), found.slots * width + (found.ident - least)
+    order = np.argsort(theirs, kind="stable")
+    return order[np.searchsorted(theirs[order], mine)]
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple) else [value]

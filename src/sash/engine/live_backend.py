@@ -1,0 +1,209 @@
+"""The state behind an operator with emit="final" or "changes": reorder buffer, engine, emitter, and pages of a store.
+
+rows ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ results
+             │                 │
+             └───── pages ─────┘     where there is a store
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.durable_state import DurableState
+from sash.engine.emitter import ChangeEmitter
+from sash.engine.keys import key_column, plain_schema
+from sash.engine.live_engine import LiveEngine
+from sash.engine.lookup import Lookup
+from sash.engine.output import Output
+from sash.engine.reorder_buffer import ReorderBuffer, TimedRows
+from sash.engine.state_codec import StateCodec
+from sash.engine.state_header import Header
+from sash.engine.window_assigner import ArenaAssigner
+from sash.query.planner import Plan
+from sash.stores import MemoryStore, Store
+
+NOBODY = np.zeros(0, np.int64)
+
+
+class LiveBackend:
+    """Live state of one operator, durable in a store where there is one."""
+
+    def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
+        self.resolved, self.mode, self.output = plan.resolved, mode, output
+        self.engine = LiveEngine(plan)
+        self.emitter = ChangeEmitter(self.engine) if self.resolved.query.emit == "changes" else None
+        self.buffer: ReorderBuffer | None = None
+        if self.resolved.time is not None and mode != "sorted":
+            plain = plain_schema(self.resolved.schema)
+            self.buffer = ReorderBuffer(plain, self.resolved.ties, self.engine.numbers)
+        self.durable = None if store is None else self._durable(store)
+        self._marks: Any = None
+        self._given: TimedRows | None = None
+
+    @property
+    def numbers(self) -> np.dtype[Any]:
+        """The type of times."""
+        return self.engine.numbers
+
+    def require_room(self, batch: pa.RecordBatch, time: Any, taken: Any) -> None:
+        """Refuse rows whose windows would have no place."""
+        self.engine.require_room(batch, time, taken)
+
+    # ---- a call ----
+
+    def begin(self) -> None:
+        """Remember what is needed to undo the call."""
+        self._given = None
+        self._marks = (
+            None if self.buffer is None else self.buffer.mark(),
+            None if self.emitter is None else self.emitter.mark(),
+            None if self.durable is None else self.durable.mark(),
+        )
+
+    def recover(self) -> None:
+        """Undo a call that failed; does nothing if none has. May be interrupted, and called again."""
+        if self._marks is None:
+            return
+        buffered, emitted, stored = self._marks
+        if self.durable is not None:
+            self.durable.rollback(stored)
+        if self.buffer is not None:
+            self.buffer.rollback(buffered)
+        self.engine.rollback()
+        if self.emitter is not None:
+            self.emitter.rollback(emitted)
+        self._marks = None
+
+    def write(self, header: Header) -> None:
+        """Hand what the call has changed to the store."""
+        if self.durable is not None:
+            journal = self.engine.journal
+            changed, fresh = (NOBODY, NOBODY) if journal is None else (journal.slots, journal.fresh)
+            self.durable.write(header, changed, fresh, self._given, header.watermark)
+
+    def committed(self) -> None:
+        """The call has succeeded: forget how to undo it, and free what is not needed any more."""
+        self._marks, self.engine.journal = None, None
+        self.engine.commit()
+        if self.emitter is not None:
+            self.emitter.compact()
+        self.engine.compact()
+
+    def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
+        """Let rows pass that the watermark `now` has settled, and give what is due."""
+        if self.durable is not None:
+            for part in self.durable.released(now, closing):
+                assert self.buffer is not None
+                self.buffer.push_and_release(part, None)
+            self._given = given if self.buffer is not None else None
+        settled = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
+        self._load(settled, now, closing)
+        return self._emitted(self.engine.step(settled, now=now, closing=closing))
+
+    def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
+        """Take the first `rest` of rows that are ordered by key and time; the others only say which key is open."""
+        self._load(given, None, everything=True)
+        return self._emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
+
+    def _emitted(self, step: Any) -> pa.RecordBatch:
+        return self.output.final(self.engine, step, None if self.emitter is None else self.emitter.chosen(step))
+
+    def _load(self, rows: TimedRows, now: Any, everything: bool) -> None:
+        """Bring what a step needs into memory."""
+        if self.durable is not None:
+            columns = [key_column(rows.table.column(name)) for name in self.resolved.by]
+            self.durable.load(columns, len(rows), now, everything)
+
+    # ---- state at rest ----
+
+    def _durable(self, store: Store) -> DurableState:
+        if "hash" not in self.engine.table.arrays:
+            arenas = sum(isinstance(assigner, ArenaAssigner) for assigner in self.engine.assigners)
+            DurableState.add_columns(self.engine, arenas)
+        return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode)
+
+    def open(self) -> Header | None:
+        """Take up the state that the store has; None if it is empty. Raises PageError."""
+        assert self.durable is not None
+        header = self.durable.open()
+        if header is not None:
+            self.durable.settled = header.watermark
+        return header
+
+    def held(self) -> TimedRows | None:
+        """The rows that the store has waiting for their peers, in mode "sorted"."""
+        assert self.durable is not None
+        return self.durable.held()
+
+    def save(self, header: Header) -> MemoryStore:
+        """All state in pages of their own."""
+        store = MemoryStore()
+        durable = self._durable(store)
+        live = self.engine.live
+        waiting = None if self.buffer is None else self.buffer.rows()
+        durable.write(header, live, live, waiting, header.watermark)
+        durable.detach()
+        return store
+
+    def into_memory(self) -> None:
+        """Read all state, and keep it in memory from now on."""
+        assert self.durable is not None
+        self.durable.load_all()
+        for rows in self.durable.released(None, everything=True):
+            assert self.buffer is not None
+            self.buffer.push_and_release(rows, None)
+        self.durable.detach()
+        self.durable = None
+
+    # ---- looks ----
+
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
+        """For each window and aggregate a column, in the order of these keys."""
+        rows = len(columns[0]) if columns else 1
+        if self.durable is not None:
+            self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
+            for part in self.durable.released(None, everything=True):
+                assert self.buffer is not None
+                self.buffer.push_and_release(part, None)
+        waiting = None
+        if self.buffer is not None and len(self.buffer):
+            waiting = self.buffer.rows()
+            waiting = waiting if at is None else waiting.take(np.flatnonzero(waiting.time <= at))
+        found = Lookup(self.engine, columns, waiting)
+        if at is None and self.resolved.time is not None:
+            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
+        return found.results(at, last)
+
+    @property
+    def due(self) -> Any:
+        """The least watermark at which there is something to do; None if nothing waits."""
+        waiting = [self.engine.timers.next, None if self.buffer is None else self.buffer.due]
+        waiting.append(None if self.durable is None else self.durable.due)
+        return min((when for when in waiting if when is not None), default=None)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Keys, elements and bytes of the state."""
+        waiting = 0 if self.buffer is None else len(self.buffer)
+        keys, elements = (0, 0) if self.durable is None else self.durable.absent
+        nbytes = self.engine.nbytes + (0 if self.buffer is None else self.buffer.nbytes)
+        if self.durable is not None:
+            nbytes = self.durable.pages.nbytes + self.durable.pages.header
+        return self.engine.keys.count + keys, self.engine.elements + waiting + elements, nbytes
+
+    @property
+    def pages(self) -> tuple[int, int]:
+        """Pages read and written."""
+        return (0, 0) if self.durable is None else (self.durable.pages.read_count, self.durable.pages.written_count)
+
+    def executed(self) -> dict[tuple[int, int], str]:
+        """By window and aggregate: the structure that computes it."""
+        found = {}
+        for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
+            for p, aggregate in enumerate(aggregates):
+                for w, name in enumerate(aggregate.structures()):
+                    found[assigner.places[w], p] = name
+        return found

@@ -1,0 +1,488 @@
+"""The engine: one step. Rows whose order is settled come in, results go out, state stays alive in between.
+
+    rows ──▶ slots ──▶ assigner ──▶ elements, bounds of windows
+                          │              │
+                          │   aggregates ┴──▶ states of elements ──▶ structures in their slots ──▶ results
+                          └─▶ timers, elements given up, slots released
+
+A step changes state in place, and keeps a journal of what it changes: until `commit`, `rollback` brings everything
+back. A journal is a copy of the rows of the slot table that the step touches and of the panes that it may extend;
+elements are only ever added, and structures are built again from their elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.aggregators.catalogue import in_order
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.running import Running
+from sash.engine import slide_grid, step_data
+from sash.engine.arena import SMALL
+from sash.engine.key_table import Found as Keys
+from sash.engine.key_table import KeyTable
+from sash.engine.keys import key_column, plain, told, value_told
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.pane_assigner import CountedPanes, PaneAssigner
+from sash.engine.reorder_buffer import TimedRows
+from sash.engine.row_assigner import RowAssigner
+from sash.engine.running_assigner import RunningAssigner
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import Flags, Found, Ints, StepRows, WindowResults
+from sash.engine.timers import Timers
+from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner, beyond, later, saturating
+from sash.kernels.lane import Failed
+from sash.kernels.live_lane import LiftFailed, call_loop
+from sash.kernels.live_loops import BACK, FRONT
+from sash.kernels.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
+from sash.query.planner import FOLD, Plan
+from sash.query.resolved import Resolved
+from sash.query.types import plain as value_type
+
+ASSIGNERS: dict[str, Callable[[Resolved, Sequence[int], SlotTable, str], WindowAssigner]] = {
+    "rows": RowAssigner,
+    "slices": PaneAssigner,
+    "counted": CountedPanes,
+    "running": RunningAssigner,
+}
+
+
+@dataclass
+class Step:
+    """What a step gives: its rows, and the results of each window of the query."""
+
+    rows: StepRows
+    found: list[Found]
+
+
+@dataclass
+class Journal:
+    """What is needed to undo a step."""
+
+    slots: Ints
+    saved: dict[Any, NDArray[Any]]
+    fresh: Ints
+    panes: list[tuple[LiveAggregate, Ints, tuple[NDArray[Any], ...]]] = field(default_factory=list)
+    marks: list[tuple[Any, Any]] = field(default_factory=list)
+    dense: list[LiveAggregate] = field(default_factory=list)
+    """The aggregates that have seen a value in every row."""
+
+
+class LiveEngine:
+    """The plan of a query at work, its state alive."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.resolved = plan, plan.resolved
+        resolved = self.resolved
+        self.numbers: np.dtype[Any] = np.dtype(
+            np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64
+        )
+        self.table = SlotTable()
+        self.timers = Timers(self.table, self.numbers)
+        never = self.timers.never
+        self.table.add("keys", np.int64, [0])
+        self.table.add("stamps", self.numbers, [0, never, never])
+        self.table.add("latest", np.int64, -1, derived=True)
+        self.keys = KeyTable([value_type(resolved.schema.field(name).type) for name in resolved.by])
+        self.by = [resolved.schema.get_field_index(name) for name in resolved.by]
+        self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
+        """Whether keys may be written in several ways: -0.0 and 0.0, one NaN and another."""
+        self.assigners: list[WindowAssigner] = []
+        self.aggregates: list[list[LiveAggregate]] = []
+        for s, series in enumerate(plan.series):
+            assigner = ASSIGNERS[series.kind](resolved, series.spans, self.table, f"a{s}")
+            self.assigners.append(assigner)
+            self.aggregates.append(
+                [
+                    LiveAggregate(
+                        part,
+                        assigner,
+                        [_structure(plan.choices[place, p].structure) for place in series.spans],
+                        self.table,
+                        f"a{s}.{p}",
+                    )
+                    for p, part in enumerate(resolved.parts)
+                ]
+            )
+        self._all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
+        changes = resolved.query.emit == "changes"
+        if changes:
+            self.count_values()
+        numbered = resolved.time is None and not resolved.per_row
+        self.counts_rows = numbered or any(span.slide == "rows" for span in resolved.spans)
+        """Whether a key is needed as long as it lives, because its rows are numbered."""
+        self.remembers = changes
+        """Whether a key is needed as long as it lives, because what was emitted of it is compared."""
+        self.deltas = [span for span in resolved.spans if span.kind == "delta"]
+        self.sliding = [span for span in resolved.spans if span.slide == "time"]
+        of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
+        at_rows = of_rows and all(span.slide == "row" for span in resolved.spans)
+        in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
+        self.any_order = resolved.forget is None and not changes and (at_rows or in_panes)
+        """Whether the rows of different keys may be taken in any order, since no result tells."""
+        self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
+        self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
+        self.coded = [aggregate for aggregate in self._all_aggregates if aggregate.dictionaries]
+        self.least: Any = np.iinfo(np.int64).min if self.numbers.kind == "i" else -np.inf
+        self.lasting = self._lasting()
+        """If keys are needed for a time after their last row, and that is all: this time, with what saturates it."""
+        self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
+        self.journal: Journal | None = None
+        self.gone: Ints = np.zeros(0, np.int64)
+
+    def _lasting(self) -> tuple[Any, Any, Any] | None:
+        plain_rows = len(self.assigners) == 1 and isinstance(self.assigners[0], RowAssigner)
+        if not plain_rows or self.resolved.time is None or self.resolved.forget is not None:
+            return None
+        size = self.assigners[0].lasting  # type: ignore[attr-defined]
+        return None if size is None or self.counts_rows or self.remembers else saturating(size, self.numbers)
+
+    # ---- what can be told of rows as they come ----
+
+    def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
+        """Refuse rows whose windows would have no place, before they wait.
+
+        Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
+        that is null, NaN or infinite; both name the value or the row.
+        """
+        if self.sliding:
+            slide_grid.require_room(
+                self.sliding,
+                time if taken.all() else time[taken],
+                self.resolved.time.column if self.resolved.time else "",
+            )
+        for span in self.deltas:
+            if span.axis is not None:
+                _, valid = span.axis.numbers(plain(batch.column(span.axis.column)))
+                bad = np.flatnonzero(taken & ~valid)
+                if len(bad):
+                    raise ValueError(
+                        f"the column {span.column!r} of a Delta window is null, NaN or infinite at "
+                        f"{told(batch, int(bad[0]))}"
+                    )
+
+    # ---- one step ----
+
+    def step(self, given: TimedRows, *, now: Any = None, closing: bool = False, last_key_open: bool = False) -> Step:
+        """Take rows whose order is settled. Results up to the watermark `now` leave.
+
+        `now` None: rows alone make results due. `closing`: all results leave. `last_key_open`: the rows are sorted
+        by key, and all keys but the last are complete.
+
+        Raises what a monoid raised, naming row and key; then `rollback` must be called.
+        """
+        self._release()
+        columns = [given.table.column(place) for place in self.by]
+        if self.keys_differ:
+            columns = [key_column(column) for column in columns]
+        keys = self.keys.find(columns, len(given))
+        if self.keys.capacity > self.table.capacity:
+            self.table.grow(self.keys.capacity)
+        order = self._in_slot_order(keys)
+        open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
+        slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
+        self.journal = self._journal(slots, keys.fresh)
+        rows = self._enter(given, keys, order)
+        found: list[Found] = []
+        for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
+            found += self._assigned(assigner, aggregates, rows, endings)
+        if len(self.assigners) > 1:
+            found.sort(key=lambda one: one.results.window)
+        self._settle(slots, now, done)
+        return Step(rows, found)
+
+    def _ending(
+        self, touched: Ints, now: Any, closing: bool, open_slot: int | None, last_key_open: bool
+    ) -> tuple[Ints, list[Ending], Ints | None]:
+        """The slots that the step changes, up to where their results are due, and those that are over with it."""
+        if closing or last_key_open:
+            live = np.union1d(self.live, touched)
+            if closing:
+                return live, [Ending(live, None)], live
+            if open_slot is None:
+                return touched, [Ending(touched, now)], None
+            done = live[live != open_slot]
+            last = np.array([open_slot])
+            return np.append(done, last), [Ending(done, None), Ending(last, now)], done
+        if now is None:
+            return touched, [Ending(touched[:0], now)], None
+        due = self.timers.due(now)
+        if not len(due):
+            slots = touched
+        elif not len(touched):
+            slots = due
+        else:
+            found = np.empty(len(touched) + len(due), np.int64)
+            slots = found[: call_loop(join_slots, "", (touched, due, self.table.wide["latest"], found))]
+        return slots, [Ending(slots, now)], None
+
+    @property
+    def live(self) -> Ints:
+        """All slots that are in use."""
+        return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
+
+    def _in_slot_order(self, keys: Keys) -> Ints | None:
+        """Take many rows slot by slot, where no result tells: returns their order."""
+        if not self.any_order or len(keys.slots) < step_data.ORDERED:
+            return None
+        order = step_data.slot_order(keys.slots, self.table.capacity)
+        keys.slots = keys.slots[order]
+        call_loop(distinct_slots, "", (keys.slots, keys.touched))
+        return order
+
+    def _enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
+        count, slots = len(given), keys.slots
+        ordinal, anew = np.empty(count, np.int64), np.empty(count, np.bool_)
+        previous = np.empty(count, self.numbers)
+        time = np.ascontiguousarray(given.time, self.numbers)
+        if order is not None:
+            time = time[order]
+        forget = self.resolved.forget
+        oldest, gap = self.no_forget
+        if forget is not None and self.numbers.kind == "i":
+            oldest = slide_grid.below(time, forget, open_start=False).astype(self.numbers)
+        elif forget is not None:
+            gap = self.numbers.type(forget)
+        numbers, stamps = self.table.wide["keys"], self.table.wide["stamps"]
+        arguments = (slots, time, oldest, gap, numbers, stamps, ordinal, anew, previous)
+        begun_anew, distinct = call_loop(enter_rows, self.numbers.str, arguments)
+        return StepRows(
+            given.table, slots, time, given.arrival, keys.touched, ordinal, anew, begun_anew > 0, previous, self.table,
+            distinct, order,
+        )  # fmt: skip
+
+    def _assigned(
+        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
+    ) -> list[Found]:
+        try:
+            assigner.assign(rows)
+        except Failed as failed:
+            raise self.named("the policy", failed, rows, failed.place) from failed.error
+        for p, aggregate in enumerate(aggregates):
+            try:
+                aggregate.take(rows)
+            except Failed as failed:
+                raise self.named(self._part(p), failed, rows, failed.place) from failed.error
+        try:
+            windows = assigner.results(rows, endings)
+        except Failed as failed:
+            raise self.named("the policy", failed, rows, failed.place) from failed.error
+        made = []
+        for p, aggregate in enumerate(aggregates):
+            try:
+                made.append(aggregate.results(windows, rows))
+            except LiftFailed as failed:
+                raise self.named(self._part(p), failed, rows, failed.place) from failed.error
+            except Failed as failed:
+                raise self._blamed(p, failed, rows, aggregate) from failed.error
+        return [
+            Found(window, [part[w][0] for part in made], [part[w][1] for part in made], [part[w][2] for part in made])
+            for w, window in enumerate(windows)
+        ]
+
+    # ---- what is kept ----
+
+    def _settle(self, slots: Ints, now: Any, done: Ints | None) -> None:
+        """Give up what no window needs, set timers, and note the slots that are over."""
+        if self.lasting is not None:
+            (rows,) = self.arena_assigners
+            over = None if done is None else np.isin(slots, done)
+            windows = rows.arena.heads, (rows.first, rows.first + len(rows.places), SMALL)
+            rows.sparse, self.gone = self.timers.settle_rows(slots, windows, self.lasting, now, over)
+            return
+        if not self.sliding:
+            for assigner in self.assigners:
+                assigner.retain(slots)
+        if self.resolved.time is None and done is None:
+            return
+        count = len(slots)
+        due, when = np.empty((2, count), self.numbers)
+        ever, there = np.empty((2, count), np.bool_)
+        due[:], when[:], ever[:], there[:] = self.timers.never, self.least, False, True
+        for assigner in self.assigners:
+            assigner.timers(slots, due, ever)
+            if self.sliding:
+                assigner.retain(slots)
+            assigner.expiry(slots, when, there)
+        if self.resolved.forget is not None or self.counts_rows or self.remembers:
+            self._forget(slots, when, there)
+        over = None if done is None else np.isin(slots, done)
+        self.gone = self.timers.settle(slots, due, ever, when, there, now, over)
+
+    def _forget(self, slots: Ints, when: NDArray[Any], there: Flags) -> None:
+        """Change when a key is not needed any more: `forget` may be sooner, and some are needed while they live."""
+        forget, while_it_lives = self.resolved.forget, self.counts_rows or self.remembers
+        if forget is None:
+            there[:] = False
+            return
+        forgotten = beyond(later(self.table["stamps"][slots, LAST], forget))
+        when[:] = forgotten if while_it_lives else np.where(there, np.minimum(when, forgotten), forgotten)
+        there[:] = True
+
+    # ---- all or nothing ----
+
+    def _journal(self, slots: Ints, fresh: Ints) -> Journal:
+        found = Journal(slots, self.table.save(slots), fresh)
+        for assigner in self.pane_assigners:
+            heads = assigner.arena.heads
+            some = slots[heads[slots, BACK] > heads[slots, FRONT]]
+            places = assigner.located(some, heads[some, BACK] - 1)
+            for aggregate in self.aggregates[self.assigners.index(assigner)]:
+                states = tuple(leaf[places] for leaf in aggregate.states)
+                found.panes.append((aggregate, some, states))
+        for aggregate in self.coded:
+            found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
+        found.dense = [aggregate for aggregate in self._all_aggregates if aggregate.dense]
+        return found
+
+    def commit(self) -> None:
+        """The step has succeeded."""
+        self.journal = None
+        self._release()
+
+    def rollback(self) -> None:
+        """Undo the step that has not been committed; does nothing if there is none."""
+        journal = self.journal
+        if journal is None:
+            return
+        blocks = [a.arena.heads[journal.slots, :2] for a in self.arena_assigners]
+        self.gone = np.zeros(0, np.int64)
+        for arena_assigner in self.arena_assigners:
+            arena_assigner.sparse = arena_assigner.sparse[:0]
+        self.table.restore(journal.slots, journal.saved)
+        for assigner, block in zip(self.arena_assigners, blocks, strict=True):
+            assigner.arena.heads[journal.slots, :2] = block  # a ring that has moved stays where it is
+            assigner.arena.reset(journal.slots)
+        for aggregate, slots, states in journal.panes:
+            assert isinstance(aggregate.assigner, ArenaAssigner)
+            heads = aggregate.assigner.arena.heads
+            places = aggregate.assigner.located(slots, heads[slots, BACK] - 1)
+            for leaf, saved in zip(aggregate.states, states, strict=True):
+                leaf[places] = saved
+        for dictionary, mark in journal.marks:
+            dictionary.rollback(mark)
+        for aggregate in journal.dense:
+            aggregate.dense = True
+        for aggregate in self._all_aggregates:
+            aggregate.forget_rows()
+        self.timers.lowered(journal.slots, self.table["stamps"][journal.slots, 1])
+        fresh, journal.fresh = journal.fresh, journal.fresh[:0]
+        self._free(fresh)
+        self.journal = None
+
+    def _release(self) -> None:
+        """Free the slots that are over, and memory where most of it is unused."""
+        for assigner in self.assigners:
+            assigner.shrink()
+        if not len(self.gone):
+            return
+        gone, self.gone = self.gone, self.gone[:0]
+        self._free(gone)
+        live = None
+        places = self.keys.shrink()
+        if places is not None:
+            self.table.renumber(places, self.keys.capacity)
+            live = self.live
+        for assigner in self.assigners:
+            if isinstance(assigner, ArenaAssigner):
+                if places is not None:
+                    assert live is not None
+                    assigner.arena.pack(live)
+                elif 4 * (assigner.arena.top - assigner.arena.unused) < assigner.arena.length:
+                    assigner.arena.shrink(self.live)
+        if places is not None:
+            self.timers.rebuild()
+
+    def _free(self, slots: Ints) -> None:
+        if not len(slots):
+            return
+        for assigner in self.assigners:
+            if isinstance(assigner, ArenaAssigner):
+                assigner.arena.release(slots)
+        self.table.clear(slots)
+        self.keys.release(slots)
+
+    def compact(self) -> None:
+        """Drop values from dictionaries that no state holds, where most are unused."""
+        for aggregate in self.coded:
+            aggregate.compact(self.live)
+
+    def count_values(self) -> None:
+        """Count the values that aggregates see from now on: state comes from elsewhere, with counts of its own."""
+        for aggregate in self._all_aggregates:
+            aggregate.count_values()
+
+    def write_counts(self, slots: Ints) -> None:
+        """Write down how many values were seen in these slots, where that is not done row by row."""
+        for aggregate in self._all_aggregates:
+            if aggregate.dense:
+                aggregate.write_counts(slots)
+
+    # ---- sizes ----
+
+    @property
+    def elements(self) -> int:
+        """How many elements all slots hold."""
+        live = self.live
+        found = 0
+        for assigner in self.assigners:
+            if isinstance(assigner, ArenaAssigner):
+                heads = assigner.arena.heads
+                found += int((heads[live, BACK] - heads[live, FRONT]).sum())
+            else:
+                found += len(live)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the state."""
+        arenas = sum(a.arena.nbytes for a in self.assigners if isinstance(a, ArenaAssigner))
+        return self.table.nbytes + self.keys.nbytes + arenas
+
+    # ---- errors ----
+
+    def _part(self, p: int) -> str:
+        return f"the aggregate {self.resolved.parts[p].name!r}"
+
+    def _blamed(self, p: int, failed: Failed, rows: StepRows, aggregate: LiveAggregate) -> Exception:
+        """A result of a window failed: the row it belongs to, or the slide and its key."""
+        window: WindowResults = aggregate.failed_in
+        if aggregate.lane.elements == "running":  # the place is a row, or the results read before it
+            if failed.place < len(rows):
+                return self.named(self._part(p), failed, rows, failed.place)
+            return self.named(self._part(p), failed, rows, None, window, len(window) - 1)
+        at = failed.place
+        if self.resolved.per_row or window.blame is not None:
+            return self.named(self._part(p), failed, rows, at if window.blame is None else int(window.blame[at]))
+        return self.named(self._part(p), failed, rows, None, window, at)
+
+    def named(
+        self, what: str, failed: Failed, rows: StepRows, at: Any, window: WindowResults | None = None, place: int = 0
+    ) -> Exception:
+        """What a monoid or a policy raised, with the row, or the slide and its key."""
+        if window is None:
+            where = rows.told(int(at))
+        else:
+            slot = window.slots[place : place + 1]
+            names = zip(self.resolved.by, self.keys.keys(slot), strict=True)
+            whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
+            end: Any = window.ends[place]
+            if self.resolved.time is not None:
+                end = self.resolved.time.array(np.array([end]))[0]
+            where = f"the slide that ends at {end}" + (f" of key {whose}" if whose else "")
+        kind = type(failed.error)
+        message = f"{what} failed with {kind.__name__}: {failed.error}; at {where}"
+        try:
+            return kind(message)
+        except Exception:  # an exception of the user's that takes other arguments
+            return RuntimeError(message)
+
+
+def _structure(name: str) -> type[InOrder]:
+    return Running if name == FOLD else in_order(name)

@@ -1,0 +1,193 @@
+"""Lookup: the aggregates of some keys now, or at a time, without a change of state.
+
+The keys asked for are copied, with the rows of theirs that still wait, into an engine of their own, and their windows
+are computed there. A window without `every` is the one that would end at that time; with `every` it is the slide in
+progress. What a call costs follows from the elements of the keys asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine import slide_grid
+from sash.engine.arrow_arrays import array
+from sash.engine.keys import key_column, plain
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.live_engine import LiveEngine
+from sash.engine.pane_assigner import CountedPanes, PaneAssigner
+from sash.engine.reorder_buffer import TimedRows
+from sash.engine.row_assigner import RowAssigner
+from sash.engine.running_assigner import RunningAssigner
+from sash.engine.state_codec import StateCodec
+from sash.engine.step_data import Flags, Ints, StepRows, WindowResults
+from sash.engine.window_assigner import WindowAssigner
+from sash.kernels.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.slot_loops import CLOSED, LAST, OPEN, ROWS
+from sash.query.checks import labels
+from sash.query.resolved import Resolved, Span
+from sash.windows.arguments import length
+
+
+def key_columns(resolved: Resolved, keys: Any) -> list[pa.Array]:
+    """The keys of a lookup as columns. Raises ValueError, naming the column, if one is missing or too many."""
+    if not isinstance(keys, Mapping):
+        keys = {name: keys.column(name) for name in keys.schema.names} if hasattr(keys, "schema") else keys
+    if not isinstance(keys, Mapping) or set(keys) != set(resolved.by):
+        wanted = ", ".join(map(repr, resolved.by)) or "no column"
+        raise ValueError(f"lookup() takes the columns of by=, {wanted}, each with its values; got {keys!r}")
+    found = []
+    for name in resolved.by:
+        kind = resolved.schema.field(name).type
+        values = keys[name]
+        given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
+        found.append(plain(given.cast(plain(pa.array([], kind)).type)))
+    if len({len(column) for column in found}) > 1:
+        raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
+    return found
+
+
+class Lookup:
+    """The state of some keys in an engine of its own."""
+
+    def __init__(self, source: LiveEngine, columns: list[pa.Array], waiting: TimedRows | None) -> None:
+        self.resolved = source.resolved
+        self.engine = LiveEngine(source.plan)
+        self.rows = len(columns[0]) if columns else 1
+        normal = [key_column(column) for column in columns]
+        known = source.keys.find(normal, self.rows, insert=False)
+        batches = _codec(source).encode(known.touched, [np.zeros(len(known.touched), np.int64)] * 64)
+        if len(known.touched):
+            _codec(self.engine).decode(batches, emitted=False)
+        if waiting is not None and len(waiting):
+            self._add(waiting, normal)
+        self.slots = self.engine.keys.find(normal, self.rows, insert=False).slots
+
+    def _add(self, waiting: TimedRows, keys: list[pa.Array]) -> None:
+        """Let the rows of these keys that wait take their places."""
+        asked = LiveEngine(replace(self.engine.plan)).keys
+        asked.find(keys, self.rows)
+        of = [key_column(waiting.table.column(name)) for name in self.resolved.by]
+        mine = np.flatnonzero(asked.find(of, len(waiting), insert=False).slots >= 0)
+        if len(mine):
+            self.engine.step(waiting.take(mine))
+            self.engine.commit()
+
+    def newest(self) -> Any:
+        """The time of the newest row of these keys; None if they have none."""
+        live = self.engine.live
+        return None if not len(live) else self.engine.table["stamps"][live, LAST].max().item()
+
+    def results(self, at: Any, last: Any) -> list[pa.Array]:
+        """For each window and aggregate a column, in the order of the keys asked for."""
+        found: dict[int, list[pa.Array]] = {}
+        for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
+            windows = [self._window(assigner, w, at, last) for w in range(len(assigner.spans))]
+            made = [self._values(aggregate, windows) for aggregate in aggregates]
+            for w, window in enumerate(windows):
+                found[window.window] = [columns[w] for columns in made]
+        back = np.where(self.slots < 0, len(self.engine.live), np.searchsorted(self.engine.live, self.slots))
+        order = array(back, self.slots >= 0)
+        return [column.take(order) for place in sorted(found) for column in found[place]]
+
+    def _values(self, aggregate: LiveAggregate, windows: list[WindowResults]) -> list[pa.Array]:
+        none = np.zeros(0, np.int64)
+        nothing = StepRows(
+            pa.RecordBatch.from_pylist([], schema=self.resolved.schema), none, none.astype(self.engine.numbers), none,
+            none, none, np.zeros(0, np.bool_), False, none.astype(self.engine.numbers), self.engine.table,
+        )  # fmt: skip
+        if aggregate.lane.elements == "running":
+            aggregate.assigner.assign(nothing)
+            aggregate.take(nothing)
+        return [column for column, _, _ in aggregate.results(windows, nothing)]
+
+    # ---- which elements ----
+
+    def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowResults:
+        slots = self.engine.live
+        span = assigner.spans[w]
+        size = span.size if last is None else _shorter(span, self.resolved, last)
+        zeros = np.zeros(len(slots), np.int64)
+        if isinstance(assigner, RunningAssigner):
+            there = self._running(assigner, slots, at)
+            return WindowResults(assigner.places[w], slots, there, zeros, zeros, zeros, after=zeros, his=slots)
+        pairs = [self._range(assigner, w, slot, at, size) for slot in slots.tolist()]
+        los, his = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ([], [])))
+        on = np.ones(len(slots), np.bool_)
+        if span.full:
+            on = his - los >= int(size or 1)
+        return WindowResults(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
+
+    def _running(self, assigner: RunningAssigner, slots: Ints, at: Any) -> Flags:
+        heads = self.engine.table[f"{assigner.name}.heads"]
+        there = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
+        if assigner.span.kind == "session" and at is not None:
+            there &= ~assigner._silent(at, assigner.last(slots))
+        for aggregate in self.engine.aggregates[self.engine.assigners.index(assigner)]:
+            over = slots[~there]
+            self.engine.table[aggregate.name, "base"][over] = self.engine.table[aggregate.name, "totals"][over]
+        return np.ones(len(slots), np.bool_)
+
+    def _range(self, assigner: Any, w: int, slot: int, at: Any, size: Any) -> tuple[int, int]:
+        heads = assigner.arena.heads
+        front, back, begin = (int(heads[slot, c]) for c in (FRONT, BACK, BEGIN))
+        front = max(front, begin)
+        span = assigner.spans[w]
+        places = assigner.located(np.full(back - front, slot), np.arange(front, back))
+        columns = assigner.arena.columns
+        if isinstance(assigner, CountedPanes):
+            stop = (int(self.engine.table["keys"][slot, ROWS]) // int(span.every) + 1) * int(span.every)
+            return front + int(np.searchsorted(columns["low"][places], stop - int(size))), back
+        if isinstance(assigner, PaneAssigner):
+            k = slide_grid.last_end(span, np.array([at], self.engine.numbers), span.closed == "right")[0] + 1
+            lows = columns["low"][places]
+            bounds = (slide_grid.starts(span, k), slide_grid.ends(span, k))
+            lo, hi = (front + int(np.searchsorted(lows, bound)) for bound in bounds)
+            return lo, hi
+        assert isinstance(assigner, RowAssigner)
+        time = columns["time"][places]
+        hi = (
+            back if at is None else front + int(np.searchsorted(time, at, "right" if span.closed != "left" else "left"))
+        )
+        if span.kind == "count":
+            return max(hi - int(size), front), hi
+        if span.kind == "policy":
+            return min(max(int(heads[slot, assigner.start_column(w)]), front), hi), hi
+        values, newest = time, at
+        if span.kind == "delta":
+            values = columns["delta", str(span.column)][places]
+            newest = values[hi - front - 1] if hi > front else 0
+        open_start = span.kind == "delta" or span.closed in ("right", "neither")
+        least = slide_grid.below(np.array([newest], values.dtype), size, open_start)[0]
+        inclusive = not open_start or values.dtype.kind != "f"
+        return min(front + int(np.searchsorted(values, least, "left" if inclusive else "right")), hi), hi
+
+
+def _codec(engine: LiveEngine) -> StateCodec:
+    return StateCodec(engine, None)
+
+
+def _shorter(span: Span, resolved: Resolved, last: Any) -> Any:
+    """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
+    if span.kind == "count" and span.slide == "row":
+        if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(span.size or 1):
+            raise ValueError(f"last= of lookup() is a number of rows from 1 to {span.size}; got {last!r}")
+        return int(last)
+    if span.kind == "time" and span.slide == "row" and resolved.time is not None:
+        size = resolved.time.number(length("last= of lookup()", last), "last= of lookup()")
+        if not 0 < size <= (span.size or 0):
+            raise ValueError(f"last= of lookup() is at most the window's size, {span.window!r}; got {last!r}")
+        return size
+    raise ValueError(
+        f"last= of lookup() asks for a shorter range of a Time or Count window per row; got {span.window!r}"
+    )
+
+
+def names(resolved: Resolved) -> list[str]:
+    """The names of a lookup's columns beside those of the keys."""
+    query = resolved.query
+    return labels(query.windows, query.aggregates)

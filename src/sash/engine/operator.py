@@ -1,0 +1,414 @@
+"""The operator: Arrow record batches in, Arrow record batches out, its state alive between calls.
+
+    batch ──▶ watermark ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ batch
+              late?         order              results    final, changes, eager
+                 │                                │
+                 ▼                                └──▶ pages of a store, at the end of a call
+              late_rows()
+
+Three modes: "rows" keeps the watermark itself, in "given" only `advance` moves it, and "sorted" takes rows ordered by
+key and time, of which none is late. A call that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clocks
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import array, together
+from sash.engine.eager_backend import EagerBackend
+from sash.engine.input_checks import check_schema, number, record_batch
+from sash.engine.keys import plain_schema
+from sash.engine.live_backend import LiveBackend
+from sash.engine.lookup import key_columns, names
+from sash.engine.metrics import Metrics
+from sash.engine.output import Output, chosen_rows, plain_batch
+from sash.engine.partials import export_partials, import_partials
+from sash.engine.reorder_buffer import TimedRows
+from sash.engine.sorted_rows import SortedRows
+from sash.engine.state_header import Header
+from sash.engine.watermark import Arrivals
+from sash.query.query import Query
+from sash.query.resolved import MODES
+from sash.stores import MemoryStore, PageError, Store
+from sash.stores import snapshot as snapshots
+from sash.stores.frame import seal, unseal
+
+_ANY = "0" * 32
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an operator has come: replaced as a whole when a call has succeeded."""
+
+    watermark: Any = None
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    untimed: int = 0
+    before: Any = None
+    """In mode "sorted": the time of the last row."""
+    held: TimedRows | None = None
+    """In mode "sorted": the last rows of equal key and time, for more of them may follow."""
+    late_rows: tuple[pa.RecordBatch, ...] = ()
+    offset: Any = None
+    """The caller's position in its source."""
+
+
+def replace(progress: Progress, **changes: Any) -> Progress:
+    """The same but for some fields; `dataclasses.replace` takes seven times as long."""
+    made = object.__new__(Progress)
+    made.__dict__.update(progress.__dict__, **changes)
+    return made
+
+
+class Operator:
+    """A query at work: give it batches, take the results.
+
+    `mode` says who orders the rows and moves the watermark; `store` where the state is kept at the end of each call,
+    and opened from (nowhere, if neither it nor `Options(store=)` is given: it is in memory, and `snapshot()` saves it);
+    `clock` what the time is, in seconds since the epoch, for queries with `ahead=`.
+
+    >>> import pyarrow as pa, sash
+    >>> op = sash.Query(2, by="k", high=sash.max("x")).operator()
+    >>> op.process(pa.record_batch({"k": ["a", "b", "a", "a"], "x": [3, 9, 1, 2]})).to_pydict()
+    {'k': ['a', 'b', 'a', 'a'], 'x': [3, 9, 1, 2], 'high': [3, 9, 3, 2]}
+
+    Raises ValueError for an unknown mode, and all that `Query.resolve` raises for a schema that does not fit.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        schema: pa.Schema | None = None,
+        *,
+        mode: str = "rows",
+        store: Store | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+        if mode == "sorted" and query.emit == "eager":
+            raise ValueError("emit='eager' shows results before they are final; in mode 'sorted' every result is")
+        self.query, self.mode = query, mode
+        self.store: Store | None = query.options.store if store is None else store
+        self.clock = clock or clocks.time
+        self.schema: pa.Schema | None = None
+        if schema is not None:
+            self._open(schema)
+
+    def _open(self, schema: pa.Schema) -> None:
+        self.resolved = self.query.resolve(schema)
+        self.plan = self.query.plan(schema)
+        self.arrivals = Arrivals(self.resolved, self.mode, self.clock)
+        self.plain = plain_schema(schema)
+        self.output = Output(self.resolved, self.mode)
+        self.sorted_rows = SortedRows(self.resolved)
+        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
+        self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
+        self.progress = Progress()
+        if self.store is not None:
+            self._reopen()
+        self.schema = schema  # last: what could not be opened is opened anew with the next call
+
+    def _reopen(self) -> None:
+        """Take up the state that a store has."""
+        header = self.backend.open()
+        if header is not None:
+            held = self.backend.held() if header.has_held else None
+            self.progress = Progress(
+                header.watermark, *header.counters, before=header.before, held=held, offset=header.offset
+            )
+
+    # ---- what users call ----
+
+    def process(self, batch: Any, *, offset: Any = None) -> pa.RecordBatch:
+        """Take a batch, and give the results that are due now.
+
+        A batch is a RecordBatch or a Table of Arrow, a frame of pandas or polars, or a dict of columns. `offset` is
+        kept with the state: the position of the source behind this batch, as JSON can hold it.
+
+        Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
+        for late ones with `late="error"`; what a monoid raises comes with the row and its key.
+        """
+        if not isinstance(batch, pa.RecordBatch):
+            batch = record_batch(batch, self.schema)
+        if self.schema is None:
+            self._open(batch.schema)
+        assert self.schema is not None
+        if batch.schema is not self.schema:
+            check_schema(batch.schema, self.schema)
+        return self._call(lambda progress: self._process(batch, progress), offset)
+
+    def advance(self, watermark: Any) -> pa.RecordBatch:
+        """Raise the watermark: a number in units of the time column, a datetime, or an Arrow scalar.
+
+        One below the watermark changes nothing. Raises ValueError in mode "sorted" and without `on`.
+        """
+        self._require_schema("advance")
+        if self.resolved.time is None or self.mode == "sorted":
+            why = "the query has no on=" if self.resolved.time is None else "in mode 'sorted' nothing is late"
+            raise ValueError(f"advance() moves the watermark, and there is none: {why}")
+        reached = number(watermark, self.resolved.time)
+        return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
+
+    def finish(self) -> pa.RecordBatch:
+        """No more rows will come: the watermark is infinite, and every result leaves."""
+        self._require_schema("finish")
+        return self._call(self._finish)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A stream of batches in, a stream of results out, to its end."""
+        for batch in batches:
+            yield self.process(batch)
+        yield self.finish()
+
+    def late_rows(self) -> pa.RecordBatch:
+        """The rows that were late or untimed since the last call, as they came."""
+        self._require_schema("late_rows")
+        self._recover()
+        late = self.progress.late_rows
+        self.progress = replace(self.progress, late_rows=())
+        return together(late, self.schema)
+
+    def lookup(self, keys: Any, at: Any = None, last: Any = None) -> pa.RecordBatch:
+        """The aggregates of some keys, without a change of state: the columns of `by`, then those of the results.
+
+        `keys` are the columns of `by`, each with its values. `at` is a time, as `advance` takes it, that of the newest
+        row if nothing is said; rows that still wait for the watermark count. `last` asks for a shorter range than the
+        window's. A window with `every` is the slide in progress. A key that is unknown has nulls.
+
+        Raises ValueError for other columns, and for a range that the window does not hold.
+        """
+        self._require_schema("lookup")
+        self._recover()
+        columns = key_columns(self.resolved, keys)
+        time = self.resolved.time
+        if at is not None and time is None:
+            raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
+        reached = None if at is None or time is None else number(at, time)
+        results = self.backend.lookup(columns, reached, last, _finite(self.progress.watermark))
+        fields = [pa.field(name, column.type) for name, column in zip(self.resolved.by, columns, strict=True)]
+        fields += [pa.field(name, column.type) for name, column in zip(names(self.resolved), results, strict=True)]
+        return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
+
+    @property
+    def watermark(self) -> Any:
+        """The watermark, in units of the time column; None before there is one."""
+        return None if self.schema is None else self._current().watermark
+
+    @property
+    def offset(self) -> Any:
+        """The last `offset=` that was given to `process`: where to go on reading after the state was opened again."""
+        return None if self.schema is None else self._current().offset
+
+    @property
+    def due(self) -> Any:
+        """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        self._recover()
+        return self.backend.due
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the operator has done so far, and what it holds now."""
+        if self.schema is None:
+            return Metrics(*[0] * 9)
+        now = self._current()
+        keys, elements, nbytes = self.backend.sizes
+        elements += 0 if now.held is None else len(now.held)
+        counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
+        return Metrics(*counts, *self.backend.pages)
+
+    def snapshot(self) -> bytes:
+        """The whole state, to go on from with `Operator.restore`. Raises TypeError for a store outside of memory."""
+        self._require_schema("snapshot")
+        assert self.schema is not None
+        now = self._current()
+        if self.store is None:
+            store = self.backend.save(self._header(now))
+        elif isinstance(self.store, MemoryStore):
+            store = self.store
+        else:
+            raise TypeError(f"the state lies in {self.store!r}: that store keeps it, there is nothing to take along")
+        pages = dict(store.items())
+        if now.late_rows:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, self.schema) as writer:
+                for batch in now.late_rows:
+                    writer.write_batch(batch)
+            pages["late"] = sink.getvalue().to_pybytes()
+        inner = snapshots.pack(self.resolved.fingerprint, self.mode, pages)
+        return seal("operator", _ANY, [self.schema.serialize().to_pybytes(), inner])
+
+    @classmethod
+    def restore(cls, query: Query, data: bytes, *, clock: Callable[[], float] | None = None) -> Operator:
+        """The operator that a snapshot was taken of. Raises `PageError` for one of another query, or damaged."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
+        parts = unseal(bytes(data), "operator", _ANY, "the snapshot")
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
+        except (pa.ArrowException, OSError, IndexError) as error:
+            raise PageError(f"the snapshot is damaged: its schema cannot be read ({error})") from error
+        try:
+            fingerprint = query.resolve(schema).fingerprint
+        except (TypeError, ValueError) as error:
+            raise PageError(f"the snapshot is of another query: its columns do not fit this one: {error}") from error
+        mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
+        late = pages.pop("late", None)
+        operator = cls(query, schema, mode=mode, store=MemoryStore(pages), clock=clock)
+        operator.backend.into_memory()
+        operator.store = None
+        if late is not None:
+            rows = tuple(pa.ipc.open_stream(late).read_all().to_batches())
+            operator.progress = replace(operator.progress, late_rows=rows)
+        return operator
+
+    # ---- partials: to go on with windows elsewhere ----
+
+    def absorb(self, batch: pa.RecordBatch) -> None:
+        """Take rows, in mode "sorted", of whose last one no peer follows. Their results are dropped."""
+        assert self.mode == "sorted"
+        self._call(lambda progress: self._process(batch, progress, settled=True))
+
+    def export_partials(self) -> list[pa.RecordBatch]:
+        """For each group of windows the partials of the only key that there is, as `import_partials` takes them."""
+        self._recover()
+        return export_partials(self._live.engine)
+
+    def import_partials(self, keys: Sequence[pa.Array], partials: Sequence[list[pa.RecordBatch]]) -> None:
+        """Start with partials: for each group of windows those of all operators before, in order. `keys`: its key."""
+        self.progress = replace(self.progress, before=import_partials(self._live.engine, keys, partials))
+
+    @property
+    def _live(self) -> LiveBackend:
+        assert isinstance(self.backend, LiveBackend)
+        return self.backend
+
+    # ---- one call, all or nothing ----
+
+    def _current(self) -> Progress:
+        self._recover()
+        return self.progress
+
+    def _recover(self) -> None:
+        """After a call that failed: the state as it was before. May be interrupted, and called again."""
+        if self._failed:
+            self.backend.recover()
+            self._failed = False
+
+    _failed = False
+    """Is a call under way that has not succeeded?"""
+
+    def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Progress]], offset: Any = None) -> pa.RecordBatch:
+        self._recover()
+        self.backend.begin()
+        self._failed = True
+        try:
+            result, reached = work(self.progress)
+            position = reached.offset if offset is None else offset
+            reached = replace(reached, rows_out=reached.rows_out + result.num_rows, offset=position)
+            self.backend.write(self._header(reached))
+            self.progress, self._failed = reached, False
+        except BaseException:
+            self._recover()
+            raise
+        self.backend.committed()
+        return result
+
+    def _header(self, now: Progress) -> Header:
+        counters = (now.rows_in, now.rows_out, now.late, now.untimed)
+        return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
+
+    def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Progress]:
+        if now.watermark == math.inf and (self.resolved.time is None or self.mode == "sorted"):
+            raise ValueError("finish() has been called: there is no order in which further rows could come")
+        arrived = self.arrivals.judge(batch, now.watermark, now.rows_in)
+        self.arrivals.refuse(arrived, batch)
+        self.backend.require_room(batch, arrived.time, arrived.taken)
+        arrival = np.arange(now.rows_in, now.rows_in + batch.num_rows)
+        table = plain_batch(batch, self.plain)
+        put_aside = None
+        kept = now.late_rows
+        if arrived.all_taken:
+            given = TimedRows(table, arrived.time, arrival)
+        else:
+            given = TimedRows(table.filter(array(arrived.taken)), arrived.time[arrived.taken], arrival[arrived.taken])
+            put_aside = ~arrived.taken
+            if self.mode != "sorted":
+                kept = (*kept, chosen_rows(batch, self.schema, self.plain, put_aside))
+        reached = replace(
+            now,
+            watermark=arrived.watermark,
+            rows_in=now.rows_in + batch.num_rows,
+            late=now.late + arrived.late_rows,
+            untimed=now.untimed + arrived.untimed_rows,
+            late_rows=kept,
+        )
+        if self.mode == "sorted":
+            found, reached = self._sorted_step(given, reached, closing=False, settled=settled)
+        else:
+            found = self.backend.step(given, _finite(reached.watermark), closing=False)
+        passed_on = self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag")
+        if put_aside is None or not passed_on:
+            return found, reached
+        late = chosen_rows(batch, self.schema, self.plain, put_aside)
+        return self.output.with_late(found, late, arrival[put_aside]), reached
+
+    def _sorted_step(
+        self, given: TimedRows, now: Progress, closing: bool, settled: bool = False
+    ) -> tuple[pa.RecordBatch, Progress]:
+        """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
+        if now.held is not None:
+            given = TimedRows(
+                together([now.held.table, given.table], self.plain),
+                np.concatenate([now.held.time, given.time]),
+                np.concatenate([now.held.arrival, given.arrival]),
+            )
+        self.sorted_rows.check(given.table, given.time)
+        peers = not closing and not settled and self.resolved.time is not None
+        hold = self.sorted_rows.waiting(given.table, given.time) if peers else 0
+        rest = len(given) - hold
+        before = given.time[-1].item() if len(given) and self.resolved.time is not None else now.before
+        result = self._live.sorted_step(given, rest, before, closing)
+        return result, replace(now, before=before, held=given.slice(rest, len(given)) if hold else None)
+
+    def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Progress]:
+        if now.watermark is not None and reached <= now.watermark:
+            return self.output.empty(), now
+        found = self.backend.step(self._nothing(), reached, closing=False, rows=False)
+        return found, replace(now, watermark=reached)
+
+    def _finish(self, now: Progress) -> tuple[pa.RecordBatch, Progress]:
+        over = replace(now, watermark=math.inf)
+        if self.mode == "sorted":
+            return self._sorted_step(self._nothing(), over, closing=True)
+        return self.backend.step(self._nothing(), None, closing=True, rows=False), over
+
+    def _nothing(self) -> TimedRows:
+        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.plain], schema=self.plain)
+        return TimedRows(empty, np.zeros(0, self.backend.numbers), np.zeros(0, np.int64))
+
+    def _require_schema(self, what: str) -> None:
+        if self.schema is None:
+            raise ValueError(f"{what}() before the first batch needs to know the columns: query.operator(schema)")
+
+    def __repr__(self) -> str:
+        now = None if self.schema is None else self.progress.watermark
+        return f"<Operator of {self.query!r}, mode {self.mode!r}, watermark {now!r}>"
+
+
+def _finite(watermark: Any) -> Any:
+    """A watermark below infinity; None if there is none."""
+    return None if watermark is None or watermark == math.inf else watermark
+
+
+def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A query over an iterator of batches: one batch of results for each, and one at the end."""
+    return Operator(query).run(batches)

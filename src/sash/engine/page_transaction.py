@@ -1,0 +1,102 @@
+"""Pages of one operator: reads are remembered for a call, writes wait until it has succeeded, both are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.stores import PageError, Store
+from sash.stores.page import pack, unpack
+
+Page = tuple[dict[str, Any], list[pa.RecordBatch]]
+
+
+class Pages:
+    """The pages of a store, as one call sees them.
+
+    A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all.
+    """
+
+    def __init__(self, store: Store, fingerprint: str) -> None:
+        self.store, self.fingerprint = store, fingerprint
+        self.read_count = self.written_count = 0
+        self.nbytes = 0
+        """The size of all pages but the header, as it will be when the call has succeeded."""
+        self.header = 0
+        """The size of the header."""
+        self._known: dict[str, int] = {}
+        """The sizes of pages that have been read or written."""
+        self._before = 0, 0
+        self._sizes: dict[str, int] = {}
+        self._seen: dict[str, Page] = {}
+        self._changed: dict[str, bytes | None] = {}
+
+    def opened(self) -> None:
+        """The header has been read: sizes are as it says."""
+        self._before = self.nbytes, self.header
+        self.rollback()
+
+    def read(self, kind: str, names: Sequence[str], schemas: Sequence[pa.Schema]) -> list[Page]:
+        """The pages of these names. Raises PageError for one that is missing or not what it should be."""
+        missing = [name for name in names if name not in self._seen]
+        for name, data in zip(missing, self.store.get_many(missing) if missing else [], strict=True):
+            if data is None:
+                raise PageError(f"page {name!r} is missing from the store {self.store!r}: its state is incomplete")
+            self.read_count += 1
+            self._known[name] = len(data)
+            if name == "header":
+                self.header = len(data)
+            self._seen[name] = unpack(data, kind, self.fingerprint, schemas, f"page {name!r}")
+        return [self._seen[name] for name in names]
+
+    def write(self, kind: str, name: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> int:
+        """Replace a page, once the call has succeeded; gives its size. One that is there has been read before."""
+        data = pack(kind, self.fingerprint, meta, batches)
+        self._count(name, len(data))
+        self._changed[name] = data
+        self._seen[name] = (meta, list(batches))
+        return len(data)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Replace a page by bytes, once the call has succeeded."""
+        self._count(name, len(data))
+        self._changed[name] = data
+
+    def drop(self, names: Iterable[str], sizes: Mapping[str, int] | None = None) -> None:
+        """Delete pages, once the call has succeeded. `sizes` are those of pages that have not been read."""
+        for name in names:
+            if sizes and name in sizes:
+                self._known.setdefault(name, sizes[name])
+            self._count(name, 0)
+            self._changed[name] = None
+            self._seen.pop(name, None)
+
+    def _count(self, name: str, size: int) -> None:
+        if name == "header":
+            self.header = size
+            return
+        self.nbytes += size - self._sizes.get(name, self._known.get(name, 0))
+        self._sizes[name] = size
+
+    def commit(self) -> None:
+        """Hand all changes to the store."""
+        put = {name: data for name, data in self._changed.items() if data is not None}
+        gone = [name for name, data in self._changed.items() if data is None]
+        self.store.put_many(put)
+        if gone:
+            self.store.delete_many(gone)
+        self.written_count += len(put)
+        self._known.update(self._sizes)
+        for name in gone:
+            self._known.pop(name, None)
+        self._before = self.nbytes, self.header
+        self.rollback()
+
+    def rollback(self) -> None:
+        """Forget what was read and changed."""
+        self.nbytes, self.header = self._before
+        self._sizes.clear()
+        self._seen.clear()
+        self._changed.clear()

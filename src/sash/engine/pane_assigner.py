@@ -1,0 +1,191 @@
+"""PaneAssigner: windows that end at slides, over panes: one element for all rows between two neighbouring edges.
+
+    rows       · ·· ·   · ···   ·  · · ·
+    panes      ├──────┼───┼──────┼───┼─────        cut where some window begins or ends
+    windows    ├─────────────────┤
+                          ├──────────────┤
+
+Of Time windows edges lie in time, of Count windows that slide in rows they lie in row numbers. Rows are folded into
+their pane as they come, in order, so that any ⊕ will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sash.engine import slide_grid
+from sash.engine.plain_arrays import everyone
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit
+from sash.kernels.live_lane import Elements, call_loop
+from sash.kernels.slot_loops import NEVER, assign_panes, bound_starts, due_slides, next_slides
+from sash.query.resolved import Resolved, Span
+
+
+class PaneAssigner(ArenaAssigner):
+    """Windows over panes in time."""
+
+    elements: ClassVar[Elements] = "panes"
+
+    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(resolved, places, table, name, [0, -NEVER] * len(places))
+        self._rooms: dict[int, int] = {}
+        """By window: room for the slides of one step, as many as there were in the last ones."""
+        self.arena.add("low", self.cut_type)
+        table.add(f"{name}.low", self.cut_type, 0)
+        for w in range(len(places)):
+            self.arena.add(("first", w), np.int64)
+
+    @property
+    def cut_type(self) -> np.dtype[Any]:
+        """The type of edges."""
+        return self.numbers
+
+    def coordinate(self, rows: StepRows) -> Numbers:
+        """What edges are compared with."""
+        return rows.time
+
+    def assign(self, rows: StepRows) -> None:
+        count = len(rows)
+        cuts = np.ascontiguousarray(slide_grid.cuts(self.spans, self.coordinate(rows)), self.cut_type)
+        self.pos, self.begin = np.empty(count, np.int64), np.empty(count, np.int64)
+        self.fresh = np.empty(count, np.bool_)
+        lows = self.table.wide[f"{self.name}.low"]
+        arguments = (rows.slots, rows.anew, cuts, self.arena.heads, lows, self.pos, self.begin, self.fresh)
+        call_loop(assign_panes, self.cut_type.str, arguments)
+        self.arena.reserve(rows.touched)
+        self.at = self.located(rows.slots, self.pos)
+        new = np.flatnonzero(self.fresh)
+        self.describe(rows, self.at[new], cuts[new], new)
+
+    def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
+        """Write the coordinates of new panes."""
+        self.arena.columns["low"][places] = cuts
+        for w, span in enumerate(self.spans):
+            self.arena.columns["first", w][places] = slide_grid.last_end(span, cuts, strict=False) + 1
+
+    def place(self, rows: StepRows) -> tuple[Any, ...]:
+        return rows.slots, self.at, self.fresh
+
+    # ---- results ----
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+        anew = np.flatnonzero(rows.anew) if rows.has_anew else None
+        return [self._slides(w, span, rows, anew, endings) for w, span in enumerate(self.spans)]
+
+    def _slides(
+        self, w: int, span: Span, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
+    ) -> WindowResults:
+        parts, lives = [], []
+        if anew is not None:  # what `forget` has expired leaves first
+            limits = slide_grid.last_end(span, rows.time[anew], span.closed == "right")
+            entries, *part = self._due(w, span, rows.slots[anew], limits, self.pos[anew], True)
+            parts.append((rows.slots[anew][entries], *part))
+            lives.append(rows.lives[anew][entries] - 1)  # type: ignore[index]
+        for ending in endings:
+            of = ending.slots
+            limits = np.full(len(of), limit(span, ending.now, self.numbers))
+            entries, *part = self._due(w, span, of, limits, self.backs(of), False)
+            parts.append((of[entries], *part))
+            if anew is not None:
+                lives.append(rows.lives_of(parts[-1][0]))
+        if len(parts) == 1:
+            slots, k, los, his = parts[0]
+        else:
+            slots, k, los, his = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        on = everyone(len(slots))
+        life = np.concatenate(lives) if lives else None
+        return WindowResults(
+            self.places[w], slots, on, slide_grid.starts(span, k), slide_grid.ends(span, k), k, None, los, his,
+            life=life, by_slide=True, all_on=True,
+        )  # fmt: skip
+
+    def _due(self, w: int, span: Span, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
+        """The slides that are due: the entry of `of` each belongs to, its number, its panes."""
+        grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
+        rings = self.arena.columns["low"], self.arena.columns["first", w]
+        found: list[tuple[Ints, ...]] = []
+        first, room = 0, max(len(of) + 16, self._rooms.get(w, 0))
+        while first < len(of) or not found:
+            out = tuple(np.empty(room, np.int64) for _ in range(4))
+            arguments = (of, limits, backs, first, anew, grid_of, self.arena.heads, self.columns(w), rings, out)
+            first, count = call_loop(due_slides, self.cut_type.str, arguments)
+            found.append(tuple(part[:count] for part in out))
+            room = max(4 * room, 1 << 12)
+        self._rooms[w] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
+        if len(found) == 1:
+            return found[0]
+        return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
+
+    def columns(self, w: int) -> tuple[int, int, int]:
+        """The head's columns of a window: its first pane, the one behind its last, the next slide."""
+        behind = self.first + len(self.places) + 2 * w
+        return self.start_column(w), behind, behind + 1
+
+    # ---- what is kept ----
+
+    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+        for w, span in enumerate(self.spans):
+            grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
+            rings = self.arena.columns["low"], self.arena.columns["first", w]
+            arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, ever)
+            call_loop(next_slides, self.cut_type.str, arguments)
+
+    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+        """Without panes nothing is needed; with panes there is a timer."""
+
+
+class CountedPanes(PaneAssigner):
+    """Windows over panes in row numbers: a slide is due with its last row, and nothing else makes it so."""
+
+    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(resolved, places, table, name)
+        self.spans = [replace(span, closed="left", offset=0) for span in self.spans]
+        self.arena.add("first row", self.numbers)
+        self.arena.add("last row", self.numbers)
+
+    @property
+    def cut_type(self) -> np.dtype[Any]:
+        return np.dtype(np.int64)
+
+    def coordinate(self, rows: StepRows) -> Numbers:
+        return rows.ordinal
+
+    def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
+        self.arena.columns["low"][places] = cuts
+        self.arena.columns["first row"][places] = rows.time[new]
+        self.arena.columns["last row"][self.at] = rows.time  # in order: the last one stays
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+        return [self._counted(w, span, rows) for w, span in enumerate(self.spans)]
+
+    def _counted(self, w: int, span: Span, rows: StepRows) -> WindowResults:
+        ends = emitting(span, rows)
+        assert ends is not None
+        slots, his, begin = rows.slots[ends], self.pos[ends] + 1, self.begin[ends]
+        stop = rows.ordinal[ends] + 1
+        start = stop - int(span.size or 1)
+        los = np.empty(len(slots), np.int64)
+        heads, lows = self.arena.heads, self.arena.columns["low"]
+        arguments = (slots, begin, his, start, True, heads, self.start_column(w), lows, los)
+        call_loop(bound_starts, lows.dtype.str, arguments)
+        on = start >= 0 if span.full else np.ones(len(slots), np.bool_)
+        told: tuple[Numbers, Numbers] = np.maximum(start, 0), stop
+        if self.resolved.time is not None:
+            firsts = self.arena.columns["first row"][self.located(slots, los)] if len(los) else start
+            told = firsts, rows.time[ends]
+        return WindowResults(
+            self.places[w], slots, on, *told, stop // int(span.every or 1), None, los, his,
+            life=None if rows.lives is None else rows.lives[ends], blame=ends,
+        )  # fmt: skip
+
+    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+        """Rows alone make slides due."""
+
+    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+        there[:] = False

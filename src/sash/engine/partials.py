@@ -1,0 +1,209 @@
+"""Partials of one key: what windows need of the rows before, to go on elsewhere.
+
+    operator 0   · · · · │             ──▶ export ──┐
+    operator 1           │ · · · · │   ──▶ export ──┤
+    operator 2                     │ · · ·          └──▶ import, then its own rows
+
+Of a Lifetime window there is one partial, of Time windows with slides one a pane, as far back as they reach. Panes that
+were cut between two operators are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine import slide_grid
+from sash.engine.arrow_arrays import array
+from sash.engine.input_encoding import numbers
+from sash.engine.keys import key_column
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.live_engine import LiveEngine
+from sash.engine.pane_assigner import PaneAssigner
+from sash.engine.step_data import Ints
+from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.live_loops import BACK, FRONT
+from sash.kernels.slot_loops import LAST, OPEN, ROW, ROWS, SLIDE
+
+NUMBERS = ("rows", "last", "start")
+
+
+def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
+    """For each assigner the partials of the engine's only key: its values, then coordinates and states."""
+    live = engine.live
+    assert len(live) <= 1
+    engine.write_counts(live)
+    _count_values(engine)
+    found = []
+    for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
+        places, counts = _held(engine, assigner, aggregates, live)
+        columns: dict[str, pa.Array] = {
+            f"key{i}": column.take(array(np.zeros(len(places), np.int64))) if len(live) else column
+            for i, column in enumerate(engine.keys.keys(live))
+        }
+        for name, values in zip(NUMBERS, _numbers(engine, assigner, live), strict=True):
+            columns[name] = array(np.repeat(values, len(places)) if len(live) else values)
+        if isinstance(assigner, ArenaAssigner):
+            columns["low"] = array(assigner.arena.columns["low"][places])
+        for p, aggregate in enumerate(aggregates):
+            columns[f"{p}.n"] = array(counts[p])
+            stored = aggregate.store(places)
+            columns |= {f"{p}.{name}": part for name, part in zip(aggregate.fields, stored, strict=True)}
+        found.append(pa.RecordBatch.from_pydict(columns))
+    return found
+
+
+def _count_values(engine: LiveEngine) -> None:
+    for aggregates in engine.aggregates:
+        for aggregate in aggregates:
+            aggregate.count_values()
+
+
+def _numbers(engine: LiveEngine, assigner: WindowAssigner, live: Ints) -> list[Any]:
+    start = engine.table[f"{assigner.name}.start"][live] if not isinstance(assigner, ArenaAssigner) else None
+    last = engine.table["stamps"][live, LAST]
+    return [engine.table["keys"][live, ROWS], last, last if start is None else start]
+
+
+def _held(
+    engine: LiveEngine, assigner: WindowAssigner, aggregates: Sequence[LiveAggregate], live: Ints
+) -> tuple[Ints, list[Ints]]:
+    """The places of the partials, and how many values each aggregate has seen in them."""
+    if not isinstance(assigner, ArenaAssigner):
+        totals = [engine.table[a.name, "totals"][live] - engine.table[a.name, "base"][live] for a in aggregates]
+        return live, totals
+    if not len(live):
+        return live, [live for _ in aggregates]
+    front, back = (int(assigner.arena.heads[live[0], column]) for column in (FRONT, BACK))
+    places = assigner.located(np.full(back - front, live[0]), np.arange(front, back))
+    counts = []
+    for aggregate in aggregates:
+        before = assigner.arena.columns[aggregate.name, "before"][places]
+        counts.append(np.diff(np.append(before, engine.table[aggregate.name, "totals"][live])))
+    return places, counts
+
+
+def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Any:
+    """Let an engine that has seen nothing start with partials, for each assigner those of all parts in order.
+
+    Returns the time of the last row in them.
+    """
+    _count_values(engine)
+    engine.count_values()
+    slots = engine.keys.find([key_column(column) for column in keys], 1).slots
+    if engine.keys.capacity > engine.table.capacity:
+        engine.table.grow(engine.keys.capacity)
+    slot = int(slots[0])
+    parts = [batch for batches in given for batch in batches if batch.num_rows]
+    last = max(batch.column("last")[-1].as_py() for batch in parts)
+    first = next(batches for batches in given if batches)
+    engine.table["keys"][slot, ROWS] = sum(b.column("rows")[-1].as_py() for b in first if b.num_rows)
+    engine.table["stamps"][slot, LAST] = last
+    for assigner, aggregates, every in zip(engine.assigners, engine.aggregates, given, strict=True):
+        batches = [batch for batch in every if batch.num_rows]
+        if not batches:
+            continue
+        if isinstance(assigner, PaneAssigner):
+            _import_panes(engine, assigner, aggregates, slot, batches, last)
+        else:
+            _import_running(engine, assigner, aggregates, slot, batches)
+    return last
+
+
+def _import_panes(
+    engine: LiveEngine,
+    assigner: PaneAssigner,
+    aggregates: Sequence[LiveAggregate],
+    slot: int,
+    batches: list[pa.RecordBatch],
+    last: Any,
+) -> None:
+    lows = np.concatenate([numbers(batch.column("low")) for batch in batches])
+    number = np.cumsum(np.append(True, lows[1:] != lows[:-1])) - 1
+    count, heads, of = int(number[-1]) + 1, assigner.arena.heads, np.array([slot])
+    heads[slot, BACK] = len(lows)  # room for all of them, as they are combined in place
+    assigner.arena.reserve(of)
+    heads = assigner.arena.heads
+    every = assigner.located(np.full(len(lows), slot), np.arange(len(lows)))
+    for p, aggregate in enumerate(aggregates):
+        seen = _load(aggregate, every, batches, p)
+        _combined(aggregate, every, number, seen)
+        counts = np.bincount(number, seen, count).astype(np.int64)
+        assigner.arena.columns[aggregate.name, "before"][every[:count]] = np.cumsum(counts) - counts
+        engine.table[aggregate.name, "totals"][slot] = counts.sum()
+    heads[slot, BACK] = count
+    cuts = lows[np.flatnonzero(np.append(True, lows[1:] != lows[:-1]))]
+    assigner.arena.columns["low"][every[:count]] = cuts
+    engine.table[f"{assigner.name}.low"][slot] = cuts[-1]
+    for w, span in enumerate(assigner.spans):
+        assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(span, cuts, strict=False) + 1
+        left = slide_grid.last_end(span, np.array([last], engine.numbers), span.closed == "right")[0]
+        heads[slot, assigner.columns(w)[2]] = left + 1  # the slides up to there are of those before
+
+
+def _import_running(
+    engine: LiveEngine,
+    assigner: WindowAssigner,
+    aggregates: Sequence[LiveAggregate],
+    slot: int,
+    batches: list[pa.RecordBatch],
+) -> None:
+    heads = engine.table[f"{assigner.name}.heads"]
+    heads[slot, OPEN], heads[slot, ROW] = 1, 0
+    span = assigner.spans[0]
+    if span.slide == "time":
+        last = np.array([batches[-1].column("last")[-1].as_py()], engine.numbers)
+        heads[slot, SLIDE] = slide_grid.last_end(span, last, span.closed == "right")[0] + 1
+    engine.table[f"{assigner.name}.start"][slot] = batches[0].column("start")[0].as_py()
+    for p, aggregate in enumerate(aggregates):
+        total: Any = None
+        seen = 0
+        for batch in batches:
+            n = int(_load(aggregate, np.array([slot]), [batch], p)[0])
+            if n:
+                state = _state(aggregate, slot)
+                total = state if total is None else aggregate.lane.monoid.combine(total, state)
+            seen += n
+        if total is not None:
+            _put(aggregate, slot, total)
+        engine.table[aggregate.name, "totals"][slot], engine.table[aggregate.name, "base"][slot] = seen, 0
+
+
+def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch], p: int) -> Ints:
+    """Put stored states at their places; gives how many values each has seen."""
+    names = [f"{p}.{name}" for name in aggregate.fields]
+    aggregate.load(places, [pa.concat_arrays([batch.column(name) for batch in batches]) for name in names])
+    return np.concatenate([numbers(batch.column(f"{p}.n")) for batch in batches])
+
+
+def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, seen: Ints) -> None:
+    """Combine the states of one pane, and let panes stand one behind the other."""
+    monoid = aggregate.lane.monoid
+    held = 0
+    for i, (place, pane) in enumerate(zip(places.tolist(), number.tolist(), strict=True)):
+        target = int(places[pane])
+        if i and number[i - 1] == pane:
+            if seen[i]:
+                state = _state(aggregate, place)
+                _put(aggregate, target, monoid.combine(_state(aggregate, target), state) if held else state)
+                held += int(seen[i])
+        else:
+            if target != place:
+                _put(aggregate, target, _state(aggregate, place))
+            held = int(seen[i])
+
+
+def _state(aggregate: LiveAggregate, place: int) -> Any:
+    if not aggregate.lane.compiled:
+        return aggregate.states[0][place]
+    return aggregate.lane.layouts.state.value(aggregate.states, place)
+
+
+def _put(aggregate: LiveAggregate, place: int, state: Any) -> None:
+    if not aggregate.lane.compiled:
+        aggregate.states[0][place] = state
+    else:
+        aggregate.lane.layouts.state.store(aggregate.states, place, state)

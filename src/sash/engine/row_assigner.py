@@ -1,0 +1,230 @@
+"""RowAssigner: windows over single rows, however many of them, from one ring of rows a slot.
+
+    rows     · · · · · · · · · · ·
+             └──────────────┘               Time(1h), at its last row
+                   └────────┘               Count(3)
+                      └─────────────┘       Delta(odometer, 5)
+
+A window's start is found by a threshold, on time, on a Delta's column or on the number of rows, that never goes back; a
+Policy's by asking it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sash.engine import slide_grid
+from sash.engine.keys import plain
+from sash.engine.plain_arrays import everyone
+from sash.engine.policy_windows import PolicyWindow
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.window_assigner import ArenaAssigner, Ending, beyond, emitting, later, limit
+from sash.kernels.live_lane import Elements, call_loop
+from sash.kernels.live_loops import BACK, BEGIN
+from sash.kernels.slot_loops import (
+    NEVER,
+    assign_rows,
+    count_starts,
+    decreasing,
+    pending_slides,
+    place_rows,
+    time_starts,
+)
+from sash.query.resolved import Resolved, Span
+
+
+class RowAssigner(ArenaAssigner):
+    """Windows over single rows."""
+
+    elements: ClassVar[Elements] = "rows"
+
+    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
+        slides = sum(resolved.spans[place].slide == "time" for place in places)
+        super().__init__(resolved, places, table, name, [NEVER, 0] * slides)
+        self.arena.add("time", self.numbers)
+        self.pending: dict[int, int] = {}
+        """By window that slides in time: the column with the slide of the last row; behind it the key's first row."""
+        for w, span in enumerate(self.spans):
+            if span.slide == "time":
+                self.pending[w] = self.first + len(places) + 2 * len(self.pending)
+        self.deltas = {str(s.column): s.axis for s in self.spans if s.kind == "delta" and s.axis is not None}
+        for column, axis in self.deltas.items():
+            self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
+        of_time = all(span.kind == "time" for span in self.spans)
+        self.reach = max(span.size or 0 for span in self.spans) if of_time else None
+        """For how long a row is needed; None: nobody knows."""
+        self.closed_start = any(span.closed in ("left", "both") for span in self.spans)
+        self.policies = {
+            w: PolicyWindow(span, self.arena, self.start_column(w), f"{name}.policy{w}", table)
+            for w, span in enumerate(self.spans)
+            if span.kind == "policy"
+        }
+
+    def assign(self, rows: StepRows) -> None:
+        arena, slots, time = self.arena, rows.slots, rows.time
+        self.pos, self.stop, self.begin, self.at, growing = np.empty((5, len(rows)), np.int64)
+        places = self.pos, self.stop, self.begin, self.at, growing
+        arguments = (slots, time, rows.anew, arena.heads, arena.columns["time"], *places)
+        count = call_loop(assign_rows, self.kind, arguments)
+        if count:
+            arena.reserve(growing[:count])
+            again = (slots, time, arena.heads, arena.columns["time"], self.pos, self.at)
+            call_loop(place_rows, self.kind, again)
+        self.delta_values = {}
+        for name, axis in self.deltas.items():
+            values, _ = axis.numbers(plain(rows.column(name)))
+            self.delta_values[name] = np.ascontiguousarray(values)
+            self.arena.columns["delta", name][self.at] = values
+            self._require_rising(name, values, rows)
+        for policy in self.policies.values():
+            policy.lift(rows, self.at)
+
+    def _require_rising(self, name: str, values: Numbers, rows: StepRows) -> None:
+        column = self.arena.columns["delta", name]
+        bad = call_loop(decreasing, column.dtype.str, (rows.slots, self.pos, self.begin, self.arena.heads, column))
+        if bad >= 0:
+            before = column[self.located(rows.slots[bad : bad + 1], self.pos[bad : bad + 1] - 1)][0]
+            raise ValueError(
+                f"the column {name!r} of a Delta window must not decrease, but goes from {before} to "
+                f"{values[bad]} at {rows.told(int(bad))}"
+            )
+
+    def place(self, rows: StepRows) -> tuple[Any, ...]:
+        return rows.slots, self.at
+
+    # ---- results ----
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+        found = []
+        for w, span in enumerate(self.spans):
+            if span.slide == "time":
+                found.append(self._count_at_slides(w, span, rows, endings))
+            else:
+                found.append(self._at_rows(w, span, rows))
+        return found
+
+    def _at_rows(self, w: int, span: Span, rows: StepRows) -> WindowResults:
+        ends = emitting(span, rows)
+        slots, pos, begin, time = rows.slots, self.pos, self.begin, rows.time
+        if ends is not None:
+            slots, pos, begin, time = slots[ends], pos[ends], begin[ends], time[ends]
+        if span.kind == "time":
+            his = self._up_to_peers(span, rows, ends, pos)
+            open_start = span.closed in ("right", "neither")
+            los = self._bound(w, slots, begin, his, time, open_start, "time")
+        elif span.kind == "count":
+            his, los = pos + 1, np.empty(len(slots), np.int64)
+            arguments = (slots, begin, his, int(span.size or 1), self.arena.heads, self.start_column(w), los)
+            call_loop(count_starts, "", arguments)
+        elif span.kind == "delta":
+            his, values = pos + 1, self.delta_values[str(span.column)]
+            values = values if ends is None else values[ends]
+            los = self._bound(w, slots, begin, his, values, True, ("delta", str(span.column)))
+        else:
+            his, los = pos + 1, self.policies[w].enforce(rows, self.pos, self.begin)
+            los = los if ends is None else los[ends]
+        on = his - begin >= int(span.size or 1) if span.full else everyone(len(slots))
+        starts, stops, ident = time, time, pos
+        blame = ends
+        life = rows.lives if rows.lives is None or ends is None else rows.lives[ends]
+        if span.slide != "row":
+            starts = self._times(slots, np.minimum(los, pos))
+            if span.kind == "time":
+                starts = slide_grid.below(time, span.size, open_start=False)
+            ident = (pos - begin + 1) // int(span.every or 1)
+            some = los < his  # an empty slide gives no row
+            if not some.all():
+                slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
+                on, starts, stops = on[some], starts[some], stops[some]
+                blame, life = (None if part is None else part[some] for part in (blame, life))
+        return WindowResults(
+            self.places[w], slots, on, starts, stops, ident, None, los, his, life=life, blame=blame,
+            all_on=not span.full,
+        )  # fmt: skip
+
+    def _up_to_peers(self, span: Span, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
+        """The position behind each window's last row: peers are in, or out with an open end."""
+        with_peers = span.closed in ("right", "both")
+        peer = rows.last_peer if with_peers else rows.first_peer
+        if peer is None:
+            if not with_peers:
+                return pos
+            return self.stop if ends is None else self.stop[ends]
+        return self.pos[peer if ends is None else peer[ends]] + with_peers
+
+    def _bound(self, w: int, slots: Ints, begin: Ints, his: Ints, at: Numbers, open_start: bool, name: Any) -> Ints:
+        """Where windows start that are measured on a column of the arena."""
+        values, size = self.arena.columns[name], self.spans[w].size
+        if values.dtype.kind == "f":
+            bound: Any = (float(size or 0), -math.inf, not open_start)
+        else:  # integers: the first value beyond an open start is the next one
+            size = int(size or 0) - open_start
+            bound = (min(size, slide_grid.LIMIT), min(max(size, 0), slide_grid.LIMIT) - slide_grid.LIMIT - 1, True)
+        los = np.empty(len(slots), np.int64)
+        column = self.start_column(w)
+        arguments = (slots, at, begin, his, *bound, self.arena.heads, column, values, los)
+        call_loop(time_starts, values.dtype.str, arguments)
+        return los
+
+    def _times(self, slots: Ints, pos: Ints) -> Numbers:
+        return self.arena.columns["time"][self.located(slots, pos)]
+
+    def _count_at_slides(self, w: int, span: Span, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+        """Slides that a later row has ended, then those that the watermark ends."""
+        heads, column = self.arena.heads, self.pending[w]
+        number = slide_grid.last_end(span, rows.time, span.closed == "right") + 1
+        out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
+        arguments = (rows.slots, number, self.pos, self.begin, heads, column, out)
+        count = call_loop(pending_slides, "", arguments)
+        *first, by = (part[:count] for part in out)
+        parts = [tuple(first)]
+        lives = [] if rows.lives is None else [rows.lives[by] - rows.anew[by]]
+        for ending in endings:
+            k = heads[ending.slots, column]
+            of = ending.slots[k <= limit(span, ending.now, self.numbers)]
+            parts.append((of, heads[of, column], heads[of, BACK], heads[of, column + 1]))
+            heads[of, column] = NEVER
+            if lives:
+                lives.append(rows.lives_of(of))  # type: ignore[arg-type]
+        slots, k, his, begin = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        los = np.maximum(his - int(span.size or 1), begin)
+        on = his - begin >= int(span.size or 1) if span.full else np.ones(len(slots), np.bool_)
+        ended = slide_grid.ends(span, k)
+        life = np.concatenate(lives) if lives else None
+        return WindowResults(self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, life=life)
+
+    # ---- what is kept ----
+
+    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+        for w, column in self.pending.items():
+            k = self.arena.heads[slots, column]
+            waits = k < NEVER
+            end = slide_grid.ends(self.spans[w], np.where(waits, k, 0)).astype(self.numbers)
+            sooner = waits & (~ever | (end < due))
+            due[sooner] = end[sooner]
+            ever |= waits
+
+    def retain(self, slots: Ints) -> None:
+        heads = self.arena.heads
+        for w in self.pending:
+            start = heads[slots, BACK] - int(self.spans[w].size or 1)
+            heads[slots, self.start_column(w)] = np.maximum(start, heads[slots, BEGIN])
+        super().retain(slots)
+
+    @property
+    def lasting(self) -> Any:
+        """For how long a key is needed after its last row, where nothing else is to be asked; None: where there is."""
+        return None if self.closed_start or self.pending else self.reach
+
+    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+        if self.reach is None:
+            there[:] = False
+        elif self.closed_start:
+            np.maximum(when, beyond(later(self.last(slots), self.reach)), out=when)
+        else:
+            self.needed(slots, self.reach, when)

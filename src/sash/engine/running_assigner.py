@@ -1,0 +1,186 @@
+"""RunningAssigner: windows that only grow until they begin anew: one partial a slot.
+
+Session       · · ·     · ·  │ gap
+              └───┘     └─┘           begins anew where the gap to the row before is too long
+Punctuation   · · ●  · ·●             begins anew behind a row whose column is true
+              └───┘  └──┘
+Lifetime      · · ·  · · ·            never, but with a key that `forget` has expired
+              └──────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sash.engine import slide_grid
+from sash.engine.keys import plain
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.window_assigner import Ending, WindowAssigner, emitting, later, limit
+from sash.kernels.live_lane import Elements, call_loop
+from sash.kernels.slot_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
+from sash.query.resolved import Resolved
+
+
+class RunningAssigner(WindowAssigner):
+    """One window that only grows until it begins anew."""
+
+    elements: ClassVar[Elements] = "running"
+
+    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(resolved, places, table, name)
+        self.span = self.spans[0]
+        table.add(f"{name}.heads", np.int64, [0, 0, NEVER, 0])
+        table.add(f"{name}.start", self.numbers, 0)
+
+    def assign(self, rows: StepRows) -> None:
+        count, span = len(rows), self.span
+        nobody = np.zeros(count, np.bool_)
+        begins, marks = rows.anew, nobody
+        if span.kind == "session":
+            gaps = slide_grid.since(rows.time, np.minimum(rows.previous, rows.time))
+            begins = begins | ((rows.ordinal > 0) & (gaps >= np.asarray(span.size).astype(gaps.dtype)))
+        elif span.kind == "punctuation":
+            marks = plain(rows.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
+            marks = np.ascontiguousarray(marks)
+        wanted, self.read = self._wanted(rows, marks)
+        numbers = np.zeros(0, np.int64)
+        if span.slide == "time":
+            numbers = slide_grid.last_end(span, rows.time, span.closed == "right") + 1
+        self.fresh = np.empty(count, np.bool_)
+        out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
+        starts = np.empty(2 * count, self.numbers)
+        heads, stamps = self.table.wide[f"{self.name}.heads"], self.table.wide[f"{self.name}.start"]
+        arguments = (
+            *(rows.slots, rows.time, begins, marks, numbers, wanted, rows.ordinal, heads),
+            *(stamps, self.fresh, out, starts),
+        )
+        made = call_loop(run_windows, self.kind, arguments)
+        self.after, self.of, self.row, self.slide, self.opened = (part[:made] for part in out)
+        self.starts = starts[:made]
+
+    def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
+        """After which rows results are read, and the rows they belong to (None: all)."""
+        wanted = np.zeros(len(rows), np.int8)
+        if self.span.slide == "close":
+            wanted[:] = np.where(marks, 1, 0) if self.span.kind == "punctuation" else 2
+            return wanted, None
+        if self.span.slide == "time":
+            return wanted, None
+        ends = emitting(self.span, rows)
+        peer = rows.last_peer if self.span.kind != "punctuation" else None
+        if ends is None and peer is None:
+            wanted[:] = 1
+        else:
+            at = np.arange(len(rows)) if ends is None else ends
+            wanted[at if peer is None else peer[at]] = 1
+        return wanted, ends
+
+    def place(self, rows: StepRows) -> tuple[Any, ...]:
+        return rows.slots, self.fresh
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+        if self.span.slide == "close":
+            return [self._closed(rows, endings)]
+        if self.span.slide == "time":
+            return [self._at_slides(rows, endings)]
+        return [self._at_rows(rows)]
+
+    def _life(self, rows: StepRows, of: Ints) -> Ints | None:
+        """How often each result's key has begun anew: those of the rows first, then those of the slots `of`."""
+        if rows.lives is None:
+            return None
+        at_row = self.after == self.row + 1
+        row = np.where(at_row, self.row, np.minimum(self.after, len(rows) - 1))
+        found = rows.lives[row] - np.where(at_row, 0, rows.anew[row])
+        return np.concatenate([found, rows.lives_of(of)])
+
+    def _at_rows(self, rows: StepRows) -> WindowResults:
+        span = self.span
+        number = np.zeros(len(rows), np.int64)
+        number[self.row] = np.arange(len(self.row))
+        peer = rows.last_peer if span.kind != "punctuation" else None
+        at = np.arange(len(rows)) if self.read is None else self.read
+        results = None if peer is None and self.read is None else number[at if peer is None else peer[at]]
+        chosen = slice(None) if results is None else results
+        of, ends = self.of, rows.time[at]
+        starts = self.starts[chosen]
+        if self.resolved.time is None:
+            starts, ends = self.opened[chosen], rows.ordinal[at] + 1
+        ident = (rows.ordinal[at] + 1) // int(span.every or 1)
+        on = np.ones(len(at), np.bool_)
+        return WindowResults(
+            self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, self.after,
+            None if rows.lives is None else rows.lives[at], self.row,
+        )  # fmt: skip
+
+    def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+        """The windows that are complete: sessions by a later row or by time, punctuated ones by their last row."""
+        span = self.span
+        last = rows.previous[self.row] if span.kind == "session" else rows.time[self.row]
+        parts = [(self.after, self.of, self.starts, last, self.opened)]
+        if span.kind == "session":
+            heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
+            for ending in endings:
+                of = ending.slots[heads[ending.slots, OPEN] != 0]
+                if ending.now is not None:
+                    of = of[self._silent(ending.now, self.last(of))]
+                parts.append((np.full(len(of), len(rows)), of, stamps[of], self.last(of), heads[of, ROW]))
+                heads[of, OPEN] = 0
+        after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        ends = later(last, span.size) if span.kind == "session" else last
+        if self.resolved.time is None:
+            starts, ends = opened, self._rows_up_to(rows)
+        on = np.ones(len(of), np.bool_)
+        life = self._life(rows, of[len(self.after) :])
+        return WindowResults(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
+
+    def _rows_up_to(self, rows: StepRows) -> Ints:
+        """Of punctuated windows without a time: the number of rows up to their last."""
+        return rows.ordinal[self.row] + 1
+
+    def _silent(self, now: Any, last: Numbers) -> Flags:
+        """Is a session over that had its last row at `last`?"""
+        gap = slide_grid.since(np.maximum(np.asarray(now, last.dtype), last), last)
+        return gap >= np.asarray(self.span.size).astype(gap.dtype)
+
+    def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+        heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
+        parts = [(self.after, self.of, self.starts, self.slide)]
+        for ending in endings:
+            k = heads[ending.slots, SLIDE]
+            of = ending.slots[k <= limit(self.span, ending.now, self.numbers)]
+            parts.append((np.full(len(of), len(rows)), of, stamps[of], heads[of, SLIDE]))
+            heads[of, SLIDE] = NEVER
+        after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        on = np.ones(len(of), np.bool_)
+        life, ends = self._life(rows, of[len(self.after) :]), slide_grid.ends(self.span, k)
+        return WindowResults(self.places[0], of, on, starts, ends, k, after=after, his=of, life=life)
+
+    # ---- what is kept ----
+
+    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+        heads = self.table[f"{self.name}.heads"]
+        if self.span.slide == "close" and self.span.kind == "session":
+            waits = heads[slots, OPEN] != 0
+            end = later(self.last(slots), self.span.size)
+        elif self.span.slide == "time":
+            k = heads[slots, SLIDE]
+            waits = k < NEVER
+            end = slide_grid.ends(self.span, np.where(waits, k, 0)).astype(self.numbers)
+        else:
+            return
+        sooner = waits & (~ever | (end < due))
+        due[sooner] = end[sooner]
+        ever |= waits
+
+    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+        if self.span.kind == "session":
+            self.needed(slots, self.span.size, when)
+        elif self.span.kind == "punctuation":
+            there &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
+        else:
+            there[:] = False

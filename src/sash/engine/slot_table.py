@@ -1,0 +1,173 @@
+"""The slot table: what is kept of every key in fixed size.
+
+    slot   │ keys │ stamps        │ heads …                 │ structures …      one row of words a slot
+    0      │ 17   │ 40  90  90    │ 0  4  2  5  0  2        │ …
+    1      │ 3    │ 38  88  88    │ …
+
+Arrays of 64-bit numbers share one block of memory, a row of words a slot, so that all that a step touches of a key lies
+together, and is saved with one copy. What is derived lies behind the rest and is not saved. Arrays of other types lie
+by themselves.
+
+`table[name]` is an array as NumPy sees it. Kernels take `table.wide[name]`: the same memory from the array's first word
+on, in contiguous rows that are as wide as the whole row, so that word j of slot s is `wide[s, j]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.kernels.live_lane import call_loop
+from sash.kernels.slot_loops import copy_rows
+
+Ints = NDArray[np.int64]
+
+_WORDS = ("<i8", "<f8")
+_LINE = 8
+"""Words of a cache line."""
+
+
+class SlotTable:
+    """Arrays with a row for each slot, by name.
+
+    >>> table = SlotTable()
+    >>> table.add("rows", np.int64, 0)
+    >>> table.grow(4)
+    >>> table["rows"][2] = 7
+    >>> saved = table.save(np.array([2]))
+    >>> table.clear(np.array([2])); int(table["rows"][2])
+    0
+    >>> table.restore(np.array([2]), saved); int(table["rows"][2])
+    7
+    """
+
+    def __init__(self) -> None:
+        self.capacity = 0
+        self.arrays: dict[Any, NDArray[Any]] = {}
+        self.wide: dict[Any, NDArray[Any]] = {}
+        self.blanks: dict[Any, Any] = {}
+        self.derived: set[Any] = set()
+        self.version = 0
+        """Changes whenever arrays are replaced."""
+        self._first: dict[Any, int] = {}
+        self._others: list[Any] = []
+        """The arrays that lie by themselves."""
+        self._width = self._saved = 0
+        self._blank: Ints = np.zeros(0, np.int64)
+        self._words: Ints = np.zeros((0, 0), np.int64)
+
+    def add(self, name: Any, kind: Any, blank: Any, derived: bool = False, apart: bool = False) -> None:
+        """Add an array whose rows are `blank` in a new slot. What is derived is not saved: it can be built again.
+
+        What is `apart` lies by itself, one value behind the other.
+        """
+        blank = np.asarray(blank, kind)
+        self.blanks[name] = blank
+        if derived:
+            self.derived.add(name)
+        if blank.dtype.str in _WORDS and not apart:
+            self._first[name] = -1
+            old = {other: self.arrays[other] for other in self._first if other != name}
+            self._lay_out()
+            self._words = np.empty((self.capacity + 1, self._width), np.int64)
+            self._words[:] = self._blank
+            self._view()
+            for other, rows in old.items():
+                self.arrays[other][:] = rows
+        else:
+            self._others.append(name)
+            self.arrays[name] = np.full((self.capacity, *blank.shape), blank, kind)
+            self.wide[name] = self.arrays[name]
+        self.version += 1
+
+    def __getitem__(self, name: Any) -> NDArray[Any]:
+        return self.arrays[name]
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        words = np.empty((capacity + 1, self._width), np.int64)
+        words[: self.capacity] = self._words[: self.capacity]
+        words[self.capacity :] = self._blank
+        self._words = words
+        for name in self._others:
+            old, blank = self.arrays[name], self.blanks[name]
+            more = np.full((capacity - len(old), *blank.shape), blank, old.dtype)
+            self.arrays[name] = np.concatenate([old, more])
+        self.capacity = capacity
+        self._view()
+
+    def clear(self, slots: Ints) -> None:
+        """Make these slots new."""
+        self._words[slots] = self._blank
+        for name in self._others:
+            self.arrays[name][slots] = self.blanks[name]
+
+    def renumber(self, places: Ints, capacity: int) -> None:
+        """Give slots new numbers: `places` are the new ones by the old, -1 for free slots."""
+        live = np.flatnonzero(places >= 0)
+        words = np.empty((capacity + 1, self._width), np.int64)
+        words[:] = self._blank
+        words[places[live]] = self._words[live]
+        self._words = words
+        for name in self._others:
+            blank = self.blanks[name]
+            new = np.full((capacity, *blank.shape), blank, self.arrays[name].dtype)
+            new[places[live]] = self.arrays[name][live]
+            self.arrays[name] = new
+        self.capacity = capacity
+        self._view()
+
+    def save(self, slots: Ints) -> dict[Any, NDArray[Any]]:
+        """The rows of these slots, for `restore`."""
+        rows = np.empty((len(slots), self._saved), np.int64)
+        call_loop(copy_rows, "", (self._words, slots, rows))
+        saved: dict[Any, NDArray[Any]] = {_ROWS: rows}
+        for name in self._others:
+            if name not in self.derived:
+                saved[name] = self.arrays[name][slots]
+        return saved
+
+    def restore(self, slots: Ints, saved: dict[Any, NDArray[Any]]) -> None:
+        """Put rows back as they were saved."""
+        for name, rows in saved.items():
+            if name is _ROWS:
+                self._words[slots, : self._saved] = rows
+            else:
+                self.arrays[name][slots] = rows
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the arrays."""
+        return int(self._words.nbytes + sum(self.arrays[name].nbytes for name in self._others))
+
+    # ---- where the words lie ----
+
+    def _lay_out(self) -> None:
+        """Give every array of words its place in a row: what is saved first, what is derived behind it."""
+        words = sorted(self._first, key=lambda name: name in self.derived)
+        self._first, at = {}, 0
+        for name in words:
+            self._first[name] = at
+            at += self.blanks[name].size
+        self._saved = sum(self.blanks[name].size for name in words if name not in self.derived)
+        self._width = -(-at // _LINE) * _LINE
+        self._blank = np.zeros(self._width, np.int64)
+        for name, first in self._first.items():
+            self._blank[first : first + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
+
+    def _view(self) -> None:
+        """Make the arrays anew over the words."""
+        flat, count, width = self._words.reshape(-1), self.capacity, self._width
+        for name, first in self._first.items():
+            blank = self.blanks[name]
+            wide = flat[first : first + count * width].view(blank.dtype).reshape(count, width)
+            self.wide[name] = wide
+            self.arrays[name] = wide[:, : blank.size] if blank.ndim else wide[:, 0]
+        for name in self._others:
+            self.wide[name] = self.arrays[name]
+        self.version += 1
+
+
+_ROWS = "words of the rows"

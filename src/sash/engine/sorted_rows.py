@@ -1,0 +1,50 @@
+"""Sorted rows: that they are, and which of them wait because more of equal key and time may follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.keys import key_column, keys_of, ranks, told
+from sash.query.resolved import Resolved
+
+
+class SortedRows:
+    """Looks at rows that are ordered by key and time."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+
+    def _codes(self, table: pa.RecordBatch) -> Any:
+        return keys_of([key_column(table.column(name)) for name in self.resolved.by], table.num_rows).codes
+
+    def times(self, table: pa.RecordBatch) -> Any:
+        assert self.resolved.time is not None
+        return self.resolved.time.numbers(table.column(self.resolved.time.column))[0]
+
+    def waiting(self, table: pa.RecordBatch, time: Any) -> int:
+        if not len(time):
+            return 0
+        codes = self._codes(table)
+        differs = np.flatnonzero((codes != codes[-1]) | (time != time[-1]))
+        return len(time) - (int(differs[-1]) + 1 if len(differs) else 0)
+
+    def check(self, table: pa.RecordBatch, time: Any) -> None:
+        """Raises ValueError, naming the row, if rows are not ordered by key and time."""
+        if len(time) < 2:
+            return
+        codes = self._codes(table)
+        behind, level = time[1:] < time[:-1], time[1:] == time[:-1]
+        for name in self.resolved.ties:
+            step = np.diff(ranks(table.column(name)))
+            behind, level = behind | (level & (step < 0)), level & (step == 0)
+        back = np.flatnonzero((np.diff(codes) < 0) | ((np.diff(codes) == 0) & behind))
+        if len(back):
+            at = int(back[0]) + 1
+            order = ", ".join([*self.resolved.by, *self.resolved.query.on])
+            raise ValueError(
+                f"mode 'sorted' takes rows ordered by {order or 'arrival'}; "
+                f"{told(table, at)} comes behind {told(table, at - 1)}"
+            )

@@ -1,0 +1,356 @@
+"""Whole tables: queries with a result for each row, all rows at hand, without state, pages or steps.
+
+    columns ──▶ grouped ──▶ bounds, one pair for each window ──▶ sweeps and lanes ──▶ results, in the rows' order
+
+The same numbers as the engine's: bounds by the same definitions, and each aggregate by its sweep where it has one, else
+by its lane over the same bounds. What the engine has to say of bad rows, it says: this path leaves them to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash import monoids as m
+from sash.aggregators.catalogue import in_order
+from sash.engine import slide_grid
+from sash.engine.aggregate_batch import Measure, column_lane, kind_of
+from sash.engine.arrow_arrays import Flags, array
+from sash.engine.input_encoding import Pool, forms_of, numbers, seen, to_arrow
+from sash.engine.keys import plain
+from sash.engine.row_order import Grouped, grouped
+from sash.kernels.lane import Failed
+from sash.kernels.sweeps import bounds
+from sash.kernels.sweeps.sweep import Counted, Crew, Numbers, Spans, Sweep, as_kind, index_type, sweep_of
+from sash.monoids.algebra import Kind
+from sash.query.planner import FOLD, Plan, swept
+from sash.query.resolved import Part, Span
+
+PLACED = (m.First, m.Last, m.Nth)
+"""The aggregates that are values at a place of the window."""
+
+
+class Unfit(Exception):
+    """The engine has to look at these rows."""
+
+
+@dataclass
+class Column:
+    """Results in the order of the rows: numbers and which are valid (None: all), or a column of Arrow."""
+
+    type: pa.DataType
+    numbers: Numbers | None = None
+    valid: Flags | None = None
+    made: pa.Array | None = None
+
+    def arrow(self) -> pa.Array:
+        """As a column of Arrow."""
+        if self.made is None:
+            assert self.numbers is not None
+            self.made = to_arrow(self.numbers, self.valid, self.type)
+        return self.made
+
+
+@dataclass
+class Found:
+    """The results of a table."""
+
+    columns: list[Column]
+    rows: Grouped
+    bounds: list[Counted | Spans]
+
+    @property
+    def settled(self) -> int:
+        """Of rows that came sorted: the first whose peers may not all be there yet."""
+        return self.rows.row(self._last_peers)
+
+    @property
+    def reach(self) -> int:
+        """The first row that windows which end there, or later, hold."""
+        at = self._last_peers
+        if at == len(self.rows):
+            return self.rows.row(at)
+        begin = int(self.rows.edges[self.rows.edges <= at].max())
+        starts = [max(begin, at + 1 - b.size) if isinstance(b, Counted) else int(b.los[at]) for b in self.bounds]
+        return self.rows.row(min(starts))
+
+    @property
+    def _last_peers(self) -> int:
+        rows = self.rows
+        last = len(rows) - 1
+        if last < 0:
+            return 0
+        if not len(rows.time):
+            return last
+        begin = int(rows.edges[rows.edges <= last].max())
+        return begin + int(np.searchsorted(rows.time[begin:], rows.time[last]))
+
+
+class Whole:
+    """A plan at work on whole tables."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
+        self.plan, self.resolved, self.clock = plan, plan.resolved, clock
+        self.crew = Crew(self.resolved.query.options.threads or threads)
+
+    def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> Found:
+        """For each window and aggregate a column, in the order of the rows.
+
+        `encoded` are columns of the table that there are as dictionaries. Raises Unfit.
+        """
+        try:
+            rows = grouped(table, encoded or {}, self.resolved, self.crew, self.clock)
+        except (pa.ArrowException, TypeError, KeyError) as error:
+            raise Unfit from error
+        given = [self._bounds(span, rows, table) for span in self.resolved.spans]
+        found: dict[tuple[int, int], Column] = {}
+        for p, part in enumerate(self.resolved.parts):
+            inputs = Inputs(part, table, rows, self.crew)
+            for s, span in enumerate(self.resolved.spans):
+                found[s, p] = self._column(inputs, part, span, given[s], self.plan.choices[s, p].structure)
+        columns = [found[s, p] for s in range(len(given)) for p in range(len(self.resolved.parts))]
+        return Found(columns, rows, given)
+
+    # ---- bounds ----
+
+    def _bounds(self, span: Span, rows: Grouped, table: pa.RecordBatch) -> Counted | Spans:
+        edges, time, count = rows.edges, rows.time, len(rows)
+        if span.kind == "count":
+            size = int(min(span.size or 1, max(count, 1)))
+            longest = int(min(size, np.diff(edges).max(initial=0)))
+            return Counted(size, edges, longest)
+        if span.kind == "time":
+            open_start = span.closed in ("right", "neither")
+            peers = 1 if span.closed in ("right", "both") else -1
+            return self._by_value(time, span.size, open_start, peers, edges)
+        if span.kind == "delta":
+            return self._delta(span, rows, table)
+        starts = np.zeros(count, np.bool_)
+        if span.kind == "session":
+            starts[1:] = slide_grid.since(time[1:], time[:-1]) >= span.size
+        elif span.kind == "punctuation":
+            marks = plain(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
+            starts[1:] = rows.there(marks)[: max(count - 1, 0)]
+        peers = span.kind != "punctuation" and self.resolved.time is not None
+        return self.crew.bounded(bounds.by_starts, count, (starts, time, peers, edges))
+
+    def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> Spans:
+        whole = values.dtype.kind != "f"
+        least: Any = -(2**63) if whole else -np.inf
+        size = int(min(int(size) - open_start, 2**63 - 1)) if whole else float(size)
+        kernel = bounds.BY_VALUE[whole or not open_start, peers]
+        return self.crew.bounded(kernel, len(values), (values, size, least, edges))
+
+    def _delta(self, span: Span, rows: Grouped, table: pa.RecordBatch) -> Spans:
+        assert span.axis is not None
+        values, valid = span.axis.numbers(plain(table.column(span.axis.column)))
+        values, valid = rows.there(values), rows.there(valid)
+        falls = values[1:] < values[:-1]
+        falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
+        if not valid.all() or falls.any():
+            raise Unfit
+        return self._by_value(np.ascontiguousarray(values), span.size, True, 0, rows.edges)
+
+    # ---- results ----
+
+    def _column(self, inputs: Inputs, part: Part, span: Span, given: Counted | Spans, structure: str) -> Column:
+        rows = inputs.rows
+        on = _full(span, rows) if span.full else None
+        of_its_own = isinstance(part.monoid, (m.Count, *PLACED))
+        if not of_its_own and (inputs.sweep is None or not swept(self.resolved, part)):
+            return self._slid(inputs, part, given, structure, on)
+        among = inputs.among(given)
+        if isinstance(part.monoid, m.Count):
+            spans = self.crew.spans(among, len(rows))
+            return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
+        if isinstance(part.monoid, PLACED):
+            return self._placed(inputs, part, self.crew.spans(among, len(rows)), on)
+        assert inputs.sweep is not None
+        found, doubt = self.crew.sweep(inputs.sweep, inputs.x, among, len(rows))
+        valid = _both(on, self._enough(inputs.sweep, among, rows))
+        if doubt.any():
+            self._asked(inputs, part, among, found, doubt if valid is None else doubt & valid)
+        return inputs.lowered(part, found, valid)
+
+    def _placed(self, inputs: Inputs, part: Part, spans: Spans, on: Flags | None) -> Column:
+        """Values that stand at a place of the window: the n-th from its start, or from its end."""
+        n = part.monoid.n if isinstance(part.monoid, m.Nth) else 1 if isinstance(part.monoid, m.First) else -1
+        there = self.crew.holding(spans, abs(n))
+        found = spans.los + (n - 1) if n > 0 else spans.his + n
+        return inputs.payload(part, found, there if on is None else there & on, 0)
+
+    def _enough(self, sweep: Sweep, among: Counted | Spans, rows: Grouped) -> Flags | None:
+        """Which windows hold enough values for a result; None: all do."""
+        if isinstance(among, Spans):
+            return None if among.shortest >= sweep.least else self.crew.holding(among, sweep.least)
+        if sweep.least <= 1:
+            return None
+        if among.size < sweep.least:
+            return np.zeros(len(rows), np.bool_)
+        enough = np.ones(len(rows), np.bool_)
+        for before in range(sweep.least - 1):
+            at = rows.edges[:-1] + before
+            enough[at[at < rows.edges[1:]]] = False
+        return enough
+
+    def _asked(self, inputs: Inputs, part: Part, among: Counted | Spans, found: Numbers, doubt: Flags) -> None:
+        """Results that a sweep does not vouch for, from the aggregate itself."""
+        at = np.flatnonzero(doubt)
+        if not len(at):
+            return
+        spans = self.crew.spans(among, len(inputs.rows))
+        structure = in_order("TwoStacksLite")
+        lane = Measure(part, column_lane(structure)).lane
+        try:
+            states = lane.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.crew.run)
+            asked = np.ones(len(at), np.bool_)
+            out, _ = lane.slide(structure, states, spans.los[at], spans.his[at], asked, self.crew.run)
+        except Failed as failed:
+            raise Unfit from failed
+        found[at] = out[0]
+
+    def _slid(self, inputs: Inputs, part: Part, given: Counted | Spans, structure: str, on: Flags | None) -> Column:
+        """The results of a lane."""
+        rows = inputs.rows
+        if structure == FOLD or (structure == "SlickDequeNonInv" and not self.resolved.query.options.structure):
+            structure = "TwoStacksLite"
+        cls = in_order(structure)
+        spans = self.crew.spans(given, len(rows))
+        on = np.ones(len(rows), np.bool_) if on is None else on
+        try:
+            measure, met = inputs.met(cls)
+            filled = self._filled(met.seen, spans)
+            wanted = on if filled is None else on & filled
+            out, valid = measure.lane.slide(cls, met.rows, spans.los, spans.his, wanted, self.crew.run)
+        except Failed as failed:
+            raise Unfit from failed
+        return inputs.restored(met.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
+
+    def _filled(self, seen: Flags, spans: Spans) -> Flags | None:
+        """Which windows hold a row that the aggregate sees; None: all do."""
+        if not seen.all():
+            places = np.zeros(len(seen) + 1, index_type(len(seen)))
+            np.cumsum(seen, out=places[1:])
+            spans = self.crew.among(places, spans)
+        return None if spans.shortest else self.crew.holding(spans, 1)
+
+
+class Inputs:
+    """The columns of an aggregate, in order, as its kernels take them; made when first asked for."""
+
+    def __init__(self, part: Part, table: pa.RecordBatch, rows: Grouped, crew: Crew) -> None:
+        self.part, self.rows, self.crew = part, rows, crew
+        self.columns = [plain(table.column(name)) for name in part.columns]
+        self.forms = forms_of(part.monoid, part.types)
+        self.sweep: Sweep | None = None
+        self.pool: Pool | None = None
+        self._met: dict[Any, Any] = {}
+        self.places: Any = None
+        see = None
+        if any(column.null_count for i, column in enumerate(self.columns) if i not in part.monoid.nullable):
+            see = seen(self.columns, part.monoid.nullable, rows.rows)
+            see = rows.there(see)
+        if self.forms is not None and self.forms != ("presence",):
+            self._prepare(see)
+        if see is not None:
+            self.places = np.zeros(len(rows) + 1, index_type(len(rows)))
+            np.cumsum(see, out=self.places[1:])
+            self.back_places = np.flatnonzero(see)
+
+    def _prepare(self, see: Flags | None) -> None:
+        assert self.forms is not None
+        kinds: tuple[Kind, ...] = tuple(map(kind_of, self.forms, self.part.types))
+        self.sweep = sweep_of(self.part.monoid, kinds)
+        if self.sweep is None:
+            return
+        if self.forms[0] == "rank":
+            self.pool = Pool("rank", [self.columns[0]])
+        x: Any = self.pool.codes if self.pool is not None else numbers(self.columns[0])
+        if self.sweep.result == "float" and isinstance(self.part.monoid, m.Var) and kinds[0] != "float":
+            if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
+                self.sweep = None
+                return
+            x = x.astype(np.float64)
+        else:
+            x = as_kind(x, kinds[0])
+        x = self.rows.there(x)
+        self.x = x if see is None else x[see]
+
+    def met(self, cls: Any) -> tuple[Measure, Any]:
+        """The aggregate's lane with the states of the rows in order."""
+        if cls not in self._met:
+            measure = Measure(self.part, column_lane(cls))
+            columns = self.columns
+            source = self.rows.source
+            if source is not None:
+                columns = [column.take(array(source)) for column in columns]
+            self._met[cls] = measure, measure.meet(columns, len(self.rows), [], self.crew.run)
+        return self._met[cls]
+
+    def among(self, given: Counted | Spans) -> Counted | Spans:
+        """Bounds among the rows that the aggregate sees."""
+        if self.places is None:
+            return given
+        return self.crew.among(self.places, self.crew.spans(given, len(self.rows)))
+
+    # ---- the way back ----
+
+    def lowered(self, part: Part, found: Numbers, valid: Flags | None) -> Column:
+        """Results of a sweep."""
+        assert self.sweep is not None
+        if self.sweep.result == "place":
+            return self.payload(part, found, valid, 1)
+        back = self.back(part.result, found, valid)
+        if self.pool is not None and back.numbers is not None:
+            return _as(part, self.pool.decode(back.numbers, back.valid))
+        return back
+
+    def payload(self, part: Part, found: Numbers, valid: Flags | None, column: int) -> Column:
+        """What a column has at the rows that were found, by their places among those that the aggregate sees."""
+        if valid is not None:
+            found = np.where(valid, found, 0)
+        at = found if self.places is None else self.back_places[found] if len(self.back_places) else found
+        source = self.rows.source
+        back = self.back(pa.int64(), at if source is None or not len(source) else source[at], valid)
+        assert back.numbers is not None
+        return _as(part, self.columns[column].take(array(back.numbers, back.valid)))
+
+    def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> Column:
+        """Numbers in the order of the rows."""
+        rows = self.rows
+        if rows.place is None:
+            return Column(kind, found, valid)
+        if valid is not None:
+            flags = rows.back(valid)
+            return Column(kind, rows.back(found), flags if rows.timed is None else flags & rows.timed)
+        return Column(kind, rows.back(found), rows.timed)
+
+    def restored(self, column: pa.Array) -> Column:
+        """A column in the order of the rows; null for those without a time."""
+        rows = self.rows
+        if rows.place is None:
+            return Column(column.type, made=column)
+        return Column(column.type, made=column.take(array(rows.place, rows.timed)))
+
+
+def _as(part: Part, column: pa.Array) -> Column:
+    return Column(part.result, made=column if column.type == part.result else column.cast(part.result))
+
+
+def _ordinals(rows: Grouped) -> Numbers:
+    """By row in order: its number in its key, from 1."""
+    lengths = np.diff(rows.edges)
+    return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
+
+
+def _full(span: Span, rows: Grouped) -> Flags:
+    return _ordinals(rows) >= int(span.size or 1)
+
+
+def _both(a: Flags | None, b: Flags | None) -> Flags | None:
+    return a if b is None else b if a is None else a & b

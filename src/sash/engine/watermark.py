@@ -1,0 +1,152 @@
+"""Arrivals: of the rows of a batch, which are taken, which are late, which have no time; and how the watermark rises.
+
+arrival     5    9    7    2   null  12           lateness 3
+W           2    6    6    6    6     9           the greatest time so far, less the lateness
+row         ✓    ✓    ✓   late untimed ✓          late: below W when it arrives
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import Flags, Numbers
+from sash.engine.keys import told
+from sash.engine.plain_arrays import everyone, nobody, words_of
+from sash.kernels.live_lane import call_loop
+from sash.kernels.slot_loops import classify_rows
+from sash.query.resolved import Resolved
+
+INT = np.iinfo(np.int64)
+
+
+@dataclass
+class Arrived:
+    """The rows of a batch: their times, which are taken, late and untimed, and W after them."""
+
+    time: Numbers
+    taken: Flags
+    late: Flags
+    untimed: Flags
+    watermark: Any
+    late_rows: int = 0
+    untimed_rows: int = 0
+
+    @property
+    def all_taken(self) -> bool:
+        """Is no row late or untimed?"""
+        return not self.late_rows and not self.untimed_rows
+
+
+class Arrivals:
+    """Judges rows by their times. W is a number in units of time; None: no row yet, or no time at all."""
+
+    def __init__(self, resolved: Resolved, mode: str, clock: Callable[[], float]) -> None:
+        self.resolved, self.mode, self.clock = resolved, mode, clock
+        axis = resolved.time
+        self.kind = np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64)
+        self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
+        """Whether times are stored as the 64-bit integers that they are."""
+        self.place = 0 if axis is None else resolved.schema.get_field_index(axis.column)
+        self.least = int(INT.min) if self.kind.kind == "i" else -np.inf
+        self.lateness = _in_kind(resolved.lateness or 0, self.kind)
+        self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
+
+    def judge(self, batch: pa.RecordBatch, watermark: Any, first: int) -> Arrived:
+        """Judge a batch whose first row is the `first` that ever came. Without `on`, arrival is the time."""
+        axis = self.resolved.time
+        count = batch.num_rows
+        if axis is None:
+            return Arrived(np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark)
+        column = batch.column(self.place)
+        if self.words and not column.null_count:
+            time, timed = words_of(column, self.kind), everyone(count)
+            if count == 1 and self.mode == "rows" and self.resolved.ahead is None:
+                return self._one_row(time, watermark)
+        else:
+            time, timed = axis.numbers(column)
+            time = np.ascontiguousarray(time)
+        if self.resolved.ahead is not None:
+            timed = timed & (time <= self._latest())
+        untimed = count - int(np.count_nonzero(timed))
+        if self.mode == "rows":
+            late, watermark = self._in_rows(time, None if not untimed else np.flatnonzero(timed), watermark)
+        elif self.mode == "given" and watermark is not None:
+            late = timed & (time < watermark)
+        else:
+            late = nobody(count)
+        late_rows = int(np.count_nonzero(late))
+        if not late_rows and not untimed:
+            return Arrived(time, everyone(count), nobody(count), nobody(count), watermark)
+        return Arrived(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
+
+    def _one_row(self, time: Numbers, watermark: Any) -> Arrived:
+        """The usual case of a small call, without a loop."""
+        at = time.item(0)
+        if watermark is not None and at < watermark:
+            return Arrived(time, nobody(1), everyone(1), nobody(1), watermark, 1)
+        reached = at - self.lateness if at >= self.floor else self.least
+        reached = reached if watermark is None else max(reached, watermark)
+        return Arrived(time, everyone(1), nobody(1), nobody(1), reached)
+
+    def _in_rows(self, time: Numbers, some: Any, watermark: Any) -> tuple[Flags, Any]:
+        """Which rows are late, and W after them; `some` are those that have a time, None: all."""
+        late = np.zeros(len(time), np.bool_)
+        timed = time if some is None else time[some]
+        if not len(timed):
+            return late, watermark
+        if watermark == np.inf:
+            return ~late if some is None else _at(late, some), watermark
+        before = np.array([] if watermark is None else [watermark], self.kind)
+        flags = np.empty(len(timed), np.bool_)
+        arguments = (timed, self.lateness, self.floor, self.least, before, flags)
+        count, reached = call_loop(classify_rows, self.kind.str, arguments)
+        if count:
+            late[slice(None) if some is None else some] = flags
+        return late, reached
+
+    def _latest(self) -> Any:
+        """The greatest time that a row may have now."""
+        axis = self.resolved.time
+        assert axis is not None
+        assert self.resolved.ahead is not None
+        now = self.clock()
+        units = int(now * 1e9) // axis.unit if axis.timed else now
+        return units + self.resolved.ahead
+
+    def refuse(self, arrived: Arrived, batch: pa.RecordBatch) -> None:
+        """Raises ValueError for late rows where they are an error."""
+        late, query = arrived.late, self.resolved.query
+        axis = self.resolved.time
+        if axis is None or self.mode == "sorted" or arrived.all_taken:
+            return
+        bad = np.flatnonzero(late | (arrived.untimed if query.late == "error" else False))
+        in_order = self.resolved.lateness is None
+        if in_order and late.any():
+            at = int(np.flatnonzero(late)[0])
+            raise ValueError(
+                f"{told(batch, at)} is behind: its {axis.column!r} is before the watermark. "
+                "Rows come in order of time, unless lateness= says how late they may be"
+            )
+        if query.late == "error" and len(bad):
+            at = int(bad[0])
+            why = "late" if late[at] else f"untimed (its {axis.column!r} is null, NaN, infinite or too far ahead)"
+            raise ValueError(f"{told(batch, at)} is {why}, and late='error' refuses it")
+
+
+def _at(flags: Flags, places: Any) -> Flags:
+    """The flags, true at these places."""
+    flags[places] = True
+    return flags
+
+
+def _in_kind(value: Any, kind: np.dtype[Any]) -> Any:
+    return int(min(value, INT.max)) if kind.kind == "i" else float(value)
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_date64(kind))

@@ -1,0 +1,228 @@
+"""The loops of live state: plain Python, compiled on the arrays of an operator or interpreted on objects.
+
+lift_elements    rows to elements of their slots' rings
+fold_panes       rows folded into the panes of their slots' rings
+fold_running     rows folded into one partial a slot; results between the rows
+slide_slots      a result for each range of a slot's elements, by the structure that lives in the slot
+slide_sizes      the same for several starts to each end, from one structure
+
+An element is addressed by its position, which only grows: position p of slot s lies at
+heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. Of each element `before` counts the values that the
+aggregate has seen in the slot before it, and `totals` those of the slot in all, so that a range that holds no value is
+known without a look at its states. Where the aggregate has seen a value in every row `before` is empty: the count is
+the position. `seen` and `wanted` are empty if all are.
+
+`progress` is the result or row at work, and whether that is a row: if a user's function raises, that one is to blame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.columns import column
+from sash.kernels.drive import emit
+from sash.kernels.state import AFTER, FIRST, park, restart, resume
+
+OFFSET, CAPACITY, FRONT, BACK, BEGIN = range(5)
+"""The columns of a slot's head: its block of the arena, its elements [FRONT, BACK), and the first of the key since
+`forget` last expired it."""
+
+HEAD = 5
+"""Columns beyond these belong to the windows of the group."""
+
+
+def lift_elements(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
+    """Write the state of each row at its place in the arena; the identity for a row that is not seen."""
+    inputs, state = layouts
+    slots, places, progress = place
+    x, y = column(inputs, rows), column(state, out)
+    for i in range(len(slots)):
+        progress[0] = i
+        put_element(monoid, x, y, seen, counts, i, slots[i], places[i])
+
+
+def put_element(monoid: Any, x: Any, y: Any, seen: Any, counts: Any, i: int, s: int, place: int) -> None:
+    """Write the state of row i of slot s at its place."""
+    totals, before = counts
+    if len(before) > 0:
+        before[place] = totals[s, 0]
+    if len(seen) == 0 or seen[i]:
+        y[place] = monoid.lift(*x[i])
+        if len(before) > 0:
+            totals[s, 0] += 1
+    else:
+        y[place] = monoid.identity
+
+
+def fold_panes(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
+    """Fold each row into the pane at its place in the arena; `fresh` rows begin one."""
+    inputs, state = layouts
+    slots, places, fresh, progress = place
+    totals, before = counts
+    x, y = column(inputs, rows), column(state, out)
+    for i in range(len(slots)):
+        progress[0] = i
+        s, p = slots[i], places[i]
+        if fresh[i]:
+            before[p] = totals[s, 0]
+            y[p] = monoid.identity
+        if len(seen) == 0 or seen[i]:
+            if totals[s, 0] == before[p]:
+                y[p] = monoid.lift(*x[i])
+            else:
+                y[p] = monoid.combine(y[p], monoid.lift(*x[i]))
+            totals[s, 0] += 1
+
+
+def fold_running(
+    monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
+) -> None:
+    """Fold each row into its slot's partial; result r is read when `after[r]` rows have been folded."""
+    inputs, state, result = layouts
+    slots, fresh, progress = place
+    totals, base = counts
+    after, of = asked
+    found, valid, low, high = results
+    x, y, z = column(inputs, rows), column(state, out), column(result, found)
+    r = 0
+    for i in range(len(slots) + 1):
+        progress[0] = i
+        while r < len(after) and after[r] == i:
+            s = of[r]
+            low[r], high[r] = base[s, 0], totals[s, 0]
+            if base[s, 0] < totals[s, 0]:
+                emit(z, valid, r, monoid.lower(y[s]))
+            else:
+                valid[r] = False
+            r += 1
+        if i < len(slots):
+            s = slots[i]
+            if fresh[i]:
+                base[s, 0] = totals[s, 0]
+                y[s] = monoid.identity
+            if len(seen) == 0 or seen[i]:
+                if base[s, 0] == totals[s, 0]:
+                    y[s] = monoid.lift(*x[i])
+                else:
+                    y[s] = monoid.combine(y[s], monoid.lift(*x[i]))
+                totals[s, 0] += 1
+
+
+def slide_slots(
+    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
+    progress: Any,
+) -> int:  # fmt: skip
+    """A result for each range [lo, hi) of a slot's elements; in each slot neither bound ever goes back.
+
+    `rows` are lifted first. Where they come slot by slot, and a result for each, they are lifted when their slot's turn
+    comes, and `order` says where results belong. Returns how many results are null.
+    """
+    monoid = spec.monoid
+    ints, floats = fields
+    totals, before = counts
+    inputs, seen, of, places = rows
+    order, slots, los, his, wanted = asked
+    found, valid, low, high = results
+    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
+    ordered = len(order) > 0
+    if not ordered:
+        progress[1] = 1
+        for i in range(len(places)):
+            progress[0] = i
+            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+    missing, i = 0, 0
+    while i < len(slots):
+        s = slots[i]
+        stop = i
+        while stop < len(slots) and slots[stop] == s:
+            if ordered and len(places) > 0:
+                progress[0], progress[1] = stop, 1
+                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
+            stop += 1
+        progress[1] = 0
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+        first, after = ints[s, FIRST], ints[s, AFTER]
+        while i < stop:
+            progress[0] = i
+            k = order[i] if ordered else i
+            lo, hi = los[i], his[i]
+            least, most = lo, hi
+            if len(before) > 0:
+                least, most = 0, 0
+                if lo < hi:
+                    least = before[offset + (lo & mask)]
+                    most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+                low[k], high[k] = least, most
+            valid[k] = False
+            if least < most and (len(wanted) == 0 or wanted[i]):
+                move(window, x, first, after, offset, mask, lo, hi)
+                first, after = lo, max(after, hi)
+                emit(y, valid, k, monoid.lower(window.aggregate()))
+            if not valid[k]:
+                missing += 1
+            i += 1
+        ints[s, FIRST], ints[s, AFTER] = first, after
+        park(window, ints, floats, s)
+    return missing
+
+
+def slide_sizes(
+    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
+    progress: Any,
+) -> int:  # fmt: skip
+    """The same for several starts to each end: result i * sizes + k is that of [los[i * sizes + k], his[i])."""
+    monoid = spec.monoid
+    ints, floats = fields
+    totals, before = counts
+    inputs, seen, of, places = rows
+    _, slots, los, his, wanted = asked
+    found, valid, low, high = results
+    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
+    progress[1] = 1
+    for i in range(len(places)):
+        progress[0] = i
+        put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+    progress[1] = 0
+    sizes = len(los) // max(len(slots), 1)
+    missing = 0
+    for i in range(len(slots)):
+        progress[0] = i
+        s, hi = slots[i], his[i]
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        longest = hi
+        for k in range(i * sizes, (i + 1) * sizes):
+            longest = min(longest, los[k])
+            if len(before) > 0:
+                low[k], high[k] = 0, 0
+                if los[k] < hi:
+                    low[k] = before[offset + (los[k] & mask)]
+                    high[k] = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+        if longest < hi:
+            window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+            after = ints[s, AFTER]
+            move(window, x, ints[s, FIRST], after, offset, mask, longest, hi)
+            ints[s, FIRST], ints[s, AFTER] = longest, max(after, hi)
+            for k in range(i * sizes, (i + 1) * sizes):
+                some = los[k] < hi if len(before) == 0 else low[k] < high[k]
+                if some and (len(wanted) == 0 or wanted[k]):
+                    emit(y, valid, k, monoid.lower(window.last(hi - los[k])))
+            park(window, ints, floats, s)
+        for k in range(i * sizes, (i + 1) * sizes):
+            if not valid[k]:
+                missing += 1
+    return missing
+
+
+def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo: int, hi: int) -> None:
+    """Move a structure from a slot's elements [first, after) to [lo, hi): evict in bulk, or start anew where fewer stay
+    than leave.
+    """
+    if lo >= after or after - lo < lo - first:
+        restart(window)
+        first, after = lo, lo
+    if first < lo:
+        window.drop(lo - first)
+    while after < hi:
+        window.push(x[offset + (after & mask)])
+        after += 1

@@ -1,0 +1,97 @@
+"""An operator around the eager engine, as the tests need it: watermark, late rows, snapshots; all or nothing."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import sash
+from sash.engine.arrow_arrays import array, together
+from sash.engine.eager import EagerEngine
+from sash.engine.eager_snapshot import dump, load
+from sash.engine.keys import plain_schema
+from sash.engine.output import Output, chosen_rows, plain_batch
+from sash.engine.reorder_buffer import TimedRows
+from sash.engine.watermark import Arrivals
+
+
+class EagerOperator:
+    """What an operator of a query with emit="eager" is to do with the engine."""
+
+    def __init__(self, query: sash.Query, schema: pa.Schema, mode: str = "rows", retract: str | None = None) -> None:
+        self.query, self.schema, self.mode = query, schema, mode
+        self.resolved = query.resolve(schema)
+        self.engine = EagerEngine(query.plan(schema), mode, retract)
+        self.arrivals = Arrivals(self.resolved, mode, time.time)
+        self.plain = plain_schema(schema)
+        self.output = Output(self.resolved, mode)
+        self.watermark: Any = None
+        self.rows_in = 0
+        self.metrics = {"late": 0, "untimed": 0}
+        self.late: list[pa.RecordBatch] = []
+
+    def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.watermark == math.inf and self.resolved.time is None:
+            raise ValueError("finish() has been called")
+        arrived = self.arrivals.judge(batch, self.watermark, self.rows_in)
+        self.arrivals.refuse(arrived, batch)
+        self.engine.require_room(batch, arrived.time, arrived.taken)
+        arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
+        table = plain_batch(batch, self.plain)
+        given = TimedRows(table, arrived.time, arrival)
+        if not arrived.all_taken:
+            given = TimedRows(table.filter(array(arrived.taken)), arrived.time[arrived.taken], arrival[arrived.taken])
+        try:
+            found = self.engine.process(given, arrived.watermark)
+            self.engine.commit()
+        except BaseException:
+            self.engine.rollback()
+            raise
+        self.engine.compact()
+        self.watermark = arrived.watermark
+        self.rows_in += batch.num_rows
+        self.metrics["late"] += int(arrived.late.sum())
+        self.metrics["untimed"] += int(arrived.untimed.sum())
+        if arrived.all_taken:
+            return found
+        late = chosen_rows(batch, self.schema, self.plain, ~arrived.taken)
+        self.late.append(late)
+        if self.resolved.per_row and self.query.late == "flag":
+            return self.output.with_late(found, late, arrival[~arrived.taken])
+        return found
+
+    def advance(self, watermark: Any) -> pa.RecordBatch:
+        if self.watermark is None or watermark > self.watermark:
+            self.watermark = watermark
+            closing = watermark == math.inf
+            self.engine.settle(None if closing else watermark, closing)
+            self.engine.commit()
+        return self.output.empty()
+
+    def finish(self) -> pa.RecordBatch:
+        return self.advance(math.inf)
+
+    def late_rows(self) -> pa.RecordBatch:
+        late, self.late = self.late, []
+        return together(late, self.schema)
+
+    def snapshot(self) -> Any:
+        """The state of the engine as bytes, and the operator, of which it is not a part."""
+        pages = []
+        for batch in dump(self.engine):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            pages.append(sink.getvalue())
+        return pages, self
+
+    @staticmethod
+    def restore(query: sash.Query, snapshot: Any) -> "EagerOperator":
+        pages, old = snapshot
+        new = EagerOperator(query, old.schema, old.mode, old.engine.retract)
+        load(new.engine, [pa.ipc.open_stream(page).read_next_batch() for page in pages])
+        for name in ("watermark", "rows_in", "metrics", "late"):
+            setattr(new, name, getattr(old, name))
+        return new

@@ -1,0 +1,220 @@
+"""The eager engine beside the reference."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import sash
+from sash.engine import eager_aggregate
+from sash.kernels.machine import NotCompiled
+from sash.testing import Reference, assert_same
+from sash.testing.compare import as_rows
+from sash.testing.queries import SCALES, queries
+from sash.testing.streams import Case, calls, cases
+from tests.engine.duel import duel
+from tests.engine.eager_operator import EagerOperator
+
+EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> Any:
+    """Trees as objects: to compile them for each of some fifty aggregates would take many minutes."""
+
+    def refuse(*_: Any) -> Any:
+        raise NotCompiled("the test says so")
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(eager_aggregate, "machine_code", refuse)
+    patch.setattr(eager_aggregate, "warn_once", lambda *_: None)
+    yield
+    patch.undo()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_it_gives_what_the_reference_gives() -> None:
+    @settings(max_examples=100, deadline=None)
+    @given(cases(**EAGER))
+    def agrees(case: Case) -> None:
+        duel(case, EagerOperator, EagerOperator.restore)
+
+    agrees()
+
+
+@st.composite
+def few_aggregates(draw: st.DrawFn) -> Case:
+    """Cases with three aggregates: exact, inexact and of text."""
+    scale = draw(st.sampled_from([*SCALES, None]))
+    query = draw(queries(scale, ("eager",)))
+    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+    kept = {name: getattr(query, name) for name in names}
+    found = sash.Query(
+        query.windows.get("", query.windows), **kept, high=sash.max("i"), total=sash.sum("f"), text=sash.last("s")
+    )
+    return draw(calls(found, scale, draw(st.sampled_from(["rows", "given"]))))
+
+
+@settings(max_examples=100, deadline=None)
+@given(few_aggregates())
+def test_compiled_trees_give_what_the_reference_gives(case: Case) -> None:
+    duel(case, EagerOperator, EagerOperator.restore)
+
+
+SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
+
+
+def batch(rows: list[tuple[str, int, int]]) -> pa.RecordBatch:
+    keys, times, values = zip(*rows, strict=True)
+    texts = [str(value % 7) for value in values]
+    columns = [pa.array(keys), pa.array(times, pa.int64()), pa.array(values, pa.int64()), pa.array(texts)]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+WINDOWS = {
+    "time": sash.Time(10),
+    "count": sash.Count(5, full=True),
+    "session": sash.Session(4),
+    "lifetime": sash.Lifetime(),
+    "slides": sash.Time(12, every=5),
+    "slides by rows": sash.Count(7, every=3),
+    "count by time": sash.Count(4, every=sash.Time(6)),
+    "lifetime by time": sash.Lifetime(every=sash.Time(6)),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_many_calls_of_one_row(window: Any) -> None:
+    query = sash.Query(window, by="k", on="t", lateness=40, emit="eager", a=sash.max("x"), b=sash.sum("x"))
+    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    random = np.random.default_rng(7)
+    for i in range(150):
+        row = batch([("ab"[int(random.integers(2))], i + int(random.integers(-15, 3)), int(random.integers(9)))])
+        got, expected = engine.process(row), truth.process(row)
+        by = ["k"]
+        assert_same(got, expected, by=by, without=[] if query.resolve(SCHEMA).per_row else ["_row"])
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_rows_that_come_one_before_or_after_the_other_in_one_gap(step: int) -> None:
+    query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
+    engine = EagerOperator(query, SCHEMA)
+    engine.process(batch([("a", 0, 1), ("a", 10**6, 2)]))
+    times = np.arange(10, 3000)[::step]
+    for part in np.array_split(times, 40):
+        engine.process(batch([("a", int(t), int(t) % 11) for t in part]))
+    (last,) = engine.process(batch([("a", 2000, 50)])).filter(pa.compute.field("x") == 50).to_pylist()
+    assert (last["a"], last["n"]) == (50, 1001)
+
+
+def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sash.engine import eager_order
+    from sash.engine.eager_rows import OrderedRows
+
+    run = OrderedRows.run
+    relabelled = []
+
+    def counted(self: OrderedRows, kernel: Any, *arguments: Any, meaning: Any = "") -> Any:
+        relabelled.extend([kernel] if kernel is eager_order.relabel_rows else [])
+        return run(self, kernel, *arguments, meaning=meaning)
+
+    monkeypatch.setattr(OrderedRows, "run", counted)
+    query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
+    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    first = batch([("a", 0, 1), ("a", 10**6, 2)])
+    assert_same(engine.process(first), truth.process(first))
+    rids = engine.engine.state.rows.at(np.array([0]), np.array([1]))
+    engine.engine.state.rows.labels[rids] = engine.engine.state.rows.labels[rids - 1] + 5
+    engine.engine.state.stale(np.array([0]))
+    for i in range(30):
+        more = batch([("a", 500 - i % 3, i)])
+        assert_same(engine.process(more), truth.process(more))
+    assert relabelled
+
+
+# ---- rows that take others back ----
+
+Retraction = tuple[str, int, int, bool]
+"""Key, time, value, and whether it takes back another."""
+
+RETRACTED = pa.schema([*SCHEMA, ("gone", pa.bool_())])
+
+
+@st.composite
+def retractions(draw: st.DrawFn) -> list[list[Retraction]]:
+    """Calls of rows, some of which take back an earlier one."""
+    made: list[Retraction] = []
+    left: list[tuple[str, int]] = []
+    for _ in range(draw(st.integers(1, 25))):
+        if left and draw(st.integers(0, 3)) == 0:
+            key, time = left.pop(draw(st.integers(0, len(left) - 1)))
+            made.append((key, time, 0, True))
+        else:
+            key, time = draw(st.sampled_from("ab")), draw(st.integers(0, 20))
+            left.append((key, time))
+            made.append((key, time, draw(st.integers(-5, 5)), False))
+    cuts = sorted(draw(st.lists(st.integers(0, len(made)), max_size=5)))
+    return [made[a:b] for a, b in zip([0, *cuts], [*cuts, len(made)], strict=True)]
+
+
+def retract_batch(rows: list[Retraction]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    keys, times, values, gone = columns
+    arrays = [keys, times, values, [str(value % 7) for value in values], gone]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(part, field.type) for part, field in zip(arrays, RETRACTED, strict=True)], schema=RETRACTED
+    )
+
+
+def left_of(rows: list[Retraction]) -> list[Retraction]:
+    """The rows that no later one takes back."""
+    found: list[Retraction] = []
+    for row in rows:
+        if row[3]:
+            del found[max(i for i, other in enumerate(found) if other[:2] == row[:2])]
+        else:
+            found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("window", [*WINDOWS.values(), sash.Time(5, closed="left")], ids=[*WINDOWS, "left"])
+def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
+    aggregates = {"a": sash.max("x"), "b": sash.sum("x"), "c": sash.count()}
+    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", **aggregates)
+
+    @settings(max_examples=40, deadline=None)
+    @given(retractions())
+    def agrees(parts: list[list[Retraction]]) -> None:
+        assume(any(parts))
+        engine, truth = EagerOperator(query, RETRACTED, retract="gone"), Reference(query, RETRACTED)
+        shown: dict[int, dict[str, Any]] = {}
+        for part in parts:
+            for row in as_rows(engine.process(retract_batch(part))):
+                before = shown.get(row["_row"], {"_revision": -1})
+                assert row["_revision"] == before["_revision"] + 1
+                shown[row["_row"]] = row
+        rest = left_of([row for part in parts for row in part])
+        expected = as_rows(truth.process(retract_batch(rest)))
+        hidden = ("_row", "_revision")
+        mine, theirs = (
+            [{k: v for k, v in row.items() if k not in hidden} for row in rows if row["c"] is not None]
+            for rows in (shown.values(), expected)
+        )
+        assert_same(mine, theirs, by=["k"], ordered=False)
+
+    agrees()
+
+
+def test_a_row_taken_back_is_shown_once_more_without_results() -> None:
+    query = sash.Query(sash.Time(5), by="k", on="t", lateness=100, emit="eager", a=sash.max("x"))
+    engine = EagerOperator(query, RETRACTED, retract="gone")
+    engine.process(retract_batch([("a", 1, 9, False), ("a", 2, 3, False)]))
+    found = engine.process(retract_batch([("a", 1, 0, True)]))
+    assert found.select(["t", "a", "_row", "_revision"]).to_pylist() == [
+        {"t": 1, "a": None, "_row": 0, "_revision": 1},
+        {"t": 2, "a": 3, "_row": 1, "_revision": 1},
+    ]
+    assert engine.process(retract_batch([("a", 7, 0, True)])).num_rows == 0

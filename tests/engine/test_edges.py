@@ -1,0 +1,334 @@
+"""Edges: of integers, of floats, of pages, of types, of messages; each was wrong once."""
+
+import math
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.engine import Operator
+from sash.stores import MemoryStore, PageError
+from tests.engine.asked import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
+from tests.engine.duel import duel
+from tests.engine.test_pages import LARGE, SMALL, rows, steady
+from tests.engine.test_small_pages import small_case, small_pages
+from tests.engine.test_truth import begin, resume
+
+# ---- results ----
+
+
+def test_count_windows_of_a_large_key() -> None:
+    """`RowSeries._straddled_count` counts the rows of the runs and forgets those of the tail."""
+    operator = sash.Query(3000, by="k", on="t", total=sash.sum("x")).operator(rows(0, [0], 0).schema)
+    found: list[int] = []
+    for start in range(0, 9000, 100):
+        place = np.arange(start, start + 100)
+        found += operator.process(rows(0, place, place))["total"].to_pylist()
+    sums = np.concatenate([[0], np.cumsum(np.arange(9000))])
+    expected = sums[1:] - sums[np.maximum(np.arange(9000) - 2999, 0)]
+    assert found == expected[:-1].tolist()
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_a_large_count_window_touches_hardly_more_pages_than_a_small_one(keys: int) -> None:
+    small, _ = steady(sash.Count, SMALL, keys)
+    large, store = steady(sash.Count, LARGE, keys)
+    assert max(large) <= 2 * max(small)
+    assert max(large) < len(store) / 10
+    assert store.largest <= 1 << 18
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        sash.Count(11),
+        sash.Count(11, full=True),
+        sash.Count(11, every=sash.Time(4)),
+        {"a": sash.Count(11), "b": sash.Time(25)},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
+def test_count_windows_in_small_pages(window: Any, mode: str) -> None:
+    for seed, run in ((0, 2), (1, 3)):
+        with small_pages(run):
+            duel(small_case(window, mode, seed), begin, resume)
+
+
+@pytest.mark.parametrize(
+    "window", [sash.Session(10), sash.Session(10, every="close"), sash.Session(GREATEST)], ids=repr
+)
+def test_sessions_at_the_limits_of_integers(window: Any) -> None:
+    """`Series.later` saturates, and W = 2**63 - 1 is then not before the end of a session that has not ended."""
+    play(window, "rows", batch(("a", GREATEST - 1, 1), ("a", GREATEST, 2)), lateness=0)
+
+
+def test_mode_sorted_at_the_limits_of_integers() -> None:
+    """`np.diff` wraps where a step is 2**63 or more."""
+    play(sash.Time(10), "sorted", batch(("a", LEAST, 1), ("a", 0, 2), ("a", GREATEST, 3)))
+
+
+def test_a_watermark_between_two_units() -> None:
+    """With W = 2.5 a row at 2 is final and would be late, one at 3 is neither: `int(2.5)` says otherwise."""
+    operator = query(3).operator(SCHEMA, mode="given")
+    operator.process(batch(("a", 2, 1), ("a", 3, 1)))
+    assert operator.advance(2.5)["t"].to_pylist() == [2]
+    operator.process(batch(("a", 2, 1)))
+    assert operator.metrics.late == 1
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()], ids=str)
+def test_a_watermark_beyond_all_times(kind: pa.DataType) -> None:
+    """-inf changes nothing; an integer of more than 64 bits is refused by name, or is as infinite as it seems."""
+    operator = sash.Query(3, on="t", lateness=0, n=sash.count()).operator(pa.schema([("t", kind)]))
+    operator.process(pa.record_batch({"t": pa.array([1, 2], kind)}))
+    assert operator.advance(-math.inf).num_rows == 0
+    for beyond in (2**63, 10**400):
+        try:
+            operator.advance(beyond)
+        except (TypeError, ValueError) as error:
+            assert "advance()" in str(error)  # noqa: PT017 (either is right)
+    assert operator.advance(-(10**30)).num_rows == 0
+
+
+def test_a_watermark_of_nanoseconds() -> None:
+    """`as_py` of such a scalar needs pandas."""
+    kind = pa.timestamp("ns")
+    operator = sash.Query(3, on="t", n=sash.count()).operator(pa.schema([("t", kind)]), mode="given")
+    operator.advance(pa.scalar(1_234_567_891, kind))
+    assert operator.watermark == 1_234_567_891
+
+
+def test_after_finish_every_row_is_late() -> None:
+    """The watermark is then infinite, and not the greatest integer."""
+    operator = query(3).operator(SCHEMA)
+    operator.process(batch(("a", 1, 1)))
+    operator.finish()
+    operator.process(batch(("a", GREATEST, 2)))
+    assert operator.metrics.late == 1
+
+
+@pytest.mark.parametrize("time", [1e19, 1e20, 1e300])
+def test_slides_of_times_too_large_for_floats(time: float) -> None:
+    """The number of a slide is an int64: right or refused by name, not a NumPy warning and some window."""
+    operator = sash.Query(sash.Time(10.0, every=0.5), on="t", n=sash.count()).operator()
+    with pytest.raises(OverflowError, match=r"in column 't'"):
+        to_the_end(operator, pa.record_batch({"t": [1.0, time]}))
+
+
+def test_a_session_that_ends_beyond_all_floats() -> None:
+    operator = sash.Query(sash.Session(1e308, every="close"), on="t", n=sash.count()).operator()
+    operator.process(pa.record_batch({"t": [1.0, 1.7e308]}))
+    assert operator.finish()["window_end"].to_pylist()[-1] == math.inf
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"size": 10**30},
+        {"size": 10**30, "full": True},
+        {"size": 10**30, "every": 3},
+        {"size": 3, "every": 10**30},
+        {"size": 10**30, "every": sash.Time(10)},
+    ],
+    ids=str,
+)
+def test_more_rows_than_64_bits_count(arguments: dict[str, Any]) -> None:
+    """Such a window holds everything, or is refused by name when it is made; not when rows come."""
+    try:
+        window = sash.Count(**arguments)
+    except (ValueError, OverflowError) as error:
+        assert "size" in str(error) or "every" in str(error)  # noqa: PT017 (either is right)
+        return
+    later = [batch(("a", 4, 3), ("a", 5, 3), ("a", 6, 3)), batch(("a", 20, 1))]
+    with small_pages(2):
+        play(window, "rows", batch(("a", 1, 2), ("b", 3, 1)), *later)
+
+
+# ---- rows and keys that are not named ----
+
+
+def unlucky(x: int) -> int:
+    if x == 13:
+        raise ValueError("unlucky")
+    return x
+
+
+def unlucky_pair(a: int, b: int) -> int:
+    if a == 13 or b == 13:
+        raise ValueError("unlucky")
+    return max(a, b)
+
+
+MONOIDS: dict[str, Any] = {
+    "lift": sash.monoid(identity=0, lift=unlucky, combine=max, lower=lambda x: x),
+    "combine": sash.monoid(identity=0, lift=lambda x: x, combine=unlucky_pair, lower=lambda x: x),
+    "lower": sash.monoid(identity=0, lift=lambda x: x, combine=max, lower=unlucky),
+    "lift of text": sash.monoid(
+        identity=0, lift=lambda x: unlucky(int(x)), combine=max, lower=lambda x: x, returns="int64"
+    ),
+    "combine of text": sash.monoid(identity=0, lift=int, combine=unlucky_pair, lower=lambda x: x, returns="int64"),
+}
+
+
+@pytest.mark.parametrize("window", [sash.Count(2), sash.Time(2, every=2), sash.Session(5, every="close")], ids=repr)
+@pytest.mark.parametrize("name", MONOIDS)
+def test_a_failing_monoid_names_the_key_and_what_it_can_of_the_row(window: Any, name: str) -> None:
+    """A lift, and a combine while slices are folded, end in a bare `Failed`; a slide is named without its key."""
+    text = name.endswith("text")
+    column = pa.array(["1", "2", "13", "4"]) if text else pa.array([1, 2, 13, 4])
+    data = pa.record_batch({"k": ["a", "b", "brave", "brave"], "t": [1, 2, 3, 4], "x": column})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operator = sash.Query(window, by="k", on="t", mine=MONOIDS[name]("x")).operator(data.schema)
+    with pytest.raises(ValueError, match=r"the aggregate 'mine' failed with ValueError: unlucky; at .*'brave'"):
+        to_the_end(operator, data)
+
+
+@pytest.mark.parametrize(
+    "window", [sash.Time(10, every=10), sash.Session(10, every="close"), sash.Count(2, every=2)], ids=repr
+)
+def test_a_sum_of_a_slide_that_overflows_names_its_key(window: Any) -> None:
+    operator = query(window).operator(SCHEMA, mode="given")
+    operator.process(batch(("a", 1, GREATEST), ("brave", 1, GREATEST), ("brave", 2, 1)))
+    with pytest.raises(OverflowError, match=r"'total'.*'brave'"):
+        operator.finish()
+
+
+NANOS = pa.schema([("k", pa.string()), ("t", pa.timestamp("ns")), ("x", pa.int64())])
+REFUSALS: dict[str, Callable[[], Any]] = {
+    "late": lambda: query(3, lateness="0s", late="error").operator(NANOS),
+    "behind": lambda: query(3, lateness=None).operator(NANOS),
+    "unsorted": lambda: query(3, lateness=None).operator(NANOS, mode="sorted"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSALS)
+def test_rows_with_nanoseconds_are_named(why: str) -> None:
+    """Without pandas `to_pylist` raises for them, and that is then all the user sees."""
+    with pytest.raises(ValueError, match=r"row .*'brave'"):
+        REFUSALS[why]().process(batch(("brave", 9, 1), ("brave", 3, 7), schema=NANOS))
+
+
+def test_rows_beyond_the_year_9999_are_named() -> None:
+    far = pa.schema([("k", pa.string()), ("t", pa.timestamp("s")), ("x", pa.int64())])
+    with pytest.raises(ValueError, match=r"row .*'brave'.* lateness="):
+        query(3, lateness=None).operator(far).process(batch(("brave", 2**50, 1), ("brave", 2**49, 7), schema=far))
+
+
+# ---- types that pyarrow does not take, rank or encode ----
+
+VIEWS = {"string_view": pa.array(["b", "a", "b", None], pa.string_view())}
+VIEWS["binary_view"] = pa.array([b"b", b"a", b"b", None], pa.binary_view())
+VIEWS["decimal32"] = pa.array([Decimal("2.5"), Decimal(-1), Decimal("2.5"), None], pa.decimal32(5, 2))
+VIEWS["decimal64"] = pa.array([Decimal("2.5"), Decimal(-1), Decimal("2.5"), None], pa.decimal64(10, 2))
+VIEWS["float16"] = pa.array([2.0, -1.0, 2.0, None], pa.float32()).cast(pa.float16())
+USES: dict[str, Callable[[], sash.Query]] = {
+    "unused": lambda: sash.Query(5, on="t", total=sash.sum("x")),
+    "key": lambda: sash.Query(5, by="c", on="t", total=sash.sum("x")),
+    "tie-breaker": lambda: sash.Query(5, on=["t", "c"], total=sash.sum("x")),
+    "input": lambda: sash.Query(5, on="t", total=sash.max("c")),
+}
+RIGHT = {"unused": [1, 3, 6, 10], "key": [1, 2, 4, 4], "tie-breaker": [2, 3, 6, 10]}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", VIEWS)
+def test_columns_of_rarer_types(name: str, use: str) -> None:
+    """Right, or refused by the column's name before a row is read."""
+    data = pa.record_batch({"c": VIEWS[name], "t": [1, 1, 1, 1], "x": [1, 2, 3, 4]})
+    try:
+        USES[use]().operator(data.schema)
+    except TypeError as error:
+        assert "'c'" in str(error)  # noqa: PT017 (either is right)
+        return
+    found = results(USES[use](), [data.slice(0, 2), data.slice(2)])
+    expected = RIGHT.get(use, VIEWS[name].take(pa.array([0, 0, 0, 0])).to_pylist() if name[-4:] != "view" else None)
+    assert found["total"].to_pylist() == (expected or [VIEWS[name][0].as_py()] * 4)
+
+
+# ---- late rows ----
+
+
+def test_late_rows_of_a_batch_whose_fields_may_not_be_null() -> None:
+    """Such a batch is taken, and its late rows are then of another schema than the operator's."""
+    strict = pa.schema([field.with_nullable(False) for field in SCHEMA])
+    asked = query(3)
+    operator = asked.operator(SCHEMA)
+    operator.process(batch(("a", 9, 1), ("a", 1, 2)))
+    operator.process(batch(("a", 10, 1), ("a", 2, 3), schema=strict))
+    again = Operator.restore(asked, operator.snapshot())
+    for one in (operator, again):
+        assert one.late_rows()["x"].to_pylist() == [2, 3]
+
+
+# ---- state ----
+
+
+class Elsewhere:
+    """A store that is no MemoryStore."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+        self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
+        self.delete_many = self.inner.delete_many
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_the_bytes_of_a_store_elsewhere(size: int) -> None:
+    """Pages that are replaced or dropped unread are not taken off: the header, and runs that are over."""
+    asked, store = sash.Query(sash.Time(size), by="k", on="t", high=sash.max("x")), Elsewhere()
+    operator = asked.operator(rows(0, [0], 0).schema, store=store)
+    for start in range(0, 30_000, 5000):
+        operator.process(rows(1, np.arange(start, start + 5000), 1))
+        assert operator.metrics.state_bytes == store.inner.nbytes
+    cold = asked.operator(rows(0, [0], 0).schema, store=store)
+    assert cold.metrics.state_bytes == store.inner.nbytes
+
+
+def test_a_cold_operator_writes_the_same_header() -> None:
+    """The bytes in it are those of one call before, and a warm operator has another opinion."""
+    asked, store = query(sash.Time(4)), MemoryStore()
+    warm = asked.operator(SCHEMA, store=MemoryStore())
+    for time in range(4):
+        cold = asked.operator(SCHEMA, store=store)
+        for operator in (warm, cold):
+            operator.process(batch(("a", time, 1)))
+        assert store.pages == warm.store.pages
+
+
+def test_mode_sorted_leaves_nothing_but_the_header() -> None:
+    """The page of the rows that are held back stays for ever."""
+    operator = query(sash.Time(4)).operator(SCHEMA, mode="sorted", store=MemoryStore())
+    operator.process(batch(("a", 1, 1), ("a", 2, 2)))
+    operator.finish()
+    assert set(operator.store.pages) == {"header"}
+
+
+def test_a_page_that_is_gone_is_told_as_other_damage_is() -> None:
+    """`Pages.read` says PageError and raises KeyError."""
+    asked = query(sash.Time(9), lateness=0)
+    operator = asked.operator(SCHEMA, store=MemoryStore())
+    operator.process(batch(("a", 1, 1), ("a", 2, 2)))
+    gone = [name for name in operator.store.pages if name.startswith("b")]
+    operator.store.delete_many(gone)
+    with pytest.raises(PageError, match=rf"page '{gone[0]}' is missing"):
+        asked.operator(SCHEMA, store=operator.store).process(batch(("a", 3, 1)))
+
+
+def test_a_day_every_second_holds_at_most_its_seconds() -> None:
+    """A run of 512 slices stays whole until the last of them is over, and is counted whole."""
+    operator = sash.Query(sash.Time(86_400, every=1), by="k", on="t", high=sash.max("x")).operator(
+        rows(0, [0], 0).schema
+    )
+    most = 0
+    for start in range(0, 200_000, 20_000):
+        operator.process(rows(0, np.repeat(np.arange(start, start + 20_000), 5), 1))
+        waiting = 5  # the rows of the last second, at the watermark
+        most = max(most, operator.metrics.elements - waiting)
+    assert most <= 86_400

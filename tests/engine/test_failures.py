@@ -1,0 +1,87 @@
+"""Monoids, policies and columns that fail: the row and the key are named."""
+
+import warnings
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from tests.engine.asked import SCHEMA, batch, every_mode, query, to_the_end
+
+# ---- monoids and policies that fail ----
+
+
+def unlucky(x: int) -> int:
+    if x == 13:
+        raise ValueError("unlucky")
+    return x
+
+
+def unlucky_text(x: str) -> str:
+    if x == "13":
+        raise ValueError("unlucky")
+    return x
+
+
+LOWERS = {
+    "compiled": (sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: b, lower=unlucky), pa.int64(), int),
+    "interpreted": (
+        sash.monoid(identity="", lift=lambda x: x, combine=lambda a, b: b, lower=unlucky_text, returns="string"),
+        pa.string(),
+        str,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LOWERS)
+@every_mode
+def test_a_failing_monoid_names_row_and_key(how: str, mode: str) -> None:
+    monoid, kind, made = LOWERS[how]
+    schema = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", kind)])
+    first = batch(("a", 1, made(1)), ("a", 2, made(2)), schema=schema)
+    second = batch(("b", 2, made(2)), ("b", 3, made(13)), ("b", 4, made(4)), schema=schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operator = sash.Query(3, by="k", on="t", mine=monoid("x")).operator(schema, mode=mode)
+    assert operator.engine.aggregates[0][0].lane.compiled == (how == "compiled")
+    operator.process(first)
+    shown = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
+    with pytest.raises(ValueError, match=shown):
+        to_the_end(operator, second)
+
+
+def test_an_exception_of_ones_own_is_told_with_its_name() -> None:
+    class Unlucky(Exception):
+        def __init__(self, number: int, more: str) -> None:
+            super().__init__(f"{number} {more}")
+
+    def lower(x: str) -> str:
+        raise Unlucky(13, "again")
+
+    monoid = sash.monoid(identity="", lift=lambda x: x, combine=lambda a, b: b, lower=lower, returns="string")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operator = sash.Query(3, mine=monoid("k")).operator(SCHEMA)
+    with pytest.raises(RuntimeError, match=r"'mine' failed with Unlucky: 13 again; at row \{'k': 'a'"):
+        operator.process(batch(("a", 1, 1)))
+
+
+def test_a_failing_policy_names_row_and_key() -> None:
+    def evict(total: Any, prefix: Any) -> bool:
+        if total == 13:
+            raise ValueError("unlucky")
+        return False
+
+    operator = query(sash.Policy(evict, sash.last("x"))).operator(SCHEMA, mode="given")
+    operator.process(batch(("a", 1, 1), ("b", 2, 13)))
+    with pytest.raises(ValueError, match=r"the policy failed with ValueError: unlucky; at row \{'k': 'b', 't': 2"):
+        operator.finish()
+
+
+@pytest.mark.parametrize(("value", "says"), [(None, "is null, NaN or infinite"), (1, "must not decrease")])
+def test_a_bad_delta_column_names_the_row(value: Any, says: str) -> None:
+    operator = sash.Query(sash.Delta("x", 3), by="k", n=sash.count()).operator(SCHEMA)
+    operator.process(batch(("a", 1, 5), ("b", 1, 9)))
+    with pytest.raises(ValueError, match=rf"'x' of a Delta window {says}.* at row \{{'k': 'a', 't': 7"):
+        operator.process(batch(("b", 6, 9), ("a", 7, value)))

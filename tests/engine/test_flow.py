@@ -1,0 +1,75 @@
+"""Flow: sorted batches through the path of whole tables, a piece at a time: the same results, and memory of windows."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+import sash
+from sash.engine import flow as module
+from sash.engine.chunked import Flow, flows
+from sash.testing.streams import Case, cases
+from tests.engine.duel import duel
+
+
+class Engine(Flow):
+    """A flow as an engine that a duel can call."""
+
+    metrics: ClassVar[Any] = {"late": 0, "untimed": 0}
+
+    def snapshot(self) -> Any:
+        return self
+
+    def late_rows(self) -> Any:
+        return pa.RecordBatch.from_pylist([], schema=self.resolved.schema)
+
+
+@pytest.mark.parametrize("piece", [1, 4, 1000])
+def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", piece)
+
+    @settings(suppress_health_check=[HealthCheck.filter_too_much])
+    @given(cases(modes=("sorted",), emits=("final",), lates=("drop",)))
+    def agrees(case: Case) -> None:
+        assume(flows(case.query.resolve(case.schema)))
+        duel(case, lambda query, schema, mode: Engine(query, schema), lambda query, engine: engine)
+
+    agrees()
+
+
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
+    x = np.arange(rows) % 97
+    whole = pa.record_batch({"k": pa.array(np.zeros(rows, np.int64)), "t": pa.array(np.arange(rows)), "x": pa.array(x)})
+    return [whole.slice(start, size) for start in range(0, rows, size)]
+
+
+@pytest.mark.parametrize("window", [sash.Count(50), sash.Time(50)])
+def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", 8)
+    one = Flow(sash.Query(window, by="k", on="t", s=sash.sum("x")), batches(1, 1)[0].schema)
+    computed: list[int] = []
+    found = one.whole.found
+    monkeypatch.setattr(one.whole, "found", lambda table: computed.append(table.num_rows) or found(table))
+    given_back = 0
+    for batch in batches(4000, 8):
+        given_back += one.process(batch).num_rows
+        assert one.tail.num_rows <= 50
+        assert one.count <= 2 * 50 + 8
+    assert given_back + one.finish().num_rows == 4000
+    assert sum(computed) <= 2 * 4000 + 4 * len(computed)  # and the last peers, which wait, once more
+
+
+def test_what_is_wrong_is_told_by_the_engine() -> None:
+    query = sash.Query(sash.Delta("x", 2), by="k", on="t", n=sash.count())
+    one = Flow(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
+    one.process(pa.record_batch({"k": ["a", "a"], "t": [1, 2], "x": [5, 4]}))
+    with pytest.raises(ValueError, match="'x' of a Delta window must not decrease, but goes from 5 to 4"):
+        one.finish()
+
+
+@pytest.mark.parametrize("window", [sash.Lifetime(), sash.Session("1h"), sash.Time("1h", every="1h")])
+def test_what_does_not_flow(window: Any) -> None:
+    schema = pa.schema({"t": pa.timestamp("us"), "x": pa.float64()})
+    assert not flows(sash.Query(window, on="t", s=sash.sum("x")).resolve(schema))

@@ -1,0 +1,147 @@
+"""`lookup`: the aggregates of keys now or at a time, compared with the rows that windows hold by definition."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.stores import MemoryStore
+
+SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
+TIMES = [1, 2, 5, 5, 9, 12, 13]
+KEYS = ["a", "b", "a", "a", "b", "a", "a"]
+VALUES = [3, 8, 1, 7, 2, None, 4]
+
+
+def data() -> pa.RecordBatch:
+    return pa.record_batch([pa.array(KEYS), pa.array(TIMES), pa.array(VALUES, pa.int64())], schema=SCHEMA)
+
+
+def operator(window: Any, **arguments: Any) -> Any:
+    query = sash.Query(window, by="k", on="t", lateness=3, **arguments, n=sash.count(), high=sash.max("x"))
+    made = query.operator(SCHEMA)
+    for start in range(len(TIMES)):
+        made.process(data().slice(start, 1))
+    return made
+
+
+def held(key: str, inside: Any) -> tuple[int, Any]:
+    rows = [(t, x) for k, t, x in zip(KEYS, TIMES, VALUES, strict=True) if k == key and inside(t)]
+    seen = [x for _, x in rows if x is not None]
+    return len(rows), max(seen, default=None)
+
+
+@pytest.mark.parametrize("at", [None, 5, 9, 11, 13, 40])
+def test_time_windows(at: int | None) -> None:
+    op = operator(sash.Time(8))
+    found = op.lookup({"k": ["b", "a", "nobody"]}, at=at).to_pydict()
+    now = 13 if at is None else at
+    for key, n, high in zip(found["k"][:2], found["n"], found["high"], strict=False):
+        assert (n or 0, high) == held(key, lambda t: now - 8 < t <= now)
+    assert (found["n"][2], found["high"][2]) == (None, None)
+
+
+def test_a_shorter_range_than_the_window() -> None:
+    op = operator(sash.Time(8))
+    found = op.lookup({"k": ["a"]}, last=2).to_pydict()
+    assert (found["n"][0], found["high"][0]) == held("a", lambda t: 11 < t <= 13)
+    with pytest.raises(ValueError, match=r"last= of lookup\(\) is at most the window's size"):
+        op.lookup({"k": ["a"]}, last=9)
+    rows = operator(sash.Count(4)).lookup({"k": ["a"]}, last=2).to_pydict()
+    assert (rows["n"], rows["high"]) == ([2], [4])
+    with pytest.raises(ValueError, match="shorter range of a Time or Count window"):
+        operator(sash.Session(3)).lookup({"k": ["a"]}, last=2)
+
+
+WINDOWS: dict[str, tuple[Any, Any]] = {
+    "count": (sash.Count(3), (3, 7)),
+    "lifetime": (sash.Lifetime(), (5, 7)),
+    "session": (sash.Session(4), (2, 4)),
+    "slides": (sash.Time(8, every=4), (2, 4)),  # [8, 16) is in progress
+    "counted": (sash.Count(4, every=2), (3, 7)),  # rows 3 to 6, of which 5 are there
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_every_kind_of_window(name: str) -> None:
+    window, (n, high) = WINDOWS[name]
+    found = operator(window).lookup({"k": ["a"]}).to_pydict()
+    assert (found["n"], found["high"]) == ([n], [high])
+
+
+def test_a_lookup_changes_nothing() -> None:
+    asked, left_alone = operator(sash.Time(8)), operator(sash.Time(8))
+    before = asked.snapshot()
+    for key in ("a", "b", "nobody"):
+        asked.lookup({"k": [key]})
+        asked.lookup({"k": [key]}, at=7)
+    assert asked.snapshot() == before
+    assert asked.finish().equals(left_alone.finish())
+
+
+def test_keys_that_are_in_the_store_alone() -> None:
+    query = sash.Query(sash.Time(8), by="k", on="t", lateness=3, n=sash.count(), high=sash.max("x"))
+    store = MemoryStore()
+    query.operator(SCHEMA, store=store).process(data())
+    again = query.operator(SCHEMA, store=store)
+    assert again.lookup({"k": ["a", "b"]}).to_pydict() == operator(sash.Time(8)).lookup({"k": ["a", "b"]}).to_pydict()
+
+
+def test_what_is_no_key() -> None:
+    op = operator(sash.Time(8))
+    with pytest.raises(ValueError, match=r"lookup\(\) takes the columns of by=, 'k'"):
+        op.lookup({"j": ["a"]})
+    with pytest.raises(ValueError, match="emit='final' and 'changes'"):
+        operator(sash.Time(8), emit="eager").lookup({"k": ["a"]})
+
+
+# ---- what process() takes ----
+
+
+def test_batches_of_every_kind() -> None:
+    import pandas as pd
+    import polars as pl
+
+    query = sash.Query(2, by="k", on="t", total=sash.sum("x"))
+    columns = {"k": ["a", "a", "b"], "t": [1, 2, 3], "x": [5, 6, 7]}
+    expected = None
+    for given in (
+        pa.record_batch(columns),
+        pa.table(columns),
+        pa.table(columns).slice(0, 3).combine_chunks(),
+        pd.DataFrame(columns),
+        pl.DataFrame(columns),
+        columns,
+        {"k": np.array(["a", "a", "b"], object), "t": np.array([1, 2, 3]), "x": [5, 6, 7]},
+    ):
+        made = query.operator(SCHEMA)
+        found = [*made.process(given).to_pylist(), *made.finish().to_pylist()]
+        expected = expected or found
+        assert found == expected
+    assert [row["total"] for row in expected or []] == [5, 11, 7]
+
+
+# ---- the caller's position ----
+
+
+def test_an_offset_is_kept_with_the_state() -> None:
+    query = sash.Query(sash.Time(8), by="k", on="t", lateness=3, n=sash.count())
+    store = MemoryStore()
+    op = query.operator(SCHEMA, store=store)
+    assert op.offset is None
+    op.process(data().slice(0, 2), offset=2)
+    op.process(data().slice(2, 2))
+    assert query.operator(SCHEMA, store=store).offset == 2
+    op.process(data().slice(4, 2), offset={"file": "x", "row": 6})
+    again = type(op).restore(query, op.snapshot())
+    assert again.offset == {"file": "x", "row": 6}
+
+
+def test_the_store_of_the_options_is_used() -> None:
+    store = MemoryStore()
+    query = sash.Query(2, by="k", on="t", options=sash.Options(store=store), total=sash.sum("x"))
+    query.operator(SCHEMA).process(data())
+    assert "header" in store.pages
+    assert query.operator(SCHEMA).metrics.rows_in == len(TIMES)

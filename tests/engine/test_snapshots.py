@@ -1,0 +1,117 @@
+"""Snapshots and states of another query, truncated, damaged, or of another mode are refused by name."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.engine import Operator
+from sash.stores import MemoryStore, PageError
+from tests.engine.asked import MODES, SCHEMA, batch, query, to_the_end
+
+# ---- snapshots and states ----
+
+
+def some_state(mode: str = "rows", **arguments: Any) -> tuple[sash.Query, Operator]:
+    asked = query(sash.Time(4), **arguments)
+    operator = asked.operator(mode=mode, store=MemoryStore())
+    operator.process(batch(("a", 1, 2), ("a", 8, 3), ("a", 1, 4), ("b", 9, 1)))
+    return asked, operator
+
+
+@pytest.mark.parametrize("mode", ["rows", "given"])
+def test_a_truncated_snapshot_is_refused(mode: str) -> None:
+    asked, operator = some_state(mode)
+    snapshot = operator.snapshot()
+    Operator.restore(asked, snapshot)
+    for length in [*range(60), *range(60, len(snapshot), 97), len(snapshot) - 1]:
+        with pytest.raises(PageError, match="the snapshot is truncated"):
+            Operator.restore(asked, snapshot[:length])
+    with pytest.raises(PageError, match="the snapshot is damaged"):
+        Operator.restore(asked, snapshot + b"\0")
+
+
+def test_a_damaged_snapshot_is_refused() -> None:
+    asked, operator = some_state()
+    snapshot = operator.snapshot()
+    for place in [*range(64), *range(64, len(snapshot), 61)]:
+        damaged = bytearray(snapshot)
+        damaged[place] ^= 0x10
+        with pytest.raises(PageError, match=r"the snapshot (is|has)"):
+            Operator.restore(asked, bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        query(sash.Time(5)),
+        query(sash.Count(4)),
+        query(sash.Time(4), high=sash.min("x")),
+        query(sash.Time(4), total=sash.sum("t")),
+        query(sash.Time(4), by=()),
+        query(sash.Time(4), lateness=4),
+        query(sash.Time(4), forget=9),
+        query({"a": sash.Time(4)}),
+    ],
+    ids=repr,
+)
+def test_a_snapshot_of_another_query_is_refused(other: sash.Query) -> None:
+    asked, operator = some_state()
+    theirs, mine = asked.fingerprint(SCHEMA), other.fingerprint(SCHEMA)
+    with pytest.raises(PageError, match=rf"another query: .*{theirs}, this query's is {mine}"):
+        Operator.restore(other, operator.snapshot())
+    with pytest.raises(PageError, match=r"page 'header' was written by another query"):
+        other.operator(SCHEMA, store=operator.store)
+
+
+def test_a_snapshot_of_other_columns_is_refused() -> None:
+    _, operator = some_state()
+    with pytest.raises(PageError, match=r"another query: its columns do not fit this one: .*'price'"):
+        Operator.restore(sash.Query(4, high=sash.max("price")), operator.snapshot())
+    with pytest.raises(PageError, match=r"page 'header' was written by another query"):
+        query(sash.Time(4)).operator(SCHEMA.set(2, pa.field("x", pa.int32())), store=operator.store)
+
+
+def test_how_late_rows_are_met_may_change_between_snapshots() -> None:
+    """`late` is no part of what is kept: what was dropped before is an error from now on, and nothing else changes."""
+    _, operator = some_state()
+    strict = Operator.restore(query(sash.Time(4), late="error"), operator.snapshot())
+    with pytest.raises(ValueError, match=r"row \{'k': 'a', 't': 2, 'x': 1\} is late, and late='error' refuses it"):
+        strict.process(batch(("a", 2, 1)))
+    assert strict.finish().equals(operator.finish())
+
+
+def test_a_state_of_another_mode_is_refused() -> None:
+    for mode in MODES:
+        asked, operator = some_state(mode) if mode != "sorted" else (query(sash.Time(4)), None)
+        if operator is None:
+            operator = asked.operator(mode=mode, store=MemoryStore())
+            operator.process(batch(("a", 1, 2), ("b", 8, 3)))
+        assert Operator.restore(asked, operator.snapshot()).mode == mode
+        for other in set(MODES) - {mode}:
+            with pytest.raises(PageError, match=rf"the state was written in mode '{mode}', not '{other}'"):
+                asked.operator(SCHEMA, mode=other, store=operator.store)
+
+
+@pytest.mark.parametrize("data", [None, "SASH", 5])
+def test_a_snapshot_is_bytes(data: Any) -> None:
+    with pytest.raises(TypeError, match=rf"a snapshot is bytes, .*; got a {type(data).__name__}"):
+        Operator.restore(query(3), data)
+
+
+@pytest.mark.parametrize("data", [b"", b"SA", b"PAR1" * 20, b"\0" * 100])
+def test_bytes_that_are_no_snapshot(data: bytes) -> None:
+    with pytest.raises(PageError, match=r"the snapshot is (not one of sash's|truncated)"):
+        Operator.restore(query(3), data)
+
+
+def test_a_damaged_page_of_a_store_is_named() -> None:
+    for spoil in (lambda data: data[:-9], lambda data: data[:-9] + b"\7" + data[-8:]):
+        asked, operator = some_state(mode="given")
+        operator.advance(4)
+        (name,) = [name for name in operator.store.pages if name.startswith("b")]
+        operator.store.pages[name] = spoil(operator.store.pages[name])
+        again = asked.operator(SCHEMA, mode="given", store=operator.store)
+        with pytest.raises(PageError, match=rf"page '{name}' is (truncated|damaged)"):
+            to_the_end(again, batch(("a", 9, 1)))
