@@ -9,8 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.engine import eager_aggregate
-from sash.kernels.machine import NotCompiled
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from sash.testing.queries import SCALES, queries
@@ -21,21 +19,7 @@ from tests.engine.eager_operator import EagerOperator
 EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
 
 
-@pytest.fixture(scope="module")
-def interpreted() -> Any:
-    """Trees as objects: to compile them for each of some fifty aggregates would take many minutes."""
-
-    def refuse(*_: Any) -> Any:
-        raise NotCompiled("the test says so")
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(eager_aggregate, "machine_code", refuse)
-    patch.setattr(eager_aggregate, "warn_once", lambda *_: None)
-    yield
-    patch.undo()
-
-
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("interpreted_trees")
 def test_it_gives_what_the_reference_gives() -> None:
     @settings(max_examples=100, deadline=None)
     @given(cases(**EAGER))

@@ -70,6 +70,12 @@ def test_splitting_the_input_changes_nothing_of_final(case: Case, data: st.DataO
 
 # ---- every kind of window with every aggregate ----
 
+
+@pytest.fixture(autouse=True, scope="module")
+def _interpreted(interpreted_trees: Any) -> None:
+    """Eager trees of all aggregates, as objects."""
+
+
 WINDOWS = [(f"row: {name}", window) for name, window in PER_ROW.items()] + [
     (f"slide: {name}", window) for name, window in PER_SLIDE.items()
 ]

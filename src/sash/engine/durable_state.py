@@ -13,6 +13,7 @@ the end of a call the buckets of all keys that have changed are written, and the
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -143,6 +144,12 @@ class DurableState:
         start = int(np.searchsorted(rows.time, self.settled))
         return rows.slice(start, len(rows))
 
+    token = ""
+    """That of the last commit."""
+
+    is_shared = True
+    """Will others open the store? Pages of a snapshot have no token."""
+
     holds = False
     """Is there a page of rows that wait for their peers?"""
 
@@ -207,9 +214,11 @@ class DurableState:
         elif self.holds:
             self.pages.drop(["held"])
         self.holds = header.held is not None
-        header = replace(header, large=self.next_large, page=self.next_page)
+        token = secrets.token_hex(16) if self.is_shared else ""
+        header = replace(header, large=self.next_large, page=self.next_page, token=token)
         write_header(self.pages, header, self.mode, self._directory(), self._waiting_directory())
         self.pages.commit()
+        self.token = token
 
     def _write_buckets(self, changed: Ints) -> None:
         engine = self.engine
@@ -359,6 +368,10 @@ class DurableState:
             "rows": pa.array([page.rows for page in self.waiting], pa.int64()),
         }
         return pa.RecordBatch.from_pydict(columns)
+
+    def move(self, store: Store) -> None:
+        """Go on with another store, which has the same pages."""
+        self.store = self.pages.store = store
 
     def detach(self) -> None:
         """The state is in memory alone from now on: no run of it is anywhere else."""

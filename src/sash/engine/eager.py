@@ -26,7 +26,7 @@ from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
 from sash.engine.eager_slides import SlideResults
 from sash.engine.eager_state import Blamed, EagerState, Removed, Touched, blaming, empty_rows
-from sash.engine.eager_timers import expiry, next_due
+from sash.engine.eager_timers import expiry, next_look
 from sash.engine.keys import key_column, plain, restored, told, value_told
 from sash.engine.reorder_buffer import TimedRows
 from sash.query.planner import Plan
@@ -67,6 +67,7 @@ class EagerEngine:
         self.state = EagerState(resolved)
         self.numbers = self.state.numbers
         self.schema = resolved.output(mode)
+        self._types = [field.type for field in self.schema]
         self.sliding = [span for span in resolved.spans if span.slide == "time"]
         self.results: RowResults | SlideResults
         if resolved.per_row:
@@ -141,12 +142,12 @@ class EagerEngine:
         for p, aggregate in enumerate(state.aggregates):
             with blaming(p, "rows"):
                 aggregate.lift(given.table, by_row)
-        slots = self._slots = np.sort(touched)
+        slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
         new, removed, unused = numbered, _nothing(self.numbers), _NONE
         if self.retract is not None:
             state.reserve(slots, np.zeros(len(slots), np.int64))
             new, removed, unused = retracted(state, numbered, given.table.column(self.retract))
-        counts = np.bincount(np.searchsorted(slots, new.slots), minlength=len(slots))
+        counts = np.diff(new.slots.searchsorted(slots), append=len(new))
         state.reserve(slots, counts)
         places = rows.locate(new, state.stale)
         state.build(slots)
@@ -159,7 +160,7 @@ class EagerEngine:
             columns = [pa.concat_arrays(pair) for pair in pairs]
         assert state.journal is not None
         state.journal.dropped += [removed.rids, unused]
-        made = [restored(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        made = [restored(column, kind) for column, kind in zip(columns, self._types, strict=True)]
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
 
     def _apply(self, change: Touched, slots: Ints, given: TimedRows) -> None:
@@ -167,16 +168,18 @@ class EagerEngine:
         state, rows, new = self.state, self.state.rows, change.new
         state.save(slots)
         assert state.journal is not None
-        first = rows.heads[slots, COUNT]
-        for of, at in ((new.slots, change.places), (change.removed.slots, change.removed.index)):
-            np.minimum.at(first, np.searchsorted(slots, of), at)
-        state.journal.tails = rows.copy_tails(slots, first)
+        state.journal.tails = rows.copy_tails(slots, _lowest(change, slots, rows.heads[slots, COUNT]))
+        places = change.places
         if len(change.removed):
             rows.remove(change.removed.slots, change.removed.index)
-        rows.insert(new, change.places - _before(change))
+            places = places - _before(change)
+        rows.insert(new, places)
         self._require_rising(change)
         state.alive[slots] = True
-        np.maximum.at(state.last, new.slots, new.time)
+        if len(new):
+            newest = new.slots.searchsorted(slots, side="right") - 1  # of each slot, or of another
+            of = new.slots[newest]
+            state.last[of] = np.maximum(state.last[of], new.time[newest])
         state.change_trees((change.removed.slots, change.removed.rids), (new.slots, new.rids))
 
     def _require_rising(self, change: Touched) -> None:
@@ -202,28 +205,23 @@ class EagerEngine:
         if closing:
             journal.gone = np.flatnonzero(state.alive)
             return
-        slots = touched
-        if now is not None:
-            due = np.flatnonzero(state.due <= now)
-            if len(due):
-                slots = np.union1d(touched, due)
+        state.watch(touched)
+        slots = state.fired(now)
         if not len(slots):
             return
-        if len(slots) > len(touched) or not journal.saved:
-            state.save(slots)
+        state.save(slots)
         when, ever = expiry(state, slots)
-        gone = np.zeros(len(slots), np.bool_)
-        if now is not None:
-            settled, needed = state.needed(slots, now)
-            gone = ever & (when <= now)
-            count = state.rows.heads[slots, COUNT]
-            cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
-            if isinstance(self.results, SlideResults):
-                self.results.settle(slots, now, settled)
-            if len(cut):
-                state.shorten(slots[cut], needed[cut])
+        gone = ever & (when <= now)
+        settled, needed = state.needed(slots, now)
+        if isinstance(self.results, SlideResults):
+            self.results.settle(slots, now, settled)
+        state.due[slots] = next_look(state, slots, now, settled, np.where(ever, when, state.never))
+        count = state.rows.heads[slots, COUNT]
+        cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
+        if len(cut):
+            state.shorten(slots[cut], needed[cut])
         journal.gone = slots[gone]
-        state.due[slots] = next_due(state, slots, now, when, ever)
+        state.soonest = state.due.min().item()
 
     # ---- all or nothing ----
 
@@ -317,6 +315,16 @@ def _nothing(numbers: np.dtype[Any]) -> Removed:
 def _within(slots: Ints) -> Ints:
     """The number of each among those of its slot; they are sorted."""
     return np.arange(len(slots)) - np.searchsorted(slots, slots)
+
+
+def _lowest(change: Touched, slots: Ints, counts: Ints) -> Ints:
+    """The least index that changes in each slot, at most its number of rows."""
+    for of, at in ((change.new.slots, change.places), (change.removed.slots, change.removed.index)):
+        if len(of):
+            first = of.searchsorted(slots)
+            there = np.minimum(first, len(of) - 1)
+            counts = np.where(of[there] == slots, np.minimum(counts, at[there]), counts)
+    return counts
 
 
 def _before(change: Touched) -> Ints:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,21 @@ Ints = NDArray[np.int64]
 LARGEST_CHUNK = 1 << 30
 """Bytes of a merged chunk, at most: offsets of strings and lists have 32 bits."""
 
+SMALLEST_CHUNK = 1024
+"""Rows up to which chunks are always merged: to copy them costs less than to take rows from one more chunk."""
+
+FEW_RUNS = 16
+"""Runs of rows that are joined as slices; more are taken one by one."""
+
 _UNCHECKED = pc.TakeOptions(boundscheck=False)
+
+
+class Chunk(NamedTuple):
+    """Some rows of a log."""
+
+    rows: pa.RecordBatch
+    length: int
+    nbytes: int
 
 
 class RowLog:
@@ -35,7 +50,7 @@ class RowLog:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._state: tuple[tuple[pa.RecordBatch, ...], Ints] = ((), np.zeros(1, np.int64))
+        self._state: tuple[tuple[Chunk, ...], Ints] = ((), np.zeros(1, np.int64))
 
     def __len__(self) -> int:
         return int(self._state[1][-1])
@@ -43,33 +58,47 @@ class RowLog:
     @property
     def nbytes(self) -> int:
         """The memory of the rows."""
-        return sum(int(chunk.nbytes) for chunk in self._state[0])
+        return sum(chunk.nbytes for chunk in self._state[0])
 
     def append(self, batch: pa.RecordBatch) -> Ints:
         """Append rows; their codes are consecutive."""
         first = len(self)
         if batch.num_rows:
-            if batch.get_total_buffer_size() > 2 * batch.nbytes + 1024:
-                batch = _copied(batch)
-            chunks = [*self._state[0], batch]
-            while len(chunks) > 1 and chunks[-2].num_rows < 2 * chunks[-1].num_rows and _mergeable(*chunks[-2:]):
-                chunks[-2:] = [pa.concat_batches(chunks[-2:])]
-            self._set(chunks)
+            last = Chunk(batch, batch.num_rows, int(batch.nbytes))
+            chunks = list(self._state[0])
+            while chunks and _mergeable(chunks[-1], last):
+                before = chunks.pop()
+                joined = pa.concat_batches([before.rows, last.rows])
+                last = Chunk(joined, before.length + last.length, before.nbytes + last.nbytes)
+            if last.rows is batch and batch.get_total_buffer_size() > 2 * last.nbytes + 1024:
+                last = Chunk(_copied(batch), last.length, last.nbytes)
+            chunks.append(last)
+            starts = accumulate((chunk.length for chunk in chunks), initial=0)
+            self._state = tuple(chunks), np.array([*starts], np.int64)
         return np.arange(first, first + batch.num_rows)
 
     def take(self, codes: Ints) -> pa.RecordBatch:
         """The rows of codes, in this order."""
         chunks, starts = self._state
-        if not len(codes):
+        count = len(codes)
+        if not count:
             return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.schema], schema=self.schema)
-        within = np.searchsorted(starts, codes, side="right") - 1
+        within = starts.searchsorted(codes, side="right") - 1
+        edges = ((codes[1:] - codes[:-1] != 1) | (within[1:] != within[:-1])).nonzero()[0] + 1
+        if len(edges) < FEW_RUNS:  # rows that came one after the other are slices
+            bounds = [0, *edges.tolist(), count]
+            parts = [
+                chunks[within.item(a)].rows.slice(codes.item(a) - starts.item(within.item(a)), b - a)
+                for a, b in pairwise(bounds)
+            ]
+            return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         used = np.flatnonzero(np.bincount(within)).tolist()
         if len(used) == 1:
-            return _taken(chunks[used[0]], codes - starts[used[0]])
-        parts, places, done = [], np.empty(len(codes), np.int64), 0
+            return _taken(chunks[used[0]].rows, codes - starts[used[0]])
+        parts, places, done = [], np.empty(count, np.int64), 0
         for number in used:
             rows = np.flatnonzero(within == number)
-            parts.append(_taken(chunks[number], codes[rows] - starts[number]))
+            parts.append(_taken(chunks[number].rows, codes[rows] - starts[number]))
             places[rows] = np.arange(done, done + len(rows))
             done += len(rows)
         return _taken(pa.concat_batches(parts), places)
@@ -81,9 +110,6 @@ class RowLog:
     def rollback(self, mark: Any) -> None:
         """Return to the state at `mark`."""
         self._state = mark
-
-    def _set(self, chunks: Sequence[pa.RecordBatch]) -> None:
-        self._state = tuple(chunks), np.cumsum([0, *(chunk.num_rows for chunk in chunks)], dtype=np.int64)
 
 
 class TieCodes:
@@ -169,5 +195,7 @@ def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _mergeable(one: pa.RecordBatch, two: pa.RecordBatch) -> bool:
-    return bool(one.nbytes + two.nbytes <= LARGEST_CHUNK)
+def _mergeable(one: Chunk, two: Chunk) -> bool:
+    """Is the older one smaller, or so small that to copy it costs less than to look into two?"""
+    alike = one.length < 2 * two.length or one.length + two.length <= SMALLEST_CHUNK
+    return alike and one.nbytes + two.nbytes <= LARGEST_CHUNK

@@ -25,7 +25,6 @@ from sash.engine.eager_loops import COUNT, PASSED, STRIDE
 from sash.engine.eager_records import TimeRecords
 from sash.engine.eager_rows import NewRows
 from sash.engine.eager_slides import SlideResults
-from sash.engine.eager_timers import expiry, next_due
 from sash.engine.input_encoding import numbers
 from sash.stores import codec
 
@@ -126,7 +125,7 @@ def load(engine: EagerEngine, batches: Sequence[pa.RecordBatch]) -> None:
         for p, aggregate in enumerate(state.aggregates):
             aggregate.base_seen[at] = numbers(keys.column(f"base{a}:{p}"))
             _take(aggregate, aggregate.bases, at, keys, f"base{a}:{p}")
-    state.due[slots] = next_due(state, slots, None, *expiry(state, slots))
+    state.watch(slots)
     _load_slides(engine, slots, slides)
 
 

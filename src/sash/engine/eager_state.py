@@ -113,6 +113,8 @@ class EagerState:
         self.least: Any = np.iinfo(np.int64).min if self.numbers.kind == "i" else -np.inf
         self.alive = np.zeros(0, np.bool_)
         self.last, self.due = np.zeros(0, self.numbers), np.zeros(0, self.numbers)
+        self.soonest: Any = self.never
+        """The least of all `due`, or below it."""
         self.anchored = np.zeros((0, self.rules.anchors), np.bool_)
         """By slot and window with a base: does the first kept row go on with rows before it?"""
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
@@ -169,8 +171,10 @@ class EagerState:
 
     def row_windows(self, place: int, slots: Ints, index: Ints) -> Windows:
         """The windows of a span that end at rows."""
-        out = tuple(np.zeros(len(slots), np.int64) for _ in range(4))
+        out = tuple(np.zeros((4, len(slots)), np.int64))
         rows = self.rows
+        if not len(slots):
+            return self._windows(place, slots, out)
         arguments = (slots, index, rows.heads, rows.lists, rows.rule(place), out)
         rows.run(eager_loops.row_windows, *arguments, meaning=rows.meaning(place))
         return self._windows(place, slots, out)
@@ -233,6 +237,12 @@ class EagerState:
             slots = np.setdiff1d(slots, journal.slots)
         arrays = self.rows.heads, self.alive, self.last, self.due, self.anchored, self.begins
         saved = [part[slots] for part in arrays]
+        if not self.rules.anchors:
+            if journal.saved:
+                saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
+                slots = np.concatenate([journal.slots, slots])
+            journal.slots, journal.saved = slots, saved
+            return
         at = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
         bases = [(at, *subset(one.bases, at), one.base_seen[at]) for one in self.aggregates]
         if journal.saved:
@@ -247,6 +257,7 @@ class EagerState:
         if journal is None:
             return
         rows = self.rows
+        self.soonest = self.least
         if journal.saved:
             slots = journal.slots
             head = journal.saved[0]
@@ -254,7 +265,7 @@ class EagerState:
             arrays = self.alive, self.last, self.due, self.anchored, self.begins
             for part, saved in zip(arrays, journal.saved[1:], strict=True):
                 part[slots] = saved
-            for aggregate, (at, *states, seen) in zip(self.aggregates, journal.bases, strict=True):
+            for aggregate, (at, *states, seen) in zip(self.aggregates, journal.bases, strict=False):
                 for leaf, saved in zip(aggregate.bases, states, strict=True):
                     leaf[at] = saved
                 aggregate.base_seen[at] = seen
@@ -293,6 +304,19 @@ class EagerState:
         self.keys.release(slots)
 
     # ---- what is not needed any more ----
+
+    def watch(self, slots: Ints) -> None:
+        """Look at slots that have no timer when their newest row of now is settled."""
+        idle = slots[self.due[slots] == self.never]
+        if len(idle):
+            newest = self.last[idle]
+            due = newest + (newest < self.never) if self.numbers.kind == "i" else np.nextafter(newest, np.inf)
+            self.due[idle] = due
+            self.soonest = min(self.soonest, due.min().item())
+
+    def fired(self, now: Any) -> Ints:
+        """The slots whose timers are at most `now`."""
+        return _NONE if now is None or now < self.soonest else np.flatnonzero(self.due <= now)
 
     def needed(self, slots: Ints, now: Any) -> tuple[Ints, Ints]:
         """By slot: how many rows are settled at a watermark, and the first row that a window may still hold."""

@@ -14,6 +14,9 @@ from sash.engine.eager_state import EagerState
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+FEW = 16
+"""Rows that are not worth a look of their own."""
+
 
 def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
     """From which watermark on nothing of a key is needed, and whether there is one.
@@ -42,13 +45,17 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
     return when, np.ones(len(slots), np.bool_)
 
 
-def next_due(state: EagerState, slots: Ints, now: Any, when: NDArray[Any], ever: Flags) -> NDArray[Any]:
-    """When to look at keys again: when they are not needed, or when all their rows are settled."""
-    settled = beyond(state.last[slots])
-    waits = state.rows.heads[slots, COUNT] > 1
-    if now is not None:
-        waits &= settled > now
-    return np.where(ever, when, np.where(waits, settled, state.never))
+def next_look(state: EagerState, slots: Ints, now: Any, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
+    """When to look at keys again: when a quarter more of their rows is settled, at last when they are not needed."""
+    count, last = state.rows.heads[slots, COUNT], state.last[slots]
+    index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
+    some, there = last.copy(), np.flatnonzero(count)
+    some[there] = state.rows.time_at(slots[there], index[there])
+    reach = max((rule.span.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
+    found = np.full(len(slots), state.never, state.numbers)
+    for time in (when, beyond(later(last, reach)), beyond(some)):
+        found = np.where(time > now, np.minimum(found, time), found)
+    return found
 
 
 def later(time: NDArray[Any], size: Any) -> NDArray[Any]:

@@ -133,6 +133,16 @@ class LiveBackend:
             self.durable.settled = header.watermark
         return header
 
+    @property
+    def token(self) -> str:
+        """The token of the state in memory: that of the last commit to the store."""
+        return "" if self.durable is None else self.durable.token
+
+    def move(self, store: Store) -> None:
+        """Go on with another store, whose state has this token."""
+        assert self.durable is not None
+        self.durable.move(store)
+
     def held(self) -> TimedRows | None:
         """The rows that the store has waiting for their peers, in mode "sorted"."""
         assert self.durable is not None
@@ -142,6 +152,7 @@ class LiveBackend:
         """All state in pages of their own."""
         store = MemoryStore()
         durable = self._durable(store)
+        durable.is_shared = False
         live = self.engine.live
         waiting = None if self.buffer is None else self.buffer.rows()
         durable.write(header, live, live, waiting, header.watermark)

@@ -29,10 +29,11 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns, names
 from sash.engine.metrics import Metrics
 from sash.engine.output import Output, chosen_rows, plain_batch
+from sash.engine.page_transaction import Pages
 from sash.engine.partials import export_partials, import_partials
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.sorted_rows import SortedRows
-from sash.engine.state_header import Header
+from sash.engine.state_header import Header, token_of
 from sash.engine.watermark import Arrivals
 from sash.query.query import Query
 from sash.query.resolved import MODES
@@ -269,6 +270,26 @@ class Operator:
             rows = tuple(pa.ipc.open_stream(late).read_all().to_batches())
             operator.progress = replace(operator.progress, late_rows=rows)
         return operator
+
+    # ---- from one micro-batch to the next ----
+
+    @property
+    def token(self) -> str:
+        """Names the state that is alive here: a store with an equal token has the same. "" if there is none."""
+        return self.backend.token if isinstance(self.backend, LiveBackend) else ""
+
+    def reopen(self, store: Store, clock: Callable[[], float]) -> None:
+        """Go on with another store, whose state has this operator's token: nothing of it is read."""
+        self.store, self.clock, self.arrivals.clock = store, clock, clock
+        self.progress = replace(self.progress, late_rows=())
+        self._live.move(store)
+
+    @staticmethod
+    def stored_token(query: Query, schema: pa.Schema, store: Store) -> str | None:
+        """The token of the state that a store has; None if it has none."""
+        resolved = query.resolve(schema)
+        number = pa.int64() if resolved.time is None or resolved.time.kind == "int" else pa.float64()
+        return token_of(Pages(store, resolved.fingerprint), number)
 
     # ---- partials: to go on with windows elsewhere ----
 

@@ -115,7 +115,9 @@ class StateCodec:
         arrays = self.engine.keys.keys(slots)
         for name in self.scalars:
             rows = table[name][slots]
-            arrays += [array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T]
+            arrays += [
+                array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T
+            ]
         for aggregate in self.running:
             arrays += aggregate.store(slots)
         found = [pa.RecordBatch.from_arrays(arrays, schema=self.keys)]

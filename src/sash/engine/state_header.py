@@ -28,6 +28,17 @@ class Header:
     has_held: bool = False
     large: int = 0
     page: int = 0
+    token: str = ""
+    """Random, and new with every commit: state in memory with this token is exactly what the store has."""
+
+
+def token_of(pages: Pages, number: pa.DataType) -> str | None:
+    """The token of the state that a store has; None if it is empty."""
+    if pages.store.get_many([NAME])[0] is None:
+        return None
+    ((meta, _),) = pages.read("header", [NAME], directories(number))
+    pages.rollback()
+    return str(meta["token"])
 
 
 def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, pa.RecordBatch, pa.RecordBatch] | None:
@@ -50,6 +61,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         meta["held"],
         meta["large"],
         meta["page"],
+        meta["token"],
     )
     return header, buckets, waiting
 
@@ -74,6 +86,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "held": header.held is not None,
         "large": header.large,
         "page": header.page,
+        "token": header.token,
         "bytes": pages.nbytes,
     }
     pages.write("header", NAME, meta, [buckets, waiting])

@@ -4,8 +4,9 @@
       ▲                                                                │
       └──────────────────── flush ◀── host page: timer ◀── due? ◀──────┘
 
-Nothing is kept in memory between micro-batches: Spark makes a new processor for each. Beside the operator's pages there
-is one of the host's own, which says of which query and how many shards the state is, and which timer is set.
+Spark makes a new processor for each micro-batch. Python workers are used again, so an operator is left alive for the
+next one, under the token of its state; a worker that does not have it reads the pages. Beside the operator's pages
+there is one of the host's own, which says of which query and how many shards the state is, and which timer is set.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from sash.spark.stream.pages import StatePages
 from sash.spark.stream.shards import labels
 from sash.spark.stream.spec import Spec
 from sash.spark.types import casts
+
+ALIVE = 4
+"""Operators that a worker keeps alive between micro-batches, at most."""
+
+_alive: dict[str, Operator] = {}
+"""By the token of their state: one is used only where Spark's state has the same. A cache, never the truth."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,13 @@ class Shard:
 
     def _open(self) -> None:
         query, schema = self.spec.resolved.query, self.spec.resolved.schema
-        self.operator = Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
+        token = Operator.stored_token(query, schema, self.store)
+        alive = _alive.pop(token, None) if token else None
+        if alive is not None:  # this process had the shard before, and its state is the one that Spark has
+            alive.reopen(self.store, lambda: self.now)
+            self.operator = alive
+        else:
+            self.operator = Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
         self.before = self.operator.metrics
 
     def run(self, packed: Sequence[Packed], milliseconds: int, fired: int | None = None) -> Iterator[tuple[Any, ...]]:
@@ -65,6 +78,7 @@ class Shard:
             yield from self._work(batches, watermark)
             self._set_timer(milliseconds, fired)
             counts = Counts.of(self.before, self.operator.metrics)
+            self._keep_alive()
         yield from self._malformed(packed)
         self.host.keep(self.host.timer)
         self.store.flush()
@@ -73,6 +87,13 @@ class Shard:
         reached = None if watermark is None else float(watermark)
         counts = replace(counts.stored(self.store), malformed=malformed, greatest=greatest, watermark=reached)
         yield (self.label, None, None, *counts.values())
+
+    def _keep_alive(self) -> None:
+        """Leave the operator for the next micro-batch of this shard, should this process get it again."""
+        if self.operator.token:
+            _alive[self.operator.token] = self.operator
+            while len(_alive) > ALIVE:
+                _alive.pop(next(iter(_alive)), None)
 
     def _work(self, batches: list[tuple[float, pa.RecordBatch]], watermark: Any) -> Iterator[tuple[Any, ...]]:
         if watermark is not None:
