@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import sash
-from sash.engine import flow as module
+from sash.engine import chunked as module
 from sash.engine.chunked import Flow, flows
 from sash.testing.streams import Case, cases
 from tests.engine.duel import duel
