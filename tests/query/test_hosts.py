@@ -71,7 +71,7 @@ def test_a_host_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         ImportError, match=r"pyarrow data needs sash\.frames, which this installation of sash does not have"
     ):
         QUERY.run(pa.table({"x": [1]}))
-    with pytest.raises(ImportError, match=r"an operator needs sash\.operator, which"):
+    with pytest.raises(ImportError, match=r"an operator needs sash\.engine, which"):
         QUERY.operator()
 
 

@@ -51,7 +51,6 @@ class Arrivals:
         self.kind = np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64)
         self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
         """Whether times are stored as the 64-bit integers that they are."""
-        self.place = 0 if axis is None else resolved.schema.get_field_index(axis.column)
         self.least = int(INT.min) if self.kind.kind == "i" else -np.inf
         self.lateness = _in_kind(resolved.lateness or 0, self.kind)
         self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
@@ -62,7 +61,7 @@ class Arrivals:
         count = batch.num_rows
         if axis is None:
             return Arrived(np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark)
-        column = batch.column(self.place)
+        column = batch.column(axis.column)  # by name: a host may give more columns, in another order
         if self.words and not column.null_count:
             time, timed = words_of(column, self.kind), everyone(count)
             if count == 1 and self.mode == "rows" and self.resolved.ahead is None:
