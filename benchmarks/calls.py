@@ -1,6 +1,6 @@
 """Latency of a call: one row a call, and what the slowest calls take; the papers' latency figure, for the whole engine.
 
-Ten minutes of events, 100 a second, one `process` call for each, on a window that is full from the start. Also rows
+Ten minutes of events, some 33 a second, one `process` call for each, on a window that is full from the start. Also rows
 that come out of order with `emit="eager"`, and windows that a policy slides.
 """
 
@@ -25,7 +25,7 @@ FILL = 100_000
 class Sizes:
     """How much of everything."""
 
-    calls: int = 60_000
+    calls: int = 20_000
     windows: tuple[int, ...] = (100, 10_000, 100_000, 1_000_000)
     waiting: int = 100_000
     eager_calls: int = 2_000

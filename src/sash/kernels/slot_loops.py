@@ -157,7 +157,8 @@ def assign_panes(slots: Any, anew: Any, cuts: Any, heads: Any, lows: Any, pos: A
         p = heads[s, BACK]
         if anew[i]:
             heads[s, BEGIN] = p
-        fresh[i] = p == heads[s, BEGIN] or lows[s, 0] != cuts[i]
+        # a pane that was given up is over, though rows of the same cut may follow
+        fresh[i] = p <= max(heads[s, BEGIN], heads[s, FRONT]) or lows[s, 0] != cuts[i]
         if fresh[i]:
             lows[s, 0] = cuts[i]
             heads[s, BACK] = p + 1
@@ -512,7 +513,7 @@ def settle_rows(
             sparse[wasted] = s
             wasted += 1
         t = stamps[s, LAST] + size if stamps[s, LAST] <= ceiling else most
-        is_over = over[e] if len(over) > 0 else len(now) > 0 and t <= now[0]
+        is_over = over[e] if len(over) > 0 else len(now) > 0 and t < never and t <= now[0]
         if is_over:
             gone[count] = s
             count += 1
