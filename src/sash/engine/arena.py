@@ -107,10 +107,10 @@ class Arena:
         for follower in self.followers:
             follower.grow(length)
 
-    def shrink(self, live: Ints) -> None:
-        """Pack the arena if most of it is free. `live` are all slots that are in use."""
-        if self.length > LEAST and 4 * (self.top - self.unused) < self.length:
-            self.pack(live)
+    @property
+    def is_sparse(self) -> bool:
+        """Is most of it free?"""
+        return self.length > LEAST and 4 * (self.top - self.unused) < self.length
 
     def pack(self, live: Ints) -> None:
         """Lay the blocks of the live slots one behind the other in a new, smaller arena."""

@@ -39,6 +39,10 @@ Result = tuple[pa.Array, Ints, Ints]
 """A column of results, and how many values the aggregate had seen at each window's start and end."""
 
 
+LARGE = 4096
+"""A dictionary of fewer values is left as it is."""
+
+
 class LiveAggregate:
     """One aggregate over the elements of an assigner. `structures` are those of the assigner's windows, in order."""
 
@@ -56,6 +60,8 @@ class LiveAggregate:
             for j, (form, kind) in enumerate(zip(self.measure.forms, self.measure.types, strict=False))
             if form in CODED
         }
+        self._looked_at = dict.fromkeys(self.dictionaries, LARGE)
+        """By dictionary: it is looked at again when it has so many values."""
         table.add((name, "totals"), np.int64, 0)
         self.dense = assigner.elements == "rows"
         """Whether every row has had a value, so that none are counted."""
@@ -175,11 +181,10 @@ class LiveAggregate:
         return [self._encoded(j, column) for j, column in enumerate(columns)], own
 
     def _seen(self, rows: StepRows, columns: Sequence[pa.Array]) -> Flags:
-        for column in columns:
-            if column.null_count:
-                found = seen(columns, self.part.monoid.nullable, len(rows))
-                return NOBODY if found.all() else found
-        return NOBODY
+        if not any(column.null_count for column in columns):
+            return NOBODY
+        found = seen(columns, self.part.monoid.nullable, len(rows))
+        return NOBODY if found.all() else found
 
     def count_values(self, pending: Ints = NONE) -> None:
         """From now on count the values that are seen: not every row has one, or the counts are asked for.
@@ -339,12 +344,18 @@ class LiveAggregate:
                 leaf[:] = mapped(leaf)
         self.reset(np.arange(self.table.capacity))
 
+    @property
+    def due_for_compaction(self) -> bool:
+        """Has a dictionary doubled since it was last looked at?"""
+        return any(len(dictionary) > self._looked_at[j] for j, dictionary in self.dictionaries.items())
+
     def compact(self, live: Ints) -> None:
         """Drop values from the dictionaries that no state of these slots holds, where most are unused."""
         for j, dictionary in self.dictionaries.items():
-            if len(dictionary) > 4096 and len(dictionary) > 4 * self._held(live):
+            if len(dictionary) > LARGE and len(dictionary) > 4 * self._held(live):
                 used = [self.states[i][self._live_places(live)] for i, of in self.measure.state_of.items() if of == j]
                 self._recode(j, dictionary.compact(np.concatenate(used)))
+            self._looked_at[j] = max(2 * len(dictionary), LARGE)
 
     def _held(self, live: Ints) -> int:
         if isinstance(self.assigner, ArenaAssigner):

@@ -79,18 +79,17 @@ class LiveBackend:
 
     def write(self, header: Header) -> None:
         """Hand what the call has changed to the store."""
-        if self.durable is not None:
-            journal = self.engine.journal
-            changed, fresh = (NOBODY, NOBODY) if journal is None else (journal.slots, journal.fresh)
-            self.durable.write(header, changed, fresh, self._given, header.watermark)
+        assert self.durable is not None
+        journal = self.engine.journal
+        changed, fresh = (NOBODY, NOBODY) if journal is None else (journal.slots, journal.fresh)
+        self.durable.write(header, changed, fresh, self._given, header.watermark)
 
     def committed(self) -> None:
         """The call has succeeded: forget how to undo it, and free what is not needed any more."""
-        self._marks, self.engine.journal = None, None
+        self._marks = None
         self.engine.commit()
         if self.emitter is not None:
             self.emitter.compact()
-        self.engine.compact()
 
     def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
         """Let rows pass that the watermark `now` has settled, and give what is due."""
@@ -100,12 +99,14 @@ class LiveBackend:
                 self.buffer.push_and_release(part, None)
             self._given = given if self.buffer is not None else None
         settled = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
-        self._load(settled, now, closing)
+        if self.durable is not None:
+            self._load(settled, now, closing)
         return self._emitted(self.engine.step(settled, now=now, closing=closing))
 
     def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
         """Take the first `rest` of rows that are ordered by key and time; the others only say which key is open."""
-        self._load(given, None, everything=True)
+        if self.durable is not None:
+            self._load(given, None, everything=True)
         return self._emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
 
     def _emitted(self, step: Any) -> pa.RecordBatch:
@@ -113,9 +114,9 @@ class LiveBackend:
 
     def _load(self, rows: TimedRows, now: Any, everything: bool) -> None:
         """Bring what a step needs into memory."""
-        if self.durable is not None:
-            columns = [key_column(rows.table.column(name)) for name in self.resolved.by]
-            self.durable.load(columns, len(rows), now, everything)
+        assert self.durable is not None
+        columns = [key_column(rows.table.column(name)) for name in self.resolved.by]
+        self.durable.load(columns, len(rows), now, everything)
 
     # ---- state at rest ----
 

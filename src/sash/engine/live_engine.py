@@ -184,7 +184,7 @@ class LiveEngine:
         keys = self.keys.find(columns, len(given))
         if self.keys.capacity > self.table.capacity:
             self.table.grow(self.keys.capacity)
-        order = self._in_slot_order(keys)
+        order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
         slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
         self.journal = self._journal(slots, keys.fresh)
@@ -212,6 +212,8 @@ class LiveEngine:
             return np.append(done, last), [Ending(done, None), Ending(last, now)], done
         if now is None:
             return touched, [Ending(touched[:0], now)], None
+        if now < self.timers.soonest:
+            return touched, [Ending(touched, now)], None
         due = self.timers.due(now)
         if not len(due):
             slots = touched
@@ -227,10 +229,8 @@ class LiveEngine:
         """All slots that are in use."""
         return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
 
-    def _in_slot_order(self, keys: Keys) -> Ints | None:
+    def _in_slot_order(self, keys: Keys) -> Ints:
         """Take many rows slot by slot, where no result tells: returns their order."""
-        if not self.any_order or len(keys.slots) < step_data.ORDERED:
-            return None
         order = step_data.slot_order(keys.slots, self.table.capacity)
         keys.slots = keys.slots[order]
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
@@ -342,9 +342,12 @@ class LiveEngine:
         return found
 
     def commit(self) -> None:
-        """The step has succeeded."""
+        """The step has succeeded: free what it has left over."""
         self.journal = None
         self._release()
+        for aggregate in self.coded:
+            if aggregate.due_for_compaction:
+                aggregate.compact(self.live)
 
     def rollback(self) -> None:
         """Undo the step that has not been committed; does nothing if there is none."""
@@ -378,40 +381,31 @@ class LiveEngine:
 
     def _release(self) -> None:
         """Free the slots that are over, and memory where most of it is unused."""
-        for assigner in self.assigners:
+        for assigner in self.arena_assigners:
             assigner.shrink()
         if not len(self.gone):
             return
         gone, self.gone = self.gone, self.gone[:0]
         self._free(gone)
-        live = None
         places = self.keys.shrink()
         if places is not None:
             self.table.renumber(places, self.keys.capacity)
             live = self.live
-        for assigner in self.assigners:
-            if isinstance(assigner, ArenaAssigner):
-                if places is not None:
-                    assert live is not None
-                    assigner.arena.pack(live)
-                elif 4 * (assigner.arena.top - assigner.arena.unused) < assigner.arena.length:
-                    assigner.arena.shrink(self.live)
-        if places is not None:
+            for assigner in self.arena_assigners:
+                assigner.arena.pack(live)
             self.timers.rebuild()
+            return
+        for assigner in self.arena_assigners:
+            if assigner.arena.is_sparse:
+                assigner.arena.pack(self.live)
 
     def _free(self, slots: Ints) -> None:
         if not len(slots):
             return
-        for assigner in self.assigners:
-            if isinstance(assigner, ArenaAssigner):
-                assigner.arena.release(slots)
+        for assigner in self.arena_assigners:
+            assigner.arena.release(slots)
         self.table.clear(slots)
         self.keys.release(slots)
-
-    def compact(self) -> None:
-        """Drop values from dictionaries that no state holds, where most are unused."""
-        for aggregate in self.coded:
-            aggregate.compact(self.live)
 
     def count_values(self) -> None:
         """Count the values that aggregates see from now on: state comes from elsewhere, with counts of its own."""

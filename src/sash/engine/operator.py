@@ -62,10 +62,15 @@ class Progress:
     """The caller's position in its source."""
 
 
-def replace(progress: Progress, **changes: Any) -> Progress:
+Changes = dict[str, Any]
+"""Fields of a Progress, with their new values."""
+
+
+def replace(progress: Progress, changes: Changes) -> Progress:
     """The same but for some fields; `dataclasses.replace` takes seven times as long."""
     made = object.__new__(Progress)
-    made.__dict__.update(progress.__dict__, **changes)
+    made.__dict__.update(progress.__dict__)
+    made.__dict__.update(changes)
     return made
 
 
@@ -175,7 +180,7 @@ class Operator:
         self._require_schema("late_rows")
         self._recover()
         late = self.progress.late_rows
-        self.progress = replace(self.progress, late_rows=())
+        self.progress = replace(self.progress, {"late_rows": ()})
         return together(late, self.schema)
 
     def lookup(self, keys: Any, at: Any = None, last: Any = None) -> pa.RecordBatch:
@@ -268,7 +273,7 @@ class Operator:
         operator.store = None
         if late is not None:
             rows = tuple(pa.ipc.open_stream(late).read_all().to_batches())
-            operator.progress = replace(operator.progress, late_rows=rows)
+            operator.progress = replace(operator.progress, {"late_rows": rows})
         return operator
 
     # ---- from one micro-batch to the next ----
@@ -281,7 +286,7 @@ class Operator:
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
         """Go on with another store, whose state has this operator's token: nothing of it is read."""
         self.store, self.clock, self.arrivals.clock = store, clock, clock
-        self.progress = replace(self.progress, late_rows=())
+        self.progress = replace(self.progress, {"late_rows": ()})
         self._live.move(store)
 
     @staticmethod
@@ -305,7 +310,8 @@ class Operator:
 
     def import_partials(self, keys: Sequence[pa.Array], partials: Sequence[list[pa.RecordBatch]]) -> None:
         """Start with partials: for each group of windows those of all operators before, in order. `keys`: its key."""
-        self.progress = replace(self.progress, before=import_partials(self._live.engine, keys, partials))
+        before = import_partials(self._live.engine, keys, partials)
+        self.progress = replace(self.progress, {"before": before})
 
     @property
     def _live(self) -> LiveBackend:
@@ -327,15 +333,19 @@ class Operator:
     _failed = False
     """Is a call under way that has not succeeded?"""
 
-    def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Progress]], offset: Any = None) -> pa.RecordBatch:
+    def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Changes]], offset: Any = None) -> pa.RecordBatch:
         self._recover()
         self.backend.begin()
         self._failed = True
         try:
-            result, reached = work(self.progress)
-            position = reached.offset if offset is None else offset
-            reached = replace(reached, rows_out=reached.rows_out + result.num_rows, offset=position)
-            self.backend.write(self._header(reached))
+            now = self.progress
+            result, changes = work(now)
+            changes["rows_out"] = now.rows_out + result.num_rows
+            if offset is not None:
+                changes["offset"] = offset
+            reached = replace(now, changes)
+            if self.store is not None:
+                self.backend.write(self._header(reached))
             self.progress, self._failed = reached, False
         except BaseException:
             self._recover()
@@ -347,44 +357,41 @@ class Operator:
         counters = (now.rows_in, now.rows_out, now.late, now.untimed)
         return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
 
-    def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Progress]:
+    def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.resolved.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: there is no order in which further rows could come")
-        arrived = self.arrivals.judge(batch, now.watermark, now.rows_in)
-        self.arrivals.refuse(arrived, batch)
+        first, behind = now.rows_in, now.rows_in + batch.num_rows
+        arrived = self.arrivals.judge(batch, now.watermark, first)
+        if not arrived.all_taken:
+            self.arrivals.refuse(arrived, batch)
+        changes: Changes = {"watermark": arrived.watermark, "rows_in": behind}
         self.backend.require_room(batch, arrived.time, arrived.taken)
-        arrival = np.arange(now.rows_in, now.rows_in + batch.num_rows)
+        arrival = np.arange(first, behind)
         table = plain_batch(batch, self.plain)
-        put_aside = None
-        kept = now.late_rows
         if arrived.all_taken:
-            given = TimedRows(table, arrived.time, arrival)
-        else:
-            given = TimedRows(table.filter(array(arrived.taken)), arrived.time[arrived.taken], arrival[arrived.taken])
-            put_aside = ~arrived.taken
-            if self.mode != "sorted":
-                kept = (*kept, chosen_rows(batch, self.schema, self.plain, put_aside))
-        reached = replace(
-            now,
-            watermark=arrived.watermark,
-            rows_in=now.rows_in + batch.num_rows,
-            late=now.late + arrived.late_rows,
-            untimed=now.untimed + arrived.untimed_rows,
-            late_rows=kept,
-        )
-        if self.mode == "sorted":
-            found, reached = self._sorted_step(given, reached, closing=False, settled=settled)
-        else:
-            found = self.backend.step(given, _finite(reached.watermark), closing=False)
-        passed_on = self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag")
-        if put_aside is None or not passed_on:
-            return found, reached
+            return self._taken(TimedRows(table, arrived.time, arrival), now, changes, settled), changes
+        taken, put_aside = arrived.taken, ~arrived.taken
         late = chosen_rows(batch, self.schema, self.plain, put_aside)
-        return self.output.with_late(found, late, arrival[put_aside]), reached
+        changes["late"], changes["untimed"] = now.late + arrived.late_rows, now.untimed + arrived.untimed_rows
+        if self.mode != "sorted":
+            changes["late_rows"] = (*now.late_rows, late)
+        given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
+        found = self._taken(given, now, changes, settled)
+        if self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag"):
+            found = self.output.with_late(found, late, arrival[put_aside])
+        return found, changes
+
+    def _taken(self, given: TimedRows, now: Progress, changes: Changes, settled: bool) -> pa.RecordBatch:
+        """Let rows in that are not late, and give what is due."""
+        if self.mode == "sorted":
+            found, more = self._sorted_step(given, now, closing=False, settled=settled)
+            changes.update(more)
+            return found
+        return self.backend.step(given, _finite(changes["watermark"]), closing=False)
 
     def _sorted_step(
         self, given: TimedRows, now: Progress, closing: bool, settled: bool = False
-    ) -> tuple[pa.RecordBatch, Progress]:
+    ) -> tuple[pa.RecordBatch, Changes]:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = TimedRows(
@@ -398,19 +405,19 @@ class Operator:
         rest = len(given) - hold
         before = given.time[-1].item() if len(given) and self.resolved.time is not None else now.before
         result = self._live.sorted_step(given, rest, before, closing)
-        return result, replace(now, before=before, held=given.slice(rest, len(given)) if hold else None)
+        return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
 
-    def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Progress]:
+    def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark is not None and reached <= now.watermark:
-            return self.output.empty(), now
-        found = self.backend.step(self._nothing(), reached, closing=False, rows=False)
-        return found, replace(now, watermark=reached)
+            return self.output.empty(), {}
+        return self.backend.step(self._nothing(), reached, closing=False, rows=False), {"watermark": reached}
 
-    def _finish(self, now: Progress) -> tuple[pa.RecordBatch, Progress]:
-        over = replace(now, watermark=math.inf)
-        if self.mode == "sorted":
-            return self._sorted_step(self._nothing(), over, closing=True)
-        return self.backend.step(self._nothing(), None, closing=True, rows=False), over
+    def _finish(self, now: Progress) -> tuple[pa.RecordBatch, Changes]:
+        over: Changes = {"watermark": math.inf}
+        if self.mode != "sorted":
+            return self.backend.step(self._nothing(), None, closing=True, rows=False), over
+        found, changes = self._sorted_step(self._nothing(), now, closing=True)
+        return found, changes | over
 
     def _nothing(self) -> TimedRows:
         empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.plain], schema=self.plain)

@@ -22,6 +22,7 @@ from sash.kernels.slot_loops import classify_rows
 from sash.query.resolved import Resolved
 
 INT = np.iinfo(np.int64)
+_ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
 
 @dataclass
@@ -65,7 +66,12 @@ class Arrivals:
         if self.words and not column.null_count:
             time, timed = words_of(column, self.kind), everyone(count)
             if count == 1 and self.mode == "rows" and self.resolved.ahead is None:
-                return self._one_row(time, watermark)
+                at = time.item(0)  # the usual case of a small call, without a loop
+                if watermark is None or at >= watermark:
+                    reached = at - self.lateness if at >= self.floor else self.least
+                    if watermark is not None and reached < watermark:
+                        reached = watermark
+                    return Arrived(time, _ONE, _NO_ONE, _NO_ONE, reached)
         else:
             time, timed = axis.numbers(column)
             time = np.ascontiguousarray(time)
@@ -82,15 +88,6 @@ class Arrivals:
         if not late_rows and not untimed:
             return Arrived(time, everyone(count), nobody(count), nobody(count), watermark)
         return Arrived(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
-
-    def _one_row(self, time: Numbers, watermark: Any) -> Arrived:
-        """The usual case of a small call, without a loop."""
-        at = time.item(0)
-        if watermark is not None and at < watermark:
-            return Arrived(time, nobody(1), everyone(1), nobody(1), watermark, 1)
-        reached = at - self.lateness if at >= self.floor else self.least
-        reached = reached if watermark is None else max(reached, watermark)
-        return Arrived(time, everyone(1), nobody(1), nobody(1), reached)
 
     def _in_rows(self, time: Numbers, some: Any, watermark: Any) -> tuple[Flags, Any]:
         """Which rows are late, and W after them; `some` are those that have a time, None: all."""
@@ -118,10 +115,10 @@ class Arrivals:
         return units + self.resolved.ahead
 
     def refuse(self, arrived: Arrived, batch: pa.RecordBatch) -> None:
-        """Raises ValueError for late rows where they are an error."""
+        """Raises ValueError for late and untimed rows, of which there are some, where they are an error."""
         late, query = arrived.late, self.resolved.query
         axis = self.resolved.time
-        if axis is None or self.mode == "sorted" or arrived.all_taken:
+        if axis is None or self.mode == "sorted":
             return
         bad = np.flatnonzero(late | (arrived.untimed if query.late == "error" else False))
         in_order = self.resolved.lateness is None

@@ -77,9 +77,6 @@ class WindowAssigner(ABC):
     def retain(self, slots: Ints) -> None:  # noqa: B027 (most have nothing to do)
         """Give up the elements of these slots that no window needs any more."""
 
-    def shrink(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Move rings to smaller blocks, when a step is over."""
-
     # ---- shared ----
 
     def last(self, slots: Ints) -> Numbers:

@@ -12,6 +12,7 @@ Python's integers and 64-bit arithmetic have in common after the mask.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,23 @@ MASK = 0x7FFFFFFFFFFFFFFF
 
 def run(kernel: Any, *arguments: Any) -> int:
     """Run a kernel of this module, compiled if Numba may compile; the types of its arguments never vary."""
-    try:
-        code: Any = machine_code(kernel, None, arguments)
-    except NotCompiled:  # NUMBA_DISABLE_JIT; a memoryview gives integers of Python, which do not overflow
-        code = kernel
-        arguments = tuple(part.data if isinstance(part, np.ndarray) else part for part in arguments)
+    code = _code.get(kernel)
+    if code is None:
+        try:
+            code = machine_code(kernel, None, arguments)
+        except NotCompiled:
+            code = partial(_interpreted, kernel)
+        _code[kernel] = code
     found: int = code(*arguments)
     return found
+
+
+_code: dict[Any, Any] = {}
+
+
+def _interpreted(kernel: Any, *arguments: Any) -> Any:
+    """NUMBA_DISABLE_JIT; a memoryview gives integers of Python, which do not overflow."""
+    return kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
 
 
 # ---- hashes ----
