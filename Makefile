@@ -31,7 +31,7 @@ test-all: lint ## the same, with every compiled combination and more random exam
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not spark')
 	$(call check,pytest (all of Spark),SASH_HYPOTHESIS=thorough $(PYTEST_SPARK) -m spark)
 
-bench: EXTRAS := dev,sketches,frames,bench
+bench: EXTRAS := dev,sketches,frames,spark,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
 

@@ -7,6 +7,7 @@ import argparse
 from benchmarks import (
     break_even,
     bulk,
+    call_sizes,
     calls,
     coarse,
     columns,
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "slides": slides.main,
     "trips": trips.main,
     "engine": engine.main,
+    "call_sizes": call_sizes.main,
     "calls": calls.main,
     "columns": columns.main,
     "own": own.main,
