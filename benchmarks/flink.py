@@ -29,25 +29,20 @@ SINK = "CREATE TABLE sink (k BIGINT, high DOUBLE, total DOUBLE) WITH ('connector
 PASS_THROUGH = "SELECT k, x, x FROM source"
 
 
-def per_row(milliseconds: int) -> str:
+def per_row(seconds: int) -> str:
     """Max and sum at each row."""
     return (
         "SELECT k, MAX(x) OVER w, SUM(x) OVER w FROM source WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN "
-        f"INTERVAL {_interval(milliseconds)} PRECEDING AND CURRENT ROW)"
+        f"INTERVAL '{seconds}' SECOND PRECEDING AND CURRENT ROW)"
     )
 
 
-def per_slide(milliseconds: int, every: int) -> str:
+def per_slide(seconds: int, every: int) -> str:
     """Max and sum of each hop."""
     return (
-        f"SELECT k, MAX(x), SUM(x) FROM TABLE(HOP(TABLE source, DESCRIPTOR(ts), INTERVAL {_interval(every)}, "
-        f"INTERVAL {_interval(milliseconds)})) GROUP BY k, window_start, window_end"
+        f"SELECT k, MAX(x), SUM(x) FROM TABLE(HOP(TABLE source, DESCRIPTOR(ts), INTERVAL '{every}' SECOND, "
+        f"INTERVAL '{seconds}' SECOND)) GROUP BY k, window_start, window_end"
     )
-
-
-def _interval(milliseconds: int) -> str:
-    seconds, rest = divmod(milliseconds, 1000)
-    return f"'{seconds}.{rest:03d}' SECOND(9, 3)"
 
 
 class Flink:

@@ -74,8 +74,12 @@ BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False
 
 
 def _below(value: Any, size: Any, least: Any) -> Any:
-    low = value - size
-    return low if low <= value else least
+    """The difference, or `least` where it would be lower.
+
+    It is not computed first and looked at then: signed integers do not wrap around, LLVM is told (`nsw`), and drops the
+    look.
+    """
+    return value - size if value >= least + size else least
 
 
 def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
