@@ -79,14 +79,22 @@ def number(watermark: Any, axis: Axis) -> Any:
             return float(watermark)
         except OverflowError:  # an integer that no float holds
             return math.inf if watermark > 0 else -math.inf
-    # a row at 2 is final with W = 2.5, as it is with 3; beyond 64 bits no row is
-    return max(min(math.ceil(max(min(watermark, 2.0**64), -(2.0**64))), LAST), -LAST - 1)
+    if isinstance(watermark, float | np.floating):  # a row at 2 is final with W = 2.5, as it is with 3
+        watermark = math.ceil(max(min(watermark, 2.0**64), -(2.0**64)))
+    return max(min(int(watermark), LAST), -LAST - 1)  # beyond 64 bits no row is
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    """A time as a scalar of Arrow; of pandas' times Arrow takes microseconds unless it is told."""
+    if getattr(value, "nanosecond", 0):
+        return pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
+    return pa.scalar(value)
 
 
 def _of_time(watermark: Any, axis: Axis) -> Any:
     """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is none of its kind."""
     try:
-        scalar = watermark if isinstance(watermark, pa.Scalar) else pa.scalar(watermark)
+        scalar = watermark if isinstance(watermark, pa.Scalar) else _scalar(watermark)
         if pa.types.is_timestamp(scalar.type) and axis.timed:
             if (scalar.type.tz is None) != (getattr(axis.type, "tz", None) is None):
                 return None
