@@ -32,6 +32,7 @@ from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
 from sash.engine.partials import export_partials, import_partials
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header, token_of
 from sash.engine.watermark import Arrivals
@@ -86,6 +87,8 @@ class Operator:
     >>> op.process(pa.record_batch({"k": ["a", "b", "a", "a"], "x": [3, 9, 1, 2]})).to_pydict()
     {'k': ['a', 'b', 'a', 'a'], 'x': [3, 9, 1, 2], 'high': [3, 9, 3, 2]}
 
+    An operator serves one thread at a time, and refuses a second with a RuntimeError.
+
     Raises ValueError for an unknown mode, and all that `Query.resolve` raises for a schema that does not fit.
     """
 
@@ -106,6 +109,7 @@ class Operator:
         self.store: Store | None = query.options.store if store is None else store
         self.clock = clock or clocks.time
         self.schema: pa.Schema | None = None
+        self._single = SingleUser("the operator")
         if schema is not None:
             self._open(schema)
 
@@ -146,7 +150,8 @@ class Operator:
         if not isinstance(batch, pa.RecordBatch):
             batch = record_batch(batch, self.schema)
         if self.schema is None:
-            self._open(batch.schema)
+            with self._single:
+                self._open(batch.schema)
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
@@ -178,10 +183,11 @@ class Operator:
     def late_rows(self) -> pa.RecordBatch:
         """The rows that were late or untimed since the last call, as they came."""
         self._require_schema("late_rows")
-        self._recover()
-        late = self.progress.late_rows
-        self.progress = replace(self.progress, {"late_rows": ()})
-        return together(late, self.schema)
+        with self._single:
+            self._recover()
+            late = self.progress.late_rows
+            self.progress = replace(self.progress, {"late_rows": ()})
+            return together(late, self.schema)
 
     def lookup(self, keys: Any, at: Any = None, last: Any = None) -> pa.RecordBatch:
         """The aggregates of some keys, without a change of state: the columns of `by`, then those of the results.
@@ -193,13 +199,14 @@ class Operator:
         Raises ValueError for other columns, and for a range that the window does not hold.
         """
         self._require_schema("lookup")
-        self._recover()
         columns = key_columns(self.resolved, keys)
         time = self.resolved.time
         if at is not None and time is None:
             raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
         reached = None if at is None or time is None else number(at, time)
-        results = self.backend.lookup(columns, reached, last, _finite(self.progress.watermark))
+        with self._single:
+            self._recover()
+            results = self.backend.lookup(columns, reached, last, _finite(self.progress.watermark))
         fields = [pa.field(name, column.type) for name, column in zip(self.resolved.by, columns, strict=True)]
         fields += [pa.field(name, column.type) for name, column in zip(names(self.resolved), results, strict=True)]
         return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
@@ -207,35 +214,43 @@ class Operator:
     @property
     def watermark(self) -> Any:
         """The watermark, in units of the time column; None before there is one."""
-        return None if self.schema is None else self._current().watermark
+        return None if self.schema is None else self.progress.watermark
 
     @property
     def offset(self) -> Any:
         """The last `offset=` that was given to `process`: where to go on reading after the state was opened again."""
-        return None if self.schema is None else self._current().offset
+        return None if self.schema is None else self.progress.offset
 
     @property
     def due(self) -> Any:
         """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
-        self._recover()
-        return self.backend.due
+        with self._single:
+            self._recover()
+            return self.backend.due
 
     @property
     def metrics(self) -> Metrics:
         """What the operator has done so far, and what it holds now."""
         if self.schema is None:
             return Metrics(*[0] * 9)
-        now = self._current()
-        keys, elements, nbytes = self.backend.sizes
-        elements += 0 if now.held is None else len(now.held)
-        counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
-        return Metrics(*counts, *self.backend.pages)
+        with self._single:
+            self._recover()
+            now = self.progress
+            keys, elements, nbytes = self.backend.sizes
+            elements += 0 if now.held is None else len(now.held)
+            counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
+            return Metrics(*counts, *self.backend.pages)
 
     def snapshot(self) -> bytes:
         """The whole state, to go on from with `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
+        with self._single:
+            return self._snapshot()
+
+    def _snapshot(self) -> bytes:
         assert self.schema is not None
-        now = self._current()
+        self._recover()
+        now = self.progress
         if self.store is None:
             store = self.backend.save(self._header(now))
         elif isinstance(self.store, MemoryStore):
@@ -305,13 +320,15 @@ class Operator:
 
     def export_partials(self) -> list[pa.RecordBatch]:
         """For each group of windows the partials of the only key that there is, as `import_partials` takes them."""
-        self._recover()
-        return export_partials(self._live.engine)
+        with self._single:
+            self._recover()
+            return export_partials(self._live.engine)
 
     def import_partials(self, keys: Sequence[pa.Array], partials: Sequence[list[pa.RecordBatch]]) -> None:
         """Start with partials: for each group of windows those of all operators before, in order. `keys`: its key."""
-        before = import_partials(self._live.engine, keys, partials)
-        self.progress = replace(self.progress, {"before": before})
+        with self._single:
+            before = import_partials(self._live.engine, keys, partials)
+            self.progress = replace(self.progress, {"before": before})
 
     @property
     def _live(self) -> LiveBackend:
@@ -319,10 +336,6 @@ class Operator:
         return self.backend
 
     # ---- one call, all or nothing ----
-
-    def _current(self) -> Progress:
-        self._recover()
-        return self.progress
 
     def _recover(self) -> None:
         """After a call that failed: the state as it was before. May be interrupted, and called again."""
@@ -334,24 +347,25 @@ class Operator:
     """Is a call under way that has not succeeded?"""
 
     def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Changes]], offset: Any = None) -> pa.RecordBatch:
-        self._recover()
-        self.backend.begin()
-        self._failed = True
-        try:
-            now = self.progress
-            result, changes = work(now)
-            changes["rows_out"] = now.rows_out + result.num_rows
-            if offset is not None:
-                changes["offset"] = offset
-            reached = replace(now, changes)
-            if self.store is not None:
-                self.backend.write(self._header(reached))
-            self.progress, self._failed = reached, False
-        except BaseException:
+        with self._single:
             self._recover()
-            raise
-        self.backend.committed()
-        return result
+            self.backend.begin()
+            self._failed = True
+            try:
+                now = self.progress
+                result, changes = work(now)
+                changes["rows_out"] = now.rows_out + result.num_rows
+                if offset is not None:
+                    changes["offset"] = offset
+                reached = replace(now, changes)
+                if self.store is not None:
+                    self.backend.write(self._header(reached))
+                self.progress, self._failed = reached, False
+            except BaseException:
+                self._recover()
+                raise
+            self.backend.committed()
+            return result
 
     def _header(self, now: Progress) -> Header:
         counters = (now.rows_in, now.rows_out, now.late, now.untimed)
