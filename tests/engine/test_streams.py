@@ -248,6 +248,22 @@ def test_a_forgotten_key_starts_anew_and_leaves_no_trace() -> None:
     assert operator.metrics.elements == 2
 
 
+@pytest.mark.parametrize("store", [False, True])
+def test_a_session_that_forget_expires_leaves_when_its_key_starts_anew(store: bool) -> None:
+    #   a  1   3           9  11       gap 8, forget 4: W passes 9 with b's row at 10
+    #   b  1                10         silent: its first session waits for its end at 9
+    asked = query(sash.Session(8, every="close"), forget=4, lateness=0)
+    operator = Operator(asked, SCHEMA, store=MemoryStore() if store else None)
+    calls = ["a1 b1 a3", "a9", "b10", "a11"]
+    found = []
+    for i, text in enumerate(calls):
+        found.append(operator.process(rows(text, sum(len(call.split()) for call in calls[:i]))).to_pylist())
+        operator = operator if store else Operator.restore(asked, operator.snapshot())
+    found.append(operator.finish().to_pylist())
+    held = [sorted((row["window_end"], row["held"]) for row in one) for one in found]
+    assert held == [[], [(9, [1])], [(11, [0, 2])], [], [(18, [4]), (19, [3, 5])]]
+
+
 def test_forget_is_exact_across_snapshots() -> None:
     asked = query(sash.Lifetime(), forget=5)
     operator, found = asked.operator(SCHEMA), []

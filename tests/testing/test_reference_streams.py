@@ -242,6 +242,15 @@ def test_a_row_between_keeps_the_key_alive() -> None:
     assert [row["held"] for row in Play(Lifetime(), forget=3).all("1 7 4")] == [[0], [0, 2], [0, 2, 1]]
 
 
+def test_a_session_ends_early_only_where_its_key_starts_anew() -> None:
+    #   time     a1 b1 a3 . . . . . a9 b10       gap 8, forget 4: at 9 the key a starts anew, and its session is over
+    #   W        .. 1  3            9  10        though [1, 11) would have waited until 11; b's waits until 9
+    play = Play(Session(8, every="close"), forget=4, lateness=0)
+    found = [[(row["window_end"], row["held"]) for row in play(call)] for call in ("a1 b1 a3", "a9", "b10", "a11")]
+    assert found == [[], [(9, [1])], [(11, [0, 2])], []]
+    assert [(row["window_end"], row["held"]) for row in play(".")] == [(19, [3, 5]), (18, [4])]
+
+
 def test_changes_forgets_with_the_key() -> None:
     found = Play(Lifetime(), forget=3, emit="changes", held=sash.max("v")).all("1/5 2/5 9/5")
     assert numbers(found) == [0, 2]

@@ -193,14 +193,14 @@ def parted(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[
 def slides(span: Span, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
     """The windows of a span over the rows of a key, in order.
 
-    `anew` is the time at which the key starts anew after these rows, if it does: a window that ends later does not
-    hold them.
+    `anew` is the time at which the key starts anew after these rows, if it does: a slide in time that ends later does
+    not hold them, and a session that is open then is final once the watermark has passed it.
     """
     if span.slide == "rows":
         return list(_every_rows(span, rows))
     if span.slide == "time":
         return list(_every_time(span, rows, anew))
-    return list(_closed_sessions(span, rows) if span.kind == "session" else _punctuated(span, rows))
+    return list(_closed_sessions(span, rows, anew) if span.kind == "session" else _punctuated(span, rows))
 
 
 def _every_rows(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
@@ -254,10 +254,13 @@ def _ends_that_hold(span: Span, time: Any) -> Iterator[Any]:
         end += span.every
 
 
-def _closed_sessions(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
+def _closed_sessions(span: Span, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+    """The sessions of a key. One that is open when `forget` expires the key is over, and leaves with the rest of it."""
     for session in sessions(span, rows):
         end = session[-1].time + span.size
-        yield Slide(tuple(session), True, session[0].time, end, Due(end, passed=False))
+        expired = session[-1] is rows[-1] and anew is not None and anew < end
+        due = Due(anew, passed=True) if expired else Due(end, passed=False)
+        yield Slide(tuple(session), True, session[0].time, end, due)
 
 
 def _punctuated(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
