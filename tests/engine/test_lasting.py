@@ -85,6 +85,21 @@ def test_changes_of_windows_without_a_value() -> None:
     assert [b.num_rows for b in got] == [b.num_rows for b in expected]
 
 
+@pytest.mark.parametrize(
+    "shown", [{"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}]
+)
+def test_changes_of_windows_that_become_full(shown: dict[str, Any]) -> None:
+    """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full, each window's."""
+    windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
+    query = sash.Query(windows, on="t", emit="changes", lateness=0, **shown)
+    batches = [rows([t], values=[x]) for t, x in enumerate([None, None, None, None, None, 3, None, None, None, None])]
+    operator, truth = query.operator(batches[0].schema), Reference(query, batches[0].schema)
+    for batch in batches:
+        assert operator.process(batch).to_pylist() == truth.process(batch).to_pylist()
+        operator = Operator.restore(query, operator.snapshot())
+    assert operator.finish().to_pylist() == truth.finish().to_pylist()
+
+
 def test_what_was_shown_is_kept_once() -> None:
     query = sash.Query(sash.Time(5), by="k", on="t", emit="changes", lateness=0, high=sash.max("x"))
     operator = query.operator(rows([1]).schema)

@@ -2,7 +2,8 @@
 
 Exact aggregates are compared by value, others by whether an input entered or left the window. What was last emitted of
 a key stays in its slot: a place in a log of results, and for each aggregate how many values the key had seen up to the
-window's start and up to its end.
+window's start and up to its end. Of a window that was not full they are stored as their complements: being full or not
+tells two inexact results apart as well.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ class Compared:
 
     slots: Ints
     life: Ints | None
-    on: Flags
     columns: list[pa.Array]
     low: Ints
     high: Ints
@@ -47,8 +47,8 @@ class ChangeEmitter:
         self.groups = 1 if self.per_row else len(resolved.spans)
         self.logs = [[PlaceLog(part.result) for part in parts] for _ in range(self.groups)]
         for g in range(self.groups):
-            # the place of the last result in the logs, -1 for none; whether it was on; the counts
-            engine.table.add(("emitted", g), np.int64, [-1, 0] + [0] * 2 * len(parts))
+            # the place of the last result in the logs, -1 for none; the counts
+            engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(parts))
 
     def chosen(self, step: Step) -> list[Flags]:
         """Which results of a step leave, for each window (per row: for all of them together)."""
@@ -61,11 +61,11 @@ class ChangeEmitter:
         low, high = [], []
         for found in group:
             for start, end in zip(found.low, found.high, strict=True):
-                some = start < end
-                low.append(np.where(some, start, 0))
-                high.append(np.where(some, end, 0))
-        on: Flags = np.all([found.results.on for found in group], axis=0)
-        return Compared(results.slots, results.life, on, columns, np.stack(low, 1), np.stack(high, 1))
+                some, on = start < end, found.results.on
+                for side, count in ((low, start), (high, end)):
+                    held = np.where(some, count, 0)
+                    side.append(np.where(on, held, ~held))
+        return Compared(results.slots, results.life, columns, np.stack(low, 1), np.stack(high, 1))
 
     def _differing(self, g: int, given: Compared, step: Step) -> Flags:
         emitted, width = self.engine.table["emitted", g], len(given.columns)
@@ -94,8 +94,8 @@ class ChangeEmitter:
             codes = log.encode(column.take(array(at)))
         assert codes is not None
         of = slots[current]
-        emitted[of, 0], emitted[of, 1] = codes, given.on[at]
-        emitted[of, 2 : 2 + width], emitted[of, 2 + width :] = given.low[at], given.high[at]
+        emitted[of, 0] = codes
+        emitted[of, 1 : 1 + width], emitted[of, 1 + width :] = given.low[at], given.high[at]
         self._compact(g)
         chosen = np.empty(count, np.bool_)
         chosen[order] = found
@@ -108,7 +108,7 @@ class ChangeEmitter:
         emitted, width = self.engine.table["emitted", g], len(self.logs[g])
         rows = emitted[slots]
         columns = [log.decode(codes) for log in self.logs[g]]
-        return Compared(slots, None, rows[:, 1] != 0, columns, rows[:, 2 : 2 + width], rows[:, 2 + width :])
+        return Compared(slots, None, columns, rows[:, 1 : 1 + width], rows[:, 1 + width :])
 
     def _unlike(self, one: Compared, places: Ints, other: Compared, others: Ints | None) -> Flags:
         """Which results differ, place by place: exact ones by value, others by what entered or left."""
@@ -121,7 +121,7 @@ class ChangeEmitter:
             else:
                 found |= one.low[places, i] != other.low[there, i]
                 found |= one.high[places, i] != other.high[there, i]
-        return found | (one.on[places] != other.on[there])
+        return found
 
     # ---- all or nothing, memory ----
 
