@@ -58,7 +58,8 @@ class ChangeEmitter:
     def _compared(self, group: list[Found]) -> Compared:
         results = group[0].results
         columns = [column for found in group for column in found.columns]
-        low, high = [], []
+        low: list[Ints] = []
+        high: list[Ints] = []
         for found in group:
             for start, end in zip(found.low, found.high, strict=True):
                 some, on = start < end, found.results.on

@@ -1,0 +1,235 @@
+"""Structures that live in slots: loaded by `resume`, moved, stored by `park`, many of them side by side in one arena.
+
+    slot 0   ▢▢▢▢           rings grow and move, and their structures are built again
+    slot 1   ▢▢▢▢▢▢▢▢       a slot that is freed leaves its block to another
+    slot 2   ▢▢▢▢           the arena grows, and structures stay alive where they are
+
+Every in-order structure is driven at random through the loop of the engine, beside a list a slot.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sash import monoids
+from sash.aggregators.catalogue import IN_ORDER, in_order
+from sash.engine.arena import Arena
+from sash.engine.slot_table import SlotTable
+from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, LiveLane, Structures
+from sash.kernels.live_loops import BACK, CAPACITY, FRONT, OFFSET
+from sash.kernels.state import AFTER
+from sash.monoids.algebra import Monoid
+from sash.monoids.custom import monoid
+
+SLOTS = 24
+
+
+def lift(x: Any) -> Any:
+    return (x % 7 + 1, float(x % 11))
+
+
+def compose(a: Any, b: Any) -> Any:
+    return (a[0] * b[0] % 1009, (a[1] * b[0] + b[1]) % 1009.0)
+
+
+def lower(a: Any) -> Any:
+    return a[1] * 1024.0 + a[0]
+
+
+AFFINE = monoid(identity=(1, 0.0), lift=lift, combine=compose, lower=lower, exact=True, name="affine")
+"""Maps one after the other: their order tells, and a state has an integer and a float."""
+
+
+def asked_of(needs: tuple[str, ...]) -> list[Monoid]:
+    """Exact aggregates that a structure with these needs takes."""
+    if "inverse" in needs:
+        return [monoids.Sum()]
+    return [monoids.ArgMax(), monoids.Max()] if "selective" in needs else [AFFINE, monoids.Max()]
+
+
+CASES = [
+    pytest.param(name, one, compiled, id=f"{name}-{one.name}-{'compiled' if compiled else 'interpreted'}")
+    for name, record in IN_ORDER.items()
+    for one in asked_of(record.needs)
+    for compiled in (True, False)
+]
+
+
+class Slots:
+    """A structure in each of some slots, and for each slot the list of its inputs."""
+
+    def __init__(self, structure: type[Any], given: Monoid, compiled: bool, sizes: bool = False) -> None:
+        self.width = 2 if isinstance(given, monoids.ArgMax) else 1
+        kinds: Any = ("int",) * self.width if compiled else None
+        self.sizes = sizes
+        several = (structure,) if sizes else ()
+        self.lane = LiveLane(given, kinds, "rows", (structure,), several, warn=False)
+        assert self.lane.compiled is compiled, self.lane.why_interpreted
+        self.monoid = self.lane.monoid
+        self.table = SlotTable()
+        self.arena = Arena(self.table, "heads", [])
+        for i, leaf in enumerate(self.lane.nothing(0)):
+            self.arena.add(i, leaf.dtype)
+        self.window = Structures(self.lane.specs[structure])
+        self.table.add("ints", np.int64, [-1] * self.window.ints, derived=True)
+        self.table.add("floats", np.float64, [0.0] * self.window.floats, derived=True)
+        self.arena.followers.append(self)
+        self.table.grow(SLOTS)
+        self.inputs: list[list[Any]] = [[] for _ in range(SLOTS)]
+        self.ends = [0] * SLOTS
+        """Up to where each slot was asked: an end never goes back."""
+        self.rebuilt = 0
+
+    # ---- what follows the arena ----
+
+    def grow(self, length: int) -> None:
+        self.window.grow(length)
+
+    def pack(self, length: int) -> None:
+        self.window.pack(length)
+        self.reset(np.arange(SLOTS))
+
+    def reset(self, slots: Any) -> None:
+        self.table["ints"][slots, : AFTER + 1] = -1
+        self.window.reset(slots)
+        self.rebuilt += len(slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self.window.nbytes
+
+    # ---- what is done with slots ----
+
+    def push(self, pushed: list[tuple[int, Any]]) -> Any:
+        """Make room for inputs of slots: what the loop takes as rows."""
+        heads = self.arena.heads
+        positions = []
+        for slot, value in pushed:
+            positions.append(heads[slot, BACK])
+            heads[slot, BACK] += 1
+            self.inputs[slot].append(value)
+        slots = np.array([slot for slot, _ in pushed], np.int64)
+        self.arena.reserve(np.unique(slots))
+        heads = self.arena.heads
+        places = heads[slots, OFFSET] + (np.array(positions, np.int64) & (heads[slots, CAPACITY] - 1))
+        columns = [np.array([value[i] for _, value in pushed], np.int64) for i in range(self.width)]
+        return self.lane.inputs(columns if self.lane.compiled else [c.tolist() for c in columns], len(pushed)), places
+
+    def slide(self, pushed: list[tuple[int, Any]], ranges: list[tuple[int, list[int], int]]) -> list[list[Any]]:
+        """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the lane takes them."""
+        rows = self.lane.no_rows
+        if pushed:
+            inputs, places = self.push(pushed)
+            rows = inputs, NOBODY, np.array([slot for slot, _ in pushed], np.int64), places
+        states = tuple(self.arena.columns[i] for i in range(len(self.lane.nothing(0))))
+        fields = self.table.wide["ints"], self.table.wide["floats"]
+        sizes = len(ranges[0][1]) if ranges else 1
+        los = np.array([lo for _, starts, _ in ranges for lo in starts], np.int64)
+        asked = (
+            NONE,
+            np.array([r[0] for r in ranges], np.int64),
+            los,
+            np.array([r[2] for r in ranges], np.int64),
+            NOBODY,
+        )
+        counts = (NO_TOTALS, NONE)
+        out, valid, _, _, missing = self.lane.slide(
+            self.window, fields, self.arena.heads, states, counts, rows, asked, self.sizes
+        )
+        flat = [out[i] for i in range(len(los))] if isinstance(out, list) else list(out[0].tolist())
+        assert missing == int((~valid).sum())
+        found = [value if ok else None for value, ok in zip(flat, valid.tolist(), strict=True)]
+        for slot, starts, hi in ranges:
+            self.arena.heads[slot, FRONT], self.ends[slot] = starts[0], hi
+        return [found[i : i + sizes] for i in range(0, len(found), sizes)]
+
+    def expected(self, slot: int, lo: int, hi: int) -> Any:
+        """A range's aggregate, folded from its inputs."""
+        if lo >= hi:
+            return None
+        lifted = [self.monoid.lift(*value) for value in self.inputs[slot][lo:hi]]
+        return self.monoid.lower(functools.reduce(self.monoid.combine, lifted))
+
+    def free(self, slot: int) -> None:
+        """Release a slot: its block is for others."""
+        self.arena.release(np.array([slot]))
+        self.table.clear(np.array([slot]))
+        self.inputs[slot], self.ends[slot] = [], 0
+
+
+def drawn_ranges(
+    slots: Slots, pushed: list[tuple[int, Any]], rng: random.Random, sizes: int
+) -> list[tuple[int, list[int], int]]:
+    """Ranges of many slots, interleaved, whose bounds never go back within a slot."""
+    low, high = slots.arena.heads[:SLOTS, FRONT].tolist(), list(slots.ends)
+    length = [len(inputs) + sum(of == slot for of, _ in pushed) for slot, inputs in enumerate(slots.inputs)]
+    found = []
+    for _ in range(rng.choice([0, 5, 40])):
+        slot = rng.randrange(SLOTS)
+        high[slot] = rng.randint(high[slot], length[slot])
+        width = high[slot] - low[slot]
+        low[slot] += rng.choice([0, min(1, width), min(1, width), rng.randint(0, width)])
+        starts = sorted(rng.randint(low[slot], high[slot]) for _ in range(sizes - 1))
+        found.append((slot, [low[slot], *starts], high[slot]))
+    return found
+
+
+def drawn_inputs(slots: Slots, rng: random.Random) -> list[tuple[int, Any]]:
+    """Inputs of many slots, a few of one and then a few of another."""
+    pushed: list[tuple[int, Any]] = []
+    for _ in range(rng.choice([0, 1, 10, 60])):
+        slot = rng.randrange(SLOTS)
+        pushed += [(slot, tuple(rng.randint(0, 50) for _ in range(slots.width))) for _ in range(rng.randint(1, 4))]
+    return pushed
+
+
+def play(slots: Slots, rng: random.Random, steps: int, sizes: int = 1) -> None:
+    """Random inputs, questions and releases, beside the lists."""
+    longest = [rng.choice([3, 6, 200]) for _ in range(SLOTS)]
+    for _ in range(steps):
+        pushed = drawn_inputs(slots, rng)
+        ranges = drawn_ranges(slots, pushed, rng, sizes)
+        got = slots.slide(pushed, ranges)
+        assert got == [[slots.expected(slot, lo, hi) for lo in starts] for slot, starts, hi in ranges]
+        for slot in range(SLOTS):
+            if len(slots.inputs[slot]) - slots.arena.heads[slot, FRONT] > longest[slot] or rng.random() < 0.01:
+                slots.free(slot)
+                longest[slot] = rng.choice([3, 6, 200])
+
+
+@pytest.mark.parametrize(("name", "given", "compiled"), CASES)
+def test_every_structure_lives_in_slots(name: str, given: Monoid, compiled: bool) -> None:
+    for seed in range(3 if compiled else 1):
+        slots = Slots(in_order(name), given, compiled)
+        play(slots, random.Random(seed), 120 if compiled else 60)
+        assert slots.rebuilt, "rings have moved"
+        if seed == 0:  # the queues follow an arena that is packed, and blocks are laid anew
+            slots.arena.pack(np.arange(SLOTS))
+            play(slots, random.Random(100), 30)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("given", [monoids.ArgMax(), monoids.Max()], ids=lambda one: one.name)
+def test_several_sizes_from_one_structure(given: Monoid, compiled: bool) -> None:
+    for seed in range(2):
+        play(Slots(in_order("SlickDequeNonInv"), given, compiled, sizes=True), random.Random(seed), 60, sizes=3)
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_a_structure_stays_alive_from_call_to_call(name: str) -> None:
+    """Only its new elements are combined: a slot that was parked is not built again from its elements."""
+    (given, *_) = asked_of(IN_ORDER[name].needs)
+    slots = Slots(in_order(name), given, compiled=False)
+    values = [(i % 13,) * slots.width for i in range(400)]
+    slots.slide([(0, value) for value in values], [(0, [0], 400)])
+    object_before = slots.window.storage[0]
+    slots.rebuilt = 0
+    for i in range(5):
+        assert slots.slide([(0, values[i])], [(0, [i + 1], 401 + i)]) == [[slots.expected(0, i + 1, 401 + i)]]
+    assert slots.window.storage[0] is object_before
+    assert slots.rebuilt == 0
