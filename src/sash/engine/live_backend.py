@@ -202,6 +202,7 @@ class LiveBackend:
         waiting = 0 if self.buffer is None else len(self.buffer)
         keys, elements = (0, 0) if self.durable is None else self.durable.absent
         nbytes = self.engine.nbytes + (0 if self.buffer is None else self.buffer.nbytes)
+        nbytes += 0 if self.emitter is None else self.emitter.nbytes
         if self.durable is not None:
             nbytes = self.durable.pages.nbytes + self.durable.pages.header
         return self.engine.keys.count + keys, self.engine.elements + waiting + elements, nbytes

@@ -381,21 +381,20 @@ class LiveEngine:
 
     def _release(self) -> None:
         """Free the slots that are over, and memory where most of it is unused."""
-        for assigner in self.arena_assigners:
-            assigner.shrink()
-        if not len(self.gone):
-            return
-        gone, self.gone = self.gone, self.gone[:0]
-        self._free(gone)
-        places = self.keys.shrink()
-        if places is not None:
-            self.table.renumber(places, self.keys.capacity)
-            live = self.live
-            for assigner in self.arena_assigners:
-                assigner.arena.pack(live)
-            self.timers.rebuild()
-            return
-        for assigner in self.arena_assigners:
+        moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
+        if len(self.gone):
+            gone, self.gone = self.gone, self.gone[:0]
+            self._free(gone)
+            moved = self.arena_assigners
+            places = self.keys.shrink()
+            if places is not None:
+                self.table.renumber(places, self.keys.capacity)
+                live = self.live
+                for assigner in moved:
+                    assigner.arena.pack(live)
+                self.timers.rebuild()
+                return
+        for assigner in moved:
             if assigner.arena.is_sparse:
                 assigner.arena.pack(self.live)
 
@@ -436,8 +435,9 @@ class LiveEngine:
     @property
     def nbytes(self) -> int:
         """The memory of the state."""
-        arenas = sum(a.arena.nbytes for a in self.assigners if isinstance(a, ArenaAssigner))
-        return self.table.nbytes + self.keys.nbytes + arenas
+        arenas = sum(assigner.arena.nbytes for assigner in self.arena_assigners)
+        running = sum(aggregate.nbytes for aggregate in self._all_aggregates if aggregate.arena is None)
+        return self.table.nbytes + self.keys.nbytes + arenas + running
 
     # ---- errors ----
 

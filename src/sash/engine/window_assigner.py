@@ -117,11 +117,13 @@ class ArenaAssigner(WindowAssigner):
         count = call_loop(retain, "", (slots, self.arena.heads, *windows, SMALL, sparse))
         self.sparse = sparse[:count]
 
-    def shrink(self) -> None:
-        """Move rings to smaller blocks that were found far too large; not before the step is over."""
-        if len(self.sparse):
-            sparse, self.sparse = self.sparse, self.sparse[:0]
-            self.arena.reserve(sparse)
+    def shrink(self) -> bool:
+        """Move rings to smaller blocks that were found far too large, if any; not before the step is over."""
+        if not len(self.sparse):
+            return False
+        sparse, self.sparse = self.sparse, self.sparse[:0]
+        self.arena.reserve(sparse)
+        return True
 
     def backs(self, slots: Ints) -> Ints:
         """The position behind each slot's last element."""
