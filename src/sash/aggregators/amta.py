@@ -36,9 +36,9 @@ at which a right half of a block around F begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from sash.aggregators.bulk import Bulk
+from sash.aggregators.bulk import Asked, Bulk
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.levels import Levels
 from sash.aggregators.queue import Queue
@@ -185,21 +185,21 @@ class AMTA(Bulk):
             self.stack[self.depth] = block if self.depth == 0 else self.combine(block, self.stack[self.depth - 1])
             self.depth += 1
 
-    def longest(self, gone: Callable[[State], bool]) -> int:
+    def longest(self, policy: Asked, total: State) -> int:
         """Upwards from the front, so that to give up k elements takes O(log k) questions; then into what is kept."""
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:
             while ((x >> level) + 2) << level > self.E + 1:
                 level -= 1
             longer = self.extended(prefix, x, level)
-            if not gone(longer):
+            if not policy.gives_up(total, longer):
                 break
             x, prefix = x + (1 << level), longer
             level += x >> level & 1 == 0
         while level > 0 and x < self.E:
             level -= 1
             longer = self.extended(prefix, x, level)
-            if gone(longer):
+            if policy.gives_up(total, longer):
                 x, prefix = x + (1 << level), longer
         return x - self.F
 

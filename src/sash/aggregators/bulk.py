@@ -1,6 +1,6 @@
 """What structures share that give up any number of elements at once, and slide by a policy of the user's.
 
-    Bulk     fills `drop(n)`, which compiles, and `longest(gone)`; gets `evict_many(n)` and `enforce(evict)`
+    Bulk     fills `drop(n)` and `longest(policy, total)`, which compile; gets `evict_many(n)` and `enforce(evict)`
 
         oldest                              youngest
           v   v   v   v   v   v   v   v   v   v
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 from sash.aggregators.in_order import InOrder, State
 from sash.aggregators.levels import Blocks, Levels
@@ -24,6 +24,23 @@ from sash.monoids import Monoid
 
 Policy = Callable[[Any, Any], Any]
 """`evict(total, prefix)`: true if the window gives up the prefix."""
+
+
+class Asked(Protocol):
+    """A policy as the algorithms ask it: of states, which it turns into what the user's function sees."""
+
+    def gives_up(self, total: State, prefix: State) -> bool:
+        """Does the window give up this prefix?"""
+
+
+class _Asked:
+    """A user's function of the values that the monoid shows."""
+
+    def __init__(self, evict: Policy, seen: Callable[[State], Any]) -> None:
+        self.evict, self.seen = evict, seen
+
+    def gives_up(self, total: State, prefix: State) -> bool:
+        return bool(self.evict(self.seen(total), self.seen(prefix)))
 
 
 class Bulk(InOrder):
@@ -35,9 +52,11 @@ class Bulk(InOrder):
     Raises TypeError for a store that lacks one of them.
     """
 
+    bulk: ClassVar[int] = 1
+
     levels: Levels
-    longest: Callable[[Callable[[State], bool]], int]
-    """How many elements the longest prefix has for which the argument holds, which does not hold for all."""
+    longest: Callable[[Asked, State], int]
+    """How many elements the longest prefix has that the policy gives up, given that it does not give up all."""
 
     def __init__(self, monoid: Monoid, store: Blocks | None = None) -> None:
         self._store: Blocks | None = None
@@ -73,11 +92,15 @@ class Bulk(InOrder):
             raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
         if not self.size():
             return 0
-        seen = self.monoid.seen
-        total = seen(self._step(self.aggregate))
-        gone = self.size() if evict(total, total) else self.longest(lambda prefix: bool(evict(total, seen(prefix))))
+        gone = self.given_up(_Asked(evict, self.monoid.seen), self._step(self.aggregate))
         self._step(self.drop, gone)
         return gone
+
+    def given_up(self, policy: Asked, total: State) -> int:
+        """How many of the oldest elements the policy gives up; `total` is the aggregate of all."""
+        if policy.gives_up(total, total):
+            return self.size()
+        return self.longest(policy, total)
 
     def clear(self) -> None:
         """Empty the window and release its memory. A store of the user's is emptied and stays."""

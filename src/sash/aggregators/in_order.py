@@ -48,6 +48,9 @@ class InOrder(Window):
     """A window whose elements leave in the order they came."""
 
     keeps_elements: ClassVar[bool] = True
+    constants: ClassVar[tuple[str, ...]] = ("bulk",)
+    bulk: ClassVar[int] = 0
+    """1 if `drop(n)` takes a logarithmic number of ⊕, not one for each element that leaves."""
 
     # ---- the algorithm: each structure fills these ----
 

@@ -28,9 +28,9 @@ below the top has more than two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from sash.aggregators.bulk import Bulk
+from sash.aggregators.bulk import Asked, Bulk
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.levels import Levels
 
@@ -116,7 +116,7 @@ class LogMTA(Bulk):
         for j in range(self.F >> level, ((self.E - 1) >> level) + 1):
             self.levels[level, j] = self.identity
 
-    def longest(self, gone: Callable[[State], bool]) -> int:
+    def longest(self, policy: Asked, total: State) -> int:
         """Downwards from the top: of a block that is kept, is its left half given up?"""
         x, prefix = self.F, self.identity
         for level in range(self.top, -1, -1):
@@ -126,7 +126,7 @@ class LogMTA(Bulk):
                 continue  # all of the window, or the only half of a block: kept, as was said before
             block = self.levels[level, j]
             longer = block if x == self.F else self.combine(prefix, block)
-            if gone(longer):
+            if policy.gives_up(total, longer):
                 x, prefix = stop, longer
         return x - self.F
 

@@ -50,7 +50,7 @@ class Arena:
         self.version = 0
         """Changes whenever columns are replaced."""
         self.followers: list[Any] = []
-        """Structures, whose queues follow the arena: `grow`, `reset` and `pack`."""
+        """Structures, whose queues follow the arena: `grow`, `move`, `reset` and `pack`."""
 
     @property
     def heads(self) -> Ints:
@@ -93,7 +93,8 @@ class Arena:
             copy_rings(column, moves, column)
         self.unused += call_loop(free_blocks, "", (slots, self.heads, BLOCK, self.free, self.links))
         self.heads[slots, OFFSET], self.heads[slots, CAPACITY] = moves[:, 2], moves[:, 3]
-        self.reset(slots)
+        for follower in self.followers:
+            follower.move(slots)
 
     def _grow(self, length: int) -> None:
         for name, old in self.columns.items():

@@ -137,6 +137,11 @@ class LiveAggregate:
             window.pack(arena)
         self.reset(np.arange(self.table.capacity))
 
+    def move(self, slots: Ints) -> None:
+        """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
+        if self.lane.compiled:
+            self.reset(slots)
+
     def reset(self, slots: Ints) -> None:
         """Let the structures of these slots be built again from their elements when they are next asked."""
         for number, window in enumerate(self.windows):

@@ -6,124 +6,139 @@ much that is. The aggregates of the query then run on the starts that were found
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators import AMTA
+from sash.engine.aggregate_batch import kind_of
 from sash.engine.arena import Arena
-from sash.engine.input_encoding import objects
+from sash.engine.arrow_arrays import array
+from sash.engine.input_encoding import CODED, forms_of, numbers, objects, seen
 from sash.engine.keys import plain
+from sash.engine.plain_arrays import word_type
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Ints, StepRows
-from sash.kernels.lane import Failed
-from sash.kernels.live_loops import CAPACITY, OFFSET
-from sash.monoids import Monoid
+from sash.engine.step_data import Flags, Ints, StepRows
+from sash.kernels.live_lane import NOBODY, Structures
+from sash.kernels.policy_lane import PolicyLane
+from sash.kernels.policy_monoid import joined, split
+from sash.kernels.state import AFTER
+from sash.monoids.algebra import Kind
 from sash.query.resolved import Part, Span
+from sash.query.types import plain as value_type
 from sash.stores import codec
-
-
-class Over(Monoid):
-    """What a policy looks at: one aggregate, or several side by side, each on columns of its own."""
-
-    def __init__(self, parts: tuple[Part, ...]) -> None:
-        self.parts = parts
-        self.monoids = tuple(part.monoid for part in parts)
-        self.identity = tuple(monoid.identity for monoid in self.monoids)
-
-    def lift(self, *rows: Any) -> Any:
-        return tuple(monoid.lifted(row) for monoid, row in zip(self.monoids, rows, strict=True))
-
-    def lifted(self, row: tuple[Any, ...]) -> Any:
-        return self.lift(*row)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return tuple(monoid.combine(x, y) for monoid, x, y in zip(self.monoids, a, b, strict=True))
-
-    def seen(self, a: Any) -> Any:
-        return tuple(monoid.seen(x) for monoid, x in zip(self.monoids, a, strict=True))
 
 
 class PolicyWindow:
     """One Policy window of an assigner; `column` of the heads has its start."""
 
     def __init__(self, span: Span, arena: Arena, column: int, name: str, table: SlotTable) -> None:
-        self.span, self.arena, self.column, self.name, self.table = span, arena, column, name, table
-        self.over = Over(span.over)
-        self.windows: dict[int, AMTA] = {}
-        table.add(name, np.int64, -1, derived=True)
-        arena.add(name, object)
+        self.parts, self.arena, self.column, self.name, self.table = span.over, arena, column, name, table
+        window: Any = span.window
+        monoids = [part.monoid for part in self.parts]
+        self.lane = PolicyLane(window, window.evict, window.alone, monoids, [_kinds(part) for part in self.parts])
+        self.columns = [(name, i) for i in range(len(self.lane.leaves))]
+        """The names of the arena's columns in which states lie."""
+        for key, kind in zip(self.columns, self.lane.leaves, strict=True):
+            arena.add(key, kind)
+        self.structures = Structures(self.lane.spec, arena.length)
+        table.add((name, "ints"), np.int64, [-1] * self.structures.ints, derived=True)
+        table.add((name, "floats"), np.float64, [0.0] * self.structures.floats, derived=True)
         arena.followers.append(self)
 
+    @property
+    def states(self) -> tuple[Any, ...]:
+        """The states of elements."""
+        return tuple([self.arena.columns[key] for key in self.columns])
+
     def lift(self, rows: StepRows, places: Ints) -> None:
-        """Write the states of rows at their places."""
-        inputs = []
-        for part in self.over.parts:
-            ours = [objects(plain(rows.column(name)), ours=True) for name in part.columns]
-            inputs.append(list(zip(*ours, strict=True)) if ours else None)
-        states = self.arena.columns[self.name]
-        for i, place in enumerate(places.tolist()):
-            try:
-                states[place] = self.over.lift(*(() if rows is None else rows[i] for rows in inputs))
-            except Exception as error:
-                raise Failed(i, error) from error
+        """Write the states of rows at their places. Raises Failed."""
+        self.lane.lift([self._inputs(part, rows) for part in self.parts], rows.slots, places, self.states)
+
+    def _inputs(self, part: Part, rows: StepRows) -> tuple[Any, Flags]:
+        """The inputs of an aggregate, and which rows it sees; empty if all."""
+        columns = [rows.column(name) for name in part.columns]
+        own = NOBODY
+        if any(column.null_count for column in columns):
+            own = seen([plain(column) for column in columns], part.monoid.nullable, len(rows))
+        if not self.lane.compiled:
+            return [objects(plain(column), ours=True) for column in columns], own
+        if forms_of(part.monoid, part.types) == ("presence",):
+            return [np.zeros(len(rows), np.bool_)], own
+        return [_numbers(rows, name, column) for name, column in zip(part.columns, columns, strict=True)], own
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
         """By row: the first element of the window that ends at it. Raises Failed."""
-        heads, after, states = self.arena.heads, self.table[self.name], self.arena.columns[self.name]
-        evict = self.span.window.gives_up  # type: ignore[attr-defined]
-        found = np.zeros(len(rows), np.int64)
-        for i, (s, p) in enumerate(zip(rows.slots.tolist(), pos.tolist(), strict=True)):
-            offset, mask = int(heads[s, OFFSET]), int(heads[s, CAPACITY]) - 1
-            first = max(int(heads[s, self.column]), int(begin[i]))
-            window = self.windows.get(s)
-            if window is None or after[s] != p or p - len(window) != first:
-                window = self.windows[s] = AMTA(self.over)
-                for q in range(first, p):
-                    window.push(states[offset + (q & mask)])
-            after[s] = -1  # until the policy has answered, the window is half-way through a change
-            try:
-                window.push(states[offset + (p & mask)])
-                first += window.enforce(evict)
-            except Exception as error:
-                raise Failed(i, error) from error
-            heads[s, self.column], after[s] = first, p + 1
-            found[i] = first
-        return found
+        fields = self.table.wide[self.name, "ints"], self.table.wide[self.name, "floats"]
+        asked = rows.slots, pos, begin
+        return self.lane.enforce(self.structures, fields, self.arena.heads, self.states, asked, self.column)
 
     # ---- states at rest ----
 
-    def store(self, places: Ints) -> pa.Array:
-        """The states at these places as bytes."""
-        dumps = [part.monoid.dump or codec.dumps for part in self.over.parts]
-        states = self.arena.columns[self.name][places].tolist()
+    @property
+    def fields(self) -> Mapping[str, pa.DataType]:
+        """The columns in which a state is stored."""
+        if not self.lane.compiled:
+            return {f"{self.name}.state": pa.binary()}
+        return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.lane.leaves)}
+
+    def store(self, places: Ints) -> list[pa.Array]:
+        """The states at these places as columns to keep."""
+        if self.lane.compiled:
+            return [array(leaf[places]) for leaf in self.states]
+        dumps = [part.monoid.dump or codec.dumps for part in self.parts]
+        states = [split(state, self.lane.alone) for state in self.states[0][places].tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
-        return pa.array(found, pa.binary())
+        return [pa.array(found, pa.binary())]
 
-    def load(self, places: Ints, column: pa.Array) -> None:
+    def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Put stored states at these places."""
-        loads = [part.monoid.load or codec.loads for part in self.over.parts]
-        states = self.arena.columns[self.name]
-        for place, data in zip(places.tolist(), column.to_pylist(), strict=True):
-            states[place] = tuple(load(x) for load, x in zip(loads, codec.loads(data), strict=True))
+        if self.lane.compiled:
+            for leaf, column in zip(self.states, columns, strict=True):
+                leaf[places] = numbers(column)
+            return
+        loads = [part.monoid.load or codec.loads for part in self.parts]
+        for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
+            state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
+            self.states[0][place] = joined(state, self.lane.alone)
 
-    # ---- as the arena's followers ----
+    # ---- as one of the arena's followers ----
 
     def grow(self, arena: int) -> None:
-        """The windows are objects."""
+        """Make room for more elements in the structures' queues."""
+        self.structures.grow(arena)
 
     def pack(self, arena: int) -> None:
-        """Slots may have new numbers."""
-        self.windows.clear()
+        """Build all structures anew in an arena of this length."""
+        self.structures.pack(arena)
+        self.reset(np.arange(self.table.capacity))
+
+    def move(self, slots: Ints) -> None:
+        """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
+        if self.lane.compiled:
+            self.reset(slots)
 
     def reset(self, slots: Ints) -> None:
-        """Drop the windows of these slots."""
-        self.table[self.name][slots] = -1
-        for slot in slots.tolist():
-            self.windows.pop(slot, None)
+        """Let the structures of these slots be built again from their elements when they are next asked."""
+        self.table[self.name, "ints"][slots, : AFTER + 1] = -1
+        self.structures.reset(slots)
 
     @property
     def nbytes(self) -> int:
-        """The memory of the windows is that of Python objects."""
-        return 0
+        """The memory of the structures' queues."""
+        return self.structures.nbytes
+
+
+def _kinds(part: Part) -> tuple[Kind, ...] | None:
+    """The kinds of an aggregate's columns; None if a policy that sees their values needs Python objects."""
+    forms = forms_of(part.monoid, part.types)
+    if forms is None or any(form in CODED for form in forms):
+        return None
+    types = tuple(map(value_type, part.types)) or (pa.bool_(),)
+    return tuple(kind_of(form, kind) for form, kind in zip(forms, types, strict=False))
+
+
+def _numbers(rows: StepRows, name: str, column: pa.Array) -> Any:
+    word = word_type(column.type)
+    return numbers(plain(column)) if word is None else rows.words(name, word)

@@ -24,6 +24,7 @@ from sash.engine.input_encoding import numbers
 from sash.engine.keys import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
+from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import Ints
 from sash.engine.window_assigner import ArenaAssigner
@@ -80,13 +81,14 @@ class StateCodec:
 
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
         own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
-        return [name for name in assigner.arena.columns if name not in own and name not in self._policies(assigner)]
+        own |= {key for policy in self._policies(assigner) for key in policy.columns}
+        return [name for name in assigner.arena.columns if name not in own]
 
     def _columns_of(self, aggregate: LiveAggregate) -> list[Any]:
         return [(aggregate.name, "before"), *((aggregate.name, i) for i in aggregate.leaves)]
 
-    def _policies(self, assigner: ArenaAssigner) -> dict[Any, Any]:
-        return {p.name: p for p in assigner.policies.values()} if isinstance(assigner, RowAssigner) else {}
+    def _policies(self, assigner: ArenaAssigner) -> list[PolicyWindow]:
+        return list(assigner.policies.values()) if isinstance(assigner, RowAssigner) else []
 
     def _element_schema(self, assigner: ArenaAssigner) -> pa.Schema:
         fields = [pa.field("key", pa.int32())]
@@ -94,7 +96,8 @@ class StateCodec:
         fields += [
             pa.field(_text(name), pa.from_numpy_dtype(columns[name].dtype)) for name in self._coordinates(assigner)
         ]
-        fields += [pa.field(name, pa.binary()) for name in self._policies(assigner)]
+        for policy in self._policies(assigner):
+            fields += [pa.field(name, kind) for name, kind in policy.fields.items()]
         for aggregate in self.owners[id(assigner)]:
             fields.append(pa.field(f"{aggregate.name}.before", pa.int64()))
             fields += [pa.field(f"{aggregate.name}.{name}", kind) for name, kind in aggregate.fields.items()]
@@ -134,7 +137,8 @@ class StateCodec:
         places, entry = places_of(assigner.arena.heads, slots, starts, stops)
         arrays: list[pa.Array] = [array(entry.astype(np.int32))]
         arrays += [array(assigner.arena.columns[name][places]) for name in self._coordinates(assigner)]
-        arrays += [policy.store(places) for policy in self._policies(assigner).values()]
+        for policy in self._policies(assigner):
+            arrays += policy.store(places)
         for aggregate in self.owners[id(assigner)]:
             arrays.append(array(assigner.arena.columns[aggregate.name, "before"][places]))
             arrays += aggregate.store(places)
@@ -199,9 +203,10 @@ class StateCodec:
         for name in self._coordinates(assigner):
             assigner.arena.columns[name][places] = numbers(batch.column(at))
             at += 1
-        for policy in self._policies(assigner).values():
-            policy.load(places, batch.column(at))
-            at += 1
+        for policy in self._policies(assigner):
+            width = len(policy.fields)
+            policy.load(places, batch.columns[at : at + width])
+            at += width
         for aggregate in self.owners[id(assigner)]:
             assigner.arena.columns[aggregate.name, "before"][places] = numbers(batch.column(at))
             width = len(aggregate.fields)

@@ -215,10 +215,12 @@ def slide_sizes(
 
 
 def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo: int, hi: int) -> None:
-    """Move a structure from a slot's elements [first, after) to [lo, hi): evict in bulk, or start anew where fewer stay
-    than leave.
+    """Move a structure from a slot's elements [first, after) to [lo, hi).
+
+    When all leave it starts anew, in constant time. When more leave than stay, only structures that evict in bulk let
+    them go: to the others it is cheaper to insert the few that stay again.
     """
-    if lo >= after or after - lo < lo - first:
+    if lo >= after or (window.bulk == 0 and after - lo < lo - first):
         restart(window)
         first, after = lo, lo
     if first < lo:

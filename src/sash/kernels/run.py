@@ -283,9 +283,9 @@ def _objects(column: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
 _warned: set[str] = set()
 
 
-def warn_once(monoid: Monoid, why: str) -> None:
-    """Say once per process and reason that an aggregate runs interpreted."""
-    message = f"{monoid!r} runs interpreted: {why}"
+def warn_once(what: Any, why: str) -> None:
+    """Say once per process and reason that an aggregate or a policy runs interpreted."""
+    message = f"{what!r} runs interpreted: {why}"
     if message not in _warned:
         _warned.add(message)
         warnings.warn(message, InterpretedWarning, stacklevel=5)

@@ -174,7 +174,8 @@ class IntSum(Monoid):
         return (a[0] << 32) + a[1]
 
     def seen(self, a: Any) -> Any:
-        return (a[0] << 32) + a[1]
+        """The sum. Raises OverflowError beyond 64 bits, which no compiled policy could see."""
+        return self.lower(a)
 
 
 class IntSumOfSquares(IntSum):

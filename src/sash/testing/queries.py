@@ -121,6 +121,7 @@ def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     if kind == "delta":
         return Delta("g", size)
     if kind == "policy":
+        size = 3 if size < 5 else 20  # each policy is compiled, so there are few of them
         keep = Policy(KeepLast(size), functions.count())
         within = Policy(SumWithin(size), (functions.sum("n"), functions.last("n")))
         high = Policy(FromHigh(7), (functions.last("n"), functions.count()))
