@@ -9,6 +9,7 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.query.assumed import assumed
+from sash.query.planner import DEQUE_SIZES
 from sash.query.wording import partials
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.windows.slices import edges
@@ -115,20 +116,18 @@ def test_several_windows_per_slide_without_a_schema() -> None:
 
         shared
           d, w: slices, kept once for 2 windows
-            high: one SlickDequeNonInv for d, w
           s: a running partial
 
         structures
-          d  high   SlickDequeNonInv  it selects a value: one deque answers all 2 sizes
-          d  total  TwoStacksLite     no exact inverse; measured the fastest of those that need none
-          w  high   SlickDequeNonInv  it selects a value: one deque answers all 2 sizes
-          w  total  TwoStacksLite     no exact inverse; measured the fastest of those that need none
-          s  high   running fold      the window only grows until it starts anew
-          s  total  running fold      the window only grows until it starts anew
+          d  high   TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          d  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          w  high   TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          w  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          s  high   running fold   the window only grows until it starts anew
+          s  total  running fold   the window only grows until it starts anew
           costs in ⊕ an insert, evict, query; n elements in the window
-            SlickDequeNonInv:  < 2, 0, 0; at worst n, 0, 0; space 2 to 2n
-            TwoStacksLite:     1, 1, 1; at worst 1, n, 1; space n + 1
-            running fold:      1, –, 0; at worst 1, –, 0; space 1
+            TwoStacksLite:  1, 1, 1; at worst 1, n, 1; space n + 1
+            running fold:   1, –, 0; at worst 1, –, 0; space 1
 
         ties
           none: nothing here depends on the order of rows of equal time
@@ -142,6 +141,42 @@ def test_several_windows_per_slide_without_a_schema() -> None:
 
 
 # ---- its sections ----
+
+
+def test_one_deque_for_many_sizes() -> None:
+    windows = {f"w{n}": f"{n}h" for n in range(1, DEQUE_SIZES + 1)}
+    names = ", ".join(windows)
+    assert explained(windows, "shared") == [
+        f"{names}: single rows, kept once for {DEQUE_SIZES} windows",
+        f"  high: one SlickDequeNonInv for {names}",
+    ]
+    why = f"it selects a value: one deque answers all {DEQUE_SIZES} sizes"
+    assert explained(windows, "structures")[0] == f"high  SlickDequeNonInv  {why}"
+
+
+def test_states_that_aggregates_share() -> None:
+    made = {"total": sash.sum("price"), "average": sash.mean("price"), "n": sash.count("price"), "rows": sash.count()}
+    assert explained("1h", "shared", high=None, **made) == [
+        "Time('1h'): single rows",
+        "average: one state, which also gives total and n",
+    ]
+    assert explained("1h", "structures", high=None, **made)[:4] == [
+        "total    TwoStacksLite    lowered from the state of average",
+        "average  TwoStacksLite    no exact inverse; measured the fastest of those that need none",
+        "n        TwoStacksLite    the values that average counts",
+        "rows     SubtractOnEvict  an exact inverse: the oldest comes off the total",
+    ]
+    assert explained(Time("1h", every="1m"), "state", high=None, **made)[0].endswith("of 2 aggregates")
+
+
+def test_eager_names_what_runs() -> None:
+    assert (
+        explained("1h", "structures", emit="eager")[0]
+        == "high  FiBA  a row goes to its place at once, whenever it comes"
+    )
+    forced = explained("1h", "structures", options=Options(structure="FiBA"))
+    assert forced[0] == "high  FiBA  asked for by Options(structure=…)"
+    assert forced[2] == "  FiBA:  6, 9, 2; at worst 16 log n + 16, 16 log n + 16, 2; space 4n + 10"
 
 
 @pytest.mark.parametrize(
@@ -183,9 +218,7 @@ def test_when_results_leave() -> None:
     assert explained("1h", "results", emit="changes")[-1] == (
         "changes: each result leaves once, when nothing can change it, if it differs from the key's last"
     )
-    eager = (
-        "results leave at once and are revised; the answer of FiBA, for rows in any order, is made of the same elements"
-    )
+    eager = "results leave at once, and are revised when a row comes that changes them"
     assert explained("1h", "results", emit="eager")[-1] == f"eager: {eager}"
     assert explained("1h", "results")[0] == "one row for each input row, no keys"
 

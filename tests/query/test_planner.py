@@ -7,8 +7,8 @@ import pytest
 
 import sash
 from sash import Options, Query
-from sash.aggregators.catalogue import IN_ORDER
-from sash.query.planner import FOLD, Plan, Series
+from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
+from sash.query.planner import DEQUE_SIZES, FOLD, Plan, Series
 from sash.testing.discovery import monoids
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
@@ -111,19 +111,24 @@ def test_throughput(bound: Any, structure: str) -> None:
 
 @pytest.mark.parametrize("bound", [sash.max("x"), sash.first("s"), sash.arg_max("x", "s")], ids=repr)
 def test_one_deque_answers_several_sizes(bound: Any) -> None:
-    assert chosen({"a": "1h", "b": "2h"}, bound) == "SlickDequeNonInv"
-    assert chosen({"a": 5, "b": 10, "c": 20}, bound) == "SlickDequeNonInv"
-    assert chosen({"a": Time("1h", every="1m"), "b": Time("2h", every="1m")}, bound) == "SlickDequeNonInv"
-    assert chosen({"a": "1h", "b": 10}, bound) == "TwoStacksLite", "they do not differ in size alone"
-    assert chosen({"a": "1h", "b": "60m"}, bound) == "TwoStacksLite", "one size"
-    assert chosen({"a": "1h", "b": Time("2h", closed="left")}, bound) == "TwoStacksLite"
-    assert chosen({"a": Time("1h", every="1m"), "b": Time("2h", every="2m")}, bound) == "TwoStacksLite"
-    assert chosen({"a": "1h", "b": "2h"}, bound, prefer="latency") == "DABALite"
+    sizes = range(1, DEQUE_SIZES + 1)
+    assert chosen({f"w{n}": n for n in sizes}, bound) == "SlickDequeNonInv"
+    assert chosen({f"w{n}": f"{n}h" for n in sizes}, bound) == "SlickDequeNonInv"
+    assert chosen({f"w{n}": Time(f"{n}h", every="1m") for n in sizes}, bound) == "SlickDequeNonInv"
+    assert chosen({f"w{n}": n for n in sizes[:-1]}, bound) == "TwoStacksLite", "too few to be worth it"
+    assert chosen({f"w{n}": f"{n}h" if n < 3 else n for n in sizes}, bound) == "TwoStacksLite", "not in size alone"
+    assert chosen({f"w{n}": f"{n if n > 1 else 120}{'h' if n > 1 else 'm'}" for n in sizes}, bound) == "TwoStacksLite"
+    closed = {f"w{n}": Time(f"{n}h", closed="left" if n < 3 else "right") for n in sizes}
+    assert chosen(closed, bound) == "TwoStacksLite"
+    every = {f"w{n}": Time(f"{n}h", every="1m" if n < 3 else "2m") for n in sizes}
+    assert chosen(every, bound) == "TwoStacksLite"
+    assert chosen({f"w{n}": n for n in sizes}, bound, prefer="latency") == "DABALite"
 
 
 def test_several_sizes_of_what_selects_nothing() -> None:
-    assert chosen({"a": "1h", "b": "2h"}, sash.sum("x")) == "TwoStacksLite"
-    assert chosen({"a": "1h", "b": "2h"}, sash.sum("i")) == "SubtractOnEvict"
+    windows = {f"w{n}": f"{n}h" for n in range(1, DEQUE_SIZES + 1)}
+    assert chosen(windows, sash.sum("x")) == "TwoStacksLite"
+    assert chosen(windows, sash.sum("i")) == "SubtractOnEvict"
 
 
 @pytest.mark.parametrize("name", monoids())
@@ -163,9 +168,9 @@ def test_an_inverse_that_is_not_exact_is_not_trusted() -> None:
 # ---- forced ----
 
 
-@pytest.mark.parametrize("structure", IN_ORDER)
+@pytest.mark.parametrize("structure", CATALOGUE)
 def test_a_structure_that_is_asked_for(structure: str) -> None:
-    needs = IN_ORDER[structure].needs
+    needs = CATALOGUE[structure].needs
     bound = sash.max("x") if "selective" in needs else sash.sum("i")
     plan = planned({"a": "1h", "b": 10}, Options(structure=structure), r=bound)
     assert {choice.structure for choice in plan.choices.values()} == {structure}
@@ -193,6 +198,19 @@ def test_a_structure_that_is_asked_for(structure: str) -> None:
 def test_a_structure_that_cannot_be(structure: str, bound: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         planned("1h", Options(structure=structure), r=bound)
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(ValueError, match=r"structure= of Options is one of Recalc, .*FiBA; got 'BTree'"):
+        Options(structure="BTree")
+
+
+def test_eager_is_served_by_fiba_alone() -> None:
+    query = Query({"a": "1h", "b": Lifetime()}, on="ts", emit="eager", high=sash.max("x"), n=sash.count("x"))
+    assert {choice.structure for choice in query.plan(SCHEMA).choices.values()} == {"FiBA"}
+    assert [len(group) for group in query.plan(SCHEMA).states] == [1, 1], "each aggregate has a tree of its own"
+    with pytest.raises(ValueError, match=r"Options\(structure='AMTA'\) cannot serve emit='eager'.*: FiBA serves it"):
+        Query("1h", on="ts", emit="eager", options=Options(structure="AMTA"), high=sash.max("x"))
 
 
 def test_a_plan_is_a_value_that_reads_as_its_explanation() -> None:

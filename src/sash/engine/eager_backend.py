@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.aggregators.by_position import catalogue_name
 from sash.engine.eager import EagerEngine
 from sash.engine.eager_snapshot import dump, load
 from sash.engine.output import Output
@@ -128,8 +129,8 @@ class EagerBackend:
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
-        windows, parts = range(len(self.resolved.spans)), range(len(self.resolved.parts))
-        return {(w, p): "FiBA" for w in windows for p in parts}
+        names = [catalogue_name(aggregate.lane.spec.structure) for aggregate in self.engine.state.aggregates]
+        return {(w, p): name for w in range(len(self.resolved.spans)) for p, name in enumerate(names)}
 
 
 def _write(pages: Pages, header: Header, engine: EagerEngine, mode: str) -> None:

@@ -42,8 +42,8 @@ class ChangeEmitter:
         resolved = engine.resolved
         self.per_row = resolved.per_row
         parts = [part for _ in (resolved.spans if self.per_row else (None,)) for part in resolved.parts]
-        monoids = [aggregate.lane.monoid for aggregate in engine.aggregates[0]]
-        self.exact = [monoids[i % len(monoids)].exact for i in range(len(parts))]
+        exact = {view.number: view.exact for aggregate in engine.aggregates[0] for view in aggregate.views}
+        self.exact = [exact[i % len(exact)] for i in range(len(parts))]
         self.groups = 1 if self.per_row else len(resolved.spans)
         self.logs = [[PlaceLog(part.result) for part in parts] for _ in range(self.groups)]
         for g in range(self.groups):

@@ -8,28 +8,31 @@ Values that are no numbers (text, payloads) go in as codes of a dictionary that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sash.aggregators import SlickDequeNonInv
+from sash.aggregators.by_position import catalogue_name
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Measure
 from sash.engine.arena import Arena, places_of
 from sash.engine.input_encoding import CODED, numbers, objects, seen
 from sash.engine.keys import plain
+from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
 from sash.engine.plain_arrays import word_type
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import Flags, Ints, StepRows, WindowResults
 from sash.engine.value_dictionary import PlaceLog, RankLabels
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.lane import States
-from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, LiveLane, Structures
+from sash.kernels.lane import Failed, States
+from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, NONE_WANTED, LiveLane, Structures
 from sash.kernels.live_loops import BACK, CAPACITY, FRONT
 from sash.kernels.state import AFTER
-from sash.query.planner import FOLD
-from sash.query.resolved import Part
+from sash.query.planner import FOLD, but_size
+from sash.query.sharing import Member
 from sash.stores import codec
 
 SEVERAL = (SlickDequeNonInv,)
@@ -44,17 +47,32 @@ LARGE = 4096
 
 
 class LiveAggregate:
-    """One aggregate over the elements of an assigner. `structures` are those of the assigner's windows, in order."""
+    """One aggregate over the elements of an assigner, and those that are lowered from its state.
+
+    `group` are these aggregates, the one that keeps the state first; `structures` are those of the assigner's windows,
+    in order.
+    """
 
     def __init__(
-        self, part: Part, assigner: WindowAssigner, structures: Sequence[type[InOrder]], table: SlotTable, name: str
+        self,
+        group: Sequence[Member],
+        assigner: WindowAssigner,
+        structures: Sequence[type[InOrder]],
+        table: SlotTable,
+        name: str,
     ) -> None:
-        self.part, self.assigner, self.table, self.name = part, assigner, table, name
+        self.assigner, self.table, self.name = assigner, table, name
+        self.part = replace(group[0].part, monoid=loop_monoid(group))
+        part = self.part
         kinds = tuple(dict.fromkeys(structures))
         self.measure = Measure(
             part, lambda m, kinds_, warn: LiveLane(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
         )
         self.lane: LiveLane = self.measure.lane
+        self.views = views_of(group, self.measure, gives_states(group))
+        """The aggregates of the query whose results come from here."""
+        self.failed_part = group[0].number
+        """The aggregate at work, by its place in the query: if a result fails, it is to blame."""
         self.dictionaries: dict[int, Any] = {
             j: (PlaceLog if form == "place" else RankLabels)(kind)
             for j, (form, kind) in enumerate(zip(self.measure.forms, self.measure.types, strict=False))
@@ -95,7 +113,7 @@ class LiveAggregate:
         return None if any(kind is None for kind in kinds) else tuple(kinds)  # type: ignore[arg-type]
 
     def _direct_type(self) -> pa.DataType | None:
-        if not self.lane.compiled or self.measure.result_of:
+        if not self.lane.compiled or self.measure.result_of or len(self.views) > 1:
             return None
         shape = self.lane.layouts.result.shape
         return self.part.result if {"int": pa.int64(), "float": pa.float64()}.get(shape) == self.part.result else None
@@ -105,9 +123,7 @@ class LiveAggregate:
         alike: dict[Any, list[int]] = {}
         for w, structure in enumerate(structures):
             span = assigner.spans[w]
-            several = structure in SEVERAL
-            but_size = (span.kind, span.slide, span.every, span.offset, span.closed, span.column)
-            alike.setdefault((structure, but_size) if several else (structure, w), []).append(w)
+            alike.setdefault((structure, but_size(span) if structure in SEVERAL else w), []).append(w)
         for (structure, _), members in alike.items():
             window = Structures(self.lane.specs[structure], assigner.arena.length)
             window.sizes = structure in SEVERAL
@@ -121,7 +137,9 @@ class LiveAggregate:
         """For each window of the assigner the name of the structure that computes it."""
         if not self.windows:
             return [FOLD]
-        found = {w: self.windows[number].spec.structure.__name__ for number, of in enumerate(self.groups) for w in of}
+        found = {
+            w: catalogue_name(self.windows[number].spec.structure) for number, of in enumerate(self.groups) for w in of
+        }
         return [found[w] for w in range(len(found))]
 
     # ---- as one of the arena's followers ----
@@ -254,48 +272,59 @@ class LiveAggregate:
 
     # ---- results out ----
 
-    def results(self, found: Sequence[WindowResults], rows: StepRows) -> list[Result]:
-        """For each window its results as a column. Raises Failed, with the place in `failed_in`."""
-        if self.lane.elements == "running":
-            return [self._running(found[0], rows)]
-        if len(self.groups) == 1 and len(found) == 1:
-            return [self._slid(0, found[0], rows)]
-        made: dict[int, Result] = {}
-        for number, members in enumerate(self.groups):
-            if len(members) == 1:
-                made[members[0]] = self._slid(number, found[members[0]], rows)
-            else:
-                made |= self._sizes(number, members, found, rows)
-        return [made[w] for w in range(len(found))]
+    def results(self, found: Sequence[WindowResults], rows: StepRows) -> list[list[Result]]:
+        """For each of its views, and each window, the results as a column.
 
-    def _running(self, found: WindowResults, rows: StepRows) -> Result:
+        Raises Failed, with the place in `failed_in`, of the aggregate `failed_part`.
+        """
+        self.failed_part = self.views[0].number
+        made: dict[int, list[Result]] = {}
+        if self.lane.elements == "running":
+            made[0] = self._running(found[0], rows)
+        else:
+            for number, members in enumerate(self.groups):
+                if self.windows[number].sizes and len(members) > 1:
+                    made |= self._sizes(number, members, found, rows)
+                else:
+                    for w in members:
+                        made[w] = self._slid(number, found[w], rows)
+        if len(found) == 1:
+            return [[one] for one in made[0]]
+        return [[made[w][v] for w in range(len(found))] for v in range(len(self.views))]
+
+    def _running(self, found: WindowResults, rows: StepRows) -> list[Result]:
         self.failed_in = found
         columns, own = self._given
         assert found.after is not None
         asked = found.after, found.his
         given = self.lane.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
         out, valid, low, high = given
-        column = self._column(out, valid, low == high)
+        made = self._columns(Values(out, valid, np.ones(len(valid), np.bool_), low, high), NONE)
         if found.rows is None:
-            return column, low, high
-        return column.take(pa.array(found.rows)), low[found.rows], high[found.rows]
+            return [(column, low, high) for column in made]
+        places = pa.array(found.rows)
+        return [(column.take(places), low[found.rows], high[found.rows]) for column in made]
 
-    def _slid(self, number: int, found: WindowResults, rows: StepRows) -> Result:
+    def _slid(self, number: int, found: WindowResults, rows: StepRows) -> list[Result]:
         self.failed_in = found
         order = NONE if rows.order is None or found.slots is not rows.slots else rows.order
-        asked = order, found.slots, found.los, found.his, NOBODY if found.all_on else found.on
-        out, valid, low, high, missing = self._slide(number, asked)
+        assert found.los is not None
+        assert found.his is not None
+        los, wanted = found.los, NOBODY if found.all_on else found.on
+        if self.windows[number].sizes:
+            los, wanted = found.los[None, :], NONE_WANTED if found.all_on else found.on[None, :]
+        out, valid, low, high, missing = self._slide(number, (order, found.slots, los, found.his, wanted))
+        if not missing and self.direct is not None:
+            column = self._as_column(out[0])
+            return [(column, low, high) if len(low) else (column, found.los, found.his)]
+        on, back = found.on, _inverse(order)
+        if len(order):  # the results are in the order of the table
+            on = on[back]
         if not len(low):
             low, high = found.los, found.his
-        if not missing and self.direct is not None:
-            buffers = [None, pa.py_buffer(out[0])]
-            return pa.Array.from_buffers(self.direct, len(valid), buffers), low, high
-        on, empty = found.on, low == high
-        if len(order):  # the results are in the order of the table
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order))
-            on, empty = on[back], empty if self._counts[1].size else empty[back]
-        return self._column(out, valid, on & empty), low, high
+            if len(order):
+                low, high = low[back], high[back]
+        return [(column, low, high) for column in self._columns(Values(out, valid, on, low, high), back)]
 
     def _slide(self, number: int, asked: Any) -> Any:
         assert self.arena is not None
@@ -308,36 +337,56 @@ class LiveAggregate:
             self._live = self.arena.heads, self.states, self._counts
             self._versions = versions
         window, (given, self._given) = self.windows[number], (self._given, self.lane.no_rows)
-        return self.lane.slide(window, self._fields[number], *self._live, given, asked, window.sizes)
+        return self.lane.slide(window, self._fields[number], *self._live, given, asked)
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowResults], rows: StepRows
-    ) -> dict[int, Result]:
+    ) -> dict[int, list[Result]]:
         """Windows that differ only in size, from one structure over the longest of them."""
         longest = self.failed_in = found[members[0]]
         count, sizes = len(longest), len(members)
-        los = np.repeat(longest.his[:, None], sizes, axis=1)  # type: ignore[index]
-        on = np.zeros((count, sizes), np.bool_)
-        places = [among(longest, found[w]) for w in members]
-        for j, w in enumerate(members):
-            los[places[j], j], on[places[j], j] = found[w].los, found[w].on
-        asked = NONE, longest.slots, los.ravel(), longest.his, on.ravel()
-        out, valid, low, high, _ = self._slide(number, asked)
-        if not len(low):
-            low, high = los.ravel(), np.repeat(longest.his, sizes)  # type: ignore[arg-type]
+        alike = all(len(found[w]) == count for w in members)
+        at_rows = alike and rows.order is not None and all(found[w].slots is rows.slots for w in members)
+        order = rows.order if at_rows and rows.order is not None else NONE
+        los, on, places = _starts(longest, [found[w] for w in members], alike)
+        wanted = NONE_WANTED if alike and all(found[w].all_on for w in members) else on
+        out, valid, low, high, missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
+        counted = len(low) > 0
+        lows = low.reshape(sizes, count) if counted else los
+        highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)  # type: ignore[arg-type]
+        if not missing and alike and self.direct is not None:
+            cut = [out[0][k * count : (k + 1) * count] for k in range(sizes)]
+            return {w: [(self._as_column(cut[k]), lows[k], highs[k])] for k, w in enumerate(members)}
+        back = _inverse(order)
+        if len(order):
+            on = on[:, back]
+            lows, highs = (lows, highs) if counted else (lows[:, back], highs[:, back])
         made = {}
-        for j, w in enumerate(members):
-            at = places[j] * sizes + j
-            if rows.order is not None and found[w].slots is rows.slots:
-                back = np.empty_like(at)
-                back[rows.order] = at
-                at = back
-            one = [out[i] for i in at.tolist()] if isinstance(out, list) else tuple(leaf[at] for leaf in out)
-            made[w] = (self._column(one, valid[at], on.ravel()[at] & (low[at] == high[at])), low[at], high[at])
+        for k, w in enumerate(members):
+            self.failed_in = found[w]
+            here = slice(k * count, (k + 1) * count)
+            leaves = out[here] if isinstance(out, list) else tuple(leaf[here] for leaf in out)
+            values = Values(leaves, valid[here], on[k], lows[k], highs[k])
+            if not alike:
+                values = values.take(places[k])
+            made[w] = [(column, values.low, values.high) for column in self._columns(values, back)]
         return made
 
-    def _column(self, out: Any, valid: Flags, empty: Flags) -> pa.Array:
-        return self.measure.column(out, valid, empty, self.dictionaries)
+    def _as_column(self, numbers: Any) -> pa.Array:
+        """Results of which none is null, in the same memory."""
+        return pa.Array.from_buffers(self.direct, len(numbers), [None, pa.py_buffer(numbers)])
+
+    def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
+        """The results of each view as a column; `back`: which of the loop's results each is, if they are reordered."""
+        made = []
+        for view in self.views:
+            self.failed_part = view.number
+            try:
+                made.append(view.column(values, self.dictionaries))
+            except Failed as failed:
+                place = int(back[failed.place]) if len(back) else failed.place
+                raise Failed(place, failed.error) from failed.error
+        return made
 
     # ---- dictionaries ----
 
@@ -418,6 +467,27 @@ class LiveAggregate:
         """The memory of the structures' queues and of the dictionaries."""
         queues = sum(window.nbytes for window in self.windows)
         return queues + sum(dictionary.nbytes for dictionary in self.dictionaries.values())
+
+
+def _starts(longest: WindowResults, found: Sequence[WindowResults], alike: bool) -> tuple[Ints, Flags, list[Ints]]:
+    """For each window and result of the longest the first element, and whether a result is asked for; and where the
+    results of each window stand. `alike`: all have a result wherever the longest has one.
+    """
+    if alike:
+        return np.stack([one.los for one in found]), np.stack([one.on for one in found]), []  # type: ignore[misc]
+    los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
+    on = np.zeros(los.shape, np.bool_)
+    places = [among(longest, one) for one in found]
+    for k, one in enumerate(found):
+        los[k, places[k]], on[k, places[k]] = one.los, one.on  # type: ignore[assignment]
+    return los, on, places
+
+
+def _inverse(order: Ints) -> Ints:
+    """The place of each number in an order."""
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return back
 
 
 def among(longest: WindowResults, found: WindowResults) -> Ints:

@@ -214,9 +214,9 @@ class LiveBackend:
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
-        found = {}
+        found: dict[tuple[int, int], str] = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
-            for p, aggregate in enumerate(aggregates):
+            for aggregate in aggregates:
                 for w, name in enumerate(aggregate.structures()):
-                    found[assigner.places[w], p] = name
+                    found |= {(assigner.places[w], view.number): name for view in aggregate.views}
         return found

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.aggregators.catalogue import in_order
+from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine import slide_grid, step_data
@@ -101,13 +101,13 @@ class LiveEngine:
             self.aggregates.append(
                 [
                     LiveAggregate(
-                        part,
+                        group,
                         assigner,
-                        [_structure(plan.choices[place, p].structure) for place in series.spans],
+                        [_structure(plan.choices[place, group[0].number].structure) for place in series.spans],
                         self.table,
-                        f"a{s}.{p}",
+                        f"a{s}.{group[0].number}",
                     )
-                    for p, part in enumerate(resolved.parts)
+                    for group in plan.states
                 ]
             )
         self._all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
@@ -264,23 +264,25 @@ class LiveEngine:
             assigner.assign(rows)
         except Failed as failed:
             raise self.named("the policy", failed, rows, failed.place) from failed.error
-        for p, aggregate in enumerate(aggregates):
+        for aggregate in aggregates:
             try:
                 aggregate.take(rows)
             except Failed as failed:
-                raise self.named(self._part(p), failed, rows, failed.place) from failed.error
+                raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
         try:
             windows = assigner.results(rows, endings)
         except Failed as failed:
             raise self.named("the policy", failed, rows, failed.place) from failed.error
-        made = []
-        for p, aggregate in enumerate(aggregates):
+        made: list[Any] = [None] * len(self.resolved.parts)
+        for aggregate in aggregates:
             try:
-                made.append(aggregate.results(windows, rows))
+                found = aggregate.results(windows, rows)
             except LiftFailed as failed:
-                raise self.named(self._part(p), failed, rows, failed.place) from failed.error
+                raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
             except Failed as failed:
-                raise self._blamed(p, failed, rows, aggregate) from failed.error
+                raise self._blamed(aggregate.failed_part, failed, rows, aggregate) from failed.error
+            for view, results in zip(aggregate.views, found, strict=True):
+                made[view.number] = results
         return [
             Found(window, [part[w][0] for part in made], [part[w][1] for part in made], [part[w][2] for part in made])
             for w, window in enumerate(windows)
@@ -479,4 +481,4 @@ class LiveEngine:
 
 
 def _structure(name: str) -> type[InOrder]:
-    return Running if name == FOLD else in_order(name)
+    return Running if name == FOLD else sequential(name)

@@ -87,14 +87,17 @@ class Lookup:
         found: dict[int, list[pa.Array]] = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.spans))]
-            made = [self._values(aggregate, windows) for aggregate in aggregates]
+            made: dict[int, list[pa.Array]] = {}
+            for aggregate in aggregates:
+                made |= self._values(aggregate, windows)
             for w, window in enumerate(windows):
-                found[window.window] = [columns[w] for columns in made]
+                found[window.window] = [made[number][w] for number in sorted(made)]
         back = np.where(self.slots < 0, len(self.engine.live), np.searchsorted(self.engine.live, self.slots))
         order = array(back, self.slots >= 0)
         return [column.take(order) for place in sorted(found) for column in found[place]]
 
-    def _values(self, aggregate: LiveAggregate, windows: list[WindowResults]) -> list[pa.Array]:
+    def _values(self, aggregate: LiveAggregate, windows: list[WindowResults]) -> dict[int, list[pa.Array]]:
+        """By the number of each aggregate that is computed here: a column for each window."""
         none = np.zeros(0, np.int64)
         nothing = StepRows(
             pa.RecordBatch.from_pylist([], schema=self.resolved.schema), none, none.astype(self.engine.numbers), none,
@@ -103,7 +106,11 @@ class Lookup:
         if aggregate.lane.elements == "running":
             aggregate.assigner.assign(nothing)
             aggregate.take(nothing)
-        return [column for column, _, _ in aggregate.results(windows, nothing)]
+        found = aggregate.results(windows, nothing)
+        return {
+            view.number: [column for column, _, _ in results]
+            for view, results in zip(aggregate.views, found, strict=True)
+        }
 
     # ---- which elements ----
 

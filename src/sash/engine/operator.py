@@ -229,6 +229,14 @@ class Operator:
             return self.backend.due
 
     @property
+    def structures(self) -> dict[tuple[str, str], str]:
+        """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
+        self._require_schema("structures")
+        spans, parts = self.resolved.spans, self.resolved.parts
+        found = sorted(self.backend.executed().items())
+        return {(spans[window].name, parts[part].name): structure for (window, part), structure in found}
+
+    @property
     def metrics(self) -> Metrics:
         """What the operator has done so far, and what it holds now."""
         if self.schema is None:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.catalogue import in_order
+from sash.aggregators.by_position import sequential
 from sash.engine import slide_grid
 from sash.engine.aggregate_batch import Measure, column_lane, kind_of
 from sash.engine.arrow_arrays import Flags, array
@@ -204,7 +204,7 @@ class Whole:
         if not len(at):
             return
         spans = self.crew.spans(among, len(inputs.rows))
-        structure = in_order("TwoStacksLite")
+        structure = sequential("TwoStacksLite")
         lane = Measure(part, column_lane(structure)).lane
         try:
             states = lane.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.crew.run)
@@ -219,7 +219,7 @@ class Whole:
         rows = inputs.rows
         if structure == FOLD or (structure == "SlickDequeNonInv" and not self.resolved.query.options.structure):
             structure = "TwoStacksLite"
-        cls = in_order(structure)
+        cls = sequential(structure)
         spans = self.crew.spans(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:

@@ -38,6 +38,8 @@ class LiftFailed(Failed):
 NONE: Ints = np.zeros(0, np.int64)
 NOBODY: Flags = np.zeros(0, np.bool_)
 NO_TOTALS: Ints = np.zeros((0, 1), np.int64)
+NO_STARTS: Ints = np.zeros((1, 0), np.int64)
+NONE_WANTED: Flags = np.zeros((0, 0), np.bool_)
 
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
@@ -158,11 +160,12 @@ class LiveLane:
             self.run(columns, NOBODY, (NONE, NOBODY), (NO_TOTALS, NO_TOTALS), states, (NONE, NONE))
             return
         heads = np.zeros((0, HEAD), np.int64)
-        asked = NONE, NONE, NONE, NONE, NOBODY
+        one, many = (NONE, NONE, NONE, NONE, NOBODY), (NONE, NONE, NO_STARTS, NONE, NONE_WANTED)
         for structure in structures:
             window = Structures(self.specs[structure])
+            window.sizes = structure in several
             fields = np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))
-            self.slide(window, fields, heads, states, counts, self.no_rows, asked, structure in several)
+            self.slide(window, fields, heads, states, counts, self.no_rows, many if window.sizes else one)
 
     @property
     def compiled(self) -> bool:
@@ -243,14 +246,13 @@ class LiveLane:
         counts: Any,
         rows: Any,
         asked: Any,
-        sizes: bool = False,
     ) -> tuple[Any, Flags, Ints, Ints, int]:
         """Lift rows, then results over ranges of elements: values, which are valid, counts at the range's start and end
         (empty if every row is counted), and how many are null. Raises Failed.
         """
         progress = np.zeros(2, np.int64)
-        out, valid, low, high = self._room(len(asked[2]), len(counts[1]) > 0)
-        kernel = live_loops.slide_sizes if sizes else live_loops.slide_slots
+        out, valid, low, high = self._room(asked[2].size, len(counts[1]) > 0)
+        kernel = live_loops.slide_sizes if window.sizes else live_loops.slide_slots
         arguments = (
             *(window.spec, window.storage, fields, heads, states if self.compiled else states[0], counts, rows, asked),
             *((out, valid, low, high), progress),

@@ -5,6 +5,7 @@ fold_panes       rows folded into the panes of their slots' rings
 fold_running     rows folded into one partial a slot; results between the rows
 slide_slots      a result for each range of a slot's elements, by the structure that lives in the slot
 slide_sizes      the same for several starts to each end, from one structure
+lower_states     results from the states that another aggregate's loop has given
 
 An element is addressed by its position, which only grows: position p of slot s lies at
 heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. Of each element `before` counts the values that the
@@ -171,46 +172,64 @@ def slide_sizes(
     spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
     progress: Any,
 ) -> int:  # fmt: skip
-    """The same for several starts to each end: result i * sizes + k is that of [los[i * sizes + k], his[i])."""
+    """The same for several starts to each end, from one structure: result k * len(his) + i is that of
+    [los[k, i], his[i]).
+
+    Of each end the first start is the earliest, and none is before the last; the results of a start lie together.
+    """
     monoid = spec.monoid
     ints, floats = fields
     totals, before = counts
     inputs, seen, of, places = rows
-    _, slots, los, his, wanted = asked
+    order, slots, los, his, wanted = asked
     found, valid, low, high = results
     r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
-    progress[1] = 1
-    for i in range(len(places)):
-        progress[0] = i
-        put_element(monoid, r, x, seen, counts, i, of[i], places[i])
-    progress[1] = 0
-    sizes = len(los) // max(len(slots), 1)
-    missing = 0
-    for i in range(len(slots)):
-        progress[0] = i
-        s, hi = slots[i], his[i]
+    ordered = len(order) > 0
+    if not ordered:
+        progress[1] = 1
+        for i in range(len(places)):
+            progress[0] = i
+            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+    missing, i = 0, 0
+    while i < len(slots):
+        s = slots[i]
+        stop = i
+        while stop < len(slots) and slots[stop] == s:
+            if ordered and len(places) > 0:
+                progress[0], progress[1] = stop, 1
+                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
+            stop += 1
+        progress[1] = 0
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        longest = hi
-        for k in range(i * sizes, (i + 1) * sizes):
-            longest = min(longest, los[k])
-            if len(before) > 0:
-                low[k], high[k] = 0, 0
-                if los[k] < hi:
-                    low[k] = before[offset + (los[k] & mask)]
-                    high[k] = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
-        if longest < hi:
-            window = resume(spec, storage, ints, floats, s, offset, mask + 1)
-            after = ints[s, AFTER]
-            move(window, x, ints[s, FIRST], after, offset, mask, longest, hi)
-            ints[s, FIRST], ints[s, AFTER] = longest, max(after, hi)
-            for k in range(i * sizes, (i + 1) * sizes):
-                some = los[k] < hi if len(before) == 0 else low[k] < high[k]
-                if some and (len(wanted) == 0 or wanted[k]):
-                    emit(y, valid, k, monoid.lower(window.last(hi - los[k])))
-            park(window, ints, floats, s)
-        for k in range(i * sizes, (i + 1) * sizes):
-            if not valid[k]:
-                missing += 1
+        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+        first, after = ints[s, FIRST], ints[s, AFTER]
+        while i < stop:
+            progress[0] = i
+            hi, place = his[i], order[i] if ordered else i
+            if los[0, i] < hi:
+                move(window, x, first, after, offset, mask, los[0, i], hi)
+                first, after = los[0, i], max(after, hi)
+            most = hi
+            if len(before) > 0 and los[0, i] < hi:
+                most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+            answered = 0
+            for k in range(len(los)):
+                lo, at = los[k, i], k * len(his) + place
+                least, until = lo, most
+                if len(before) > 0:
+                    least, until = 0, 0
+                    if lo < hi:
+                        least, until = before[offset + (lo & mask)], most
+                    low[at], high[at] = least, until
+                valid[at] = False
+                if least < until and (len(wanted) == 0 or wanted[k, i]):
+                    emit(y, valid, at, monoid.lower(window.answer(answered, hi - lo)))
+                    answered += 1
+                if not valid[at]:
+                    missing += 1
+            i += 1
+        ints[s, FIRST], ints[s, AFTER] = first, after
+        park(window, ints, floats, s)
     return missing
 
 
@@ -228,3 +247,19 @@ def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo
     while after < hi:
         window.push(x[offset + (after & mask)])
         after += 1
+
+
+def lower_states(monoid: Any, layouts: Any, states: Any, there: Any, results: Any, progress: Any) -> int:
+    """The result of each state that is there. Returns how many are null."""
+    state, result = layouts
+    found, valid = results
+    x, y = column(state, states), column(result, found)
+    missing = 0
+    for i in range(len(there)):
+        progress[0] = i
+        valid[i] = False
+        if there[i]:
+            emit(y, valid, i, monoid.lower(x[i]))
+        if not valid[i]:
+            missing += 1
+    return missing

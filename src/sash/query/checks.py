@@ -191,6 +191,11 @@ def together(query: Any) -> None:
         raise ValueError(
             "late='flag' marks rows, and windows with every= give no row of the input: use 'drop' or 'error'"
         )
+    if query.emit == "eager" and query.options.structure not in (None, "FiBA"):
+        raise ValueError(
+            f"Options(structure={query.options.structure!r}) cannot serve emit='eager', where rows come in any order "
+            "and are put in their places at once: FiBA serves it"
+        )
     for name, one in labelled:
         if query.emit == "eager" and (one.slide == "close" or isinstance(one, Policy | Punctuation)):
             what = "every='close'" if one.slide == "close" else type(one).__name__

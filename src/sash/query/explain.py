@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sash.aggregators.catalogue import IN_ORDER
+from sash.aggregators.catalogue import CATALOGUE
 from sash.query import wording
 from sash.query.assumed import assumed
 from sash.query.planner import FOLD, Plan, Series, plan, siblings, swept
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 EMISSION = {
     "final": "each result leaves once, when nothing can change it",
     "changes": "each result leaves once, when nothing can change it, if it differs from the key's last",
-    "eager": "results leave at once and are revised; the answer of FiBA, for rows in any order, is made of the same "
-    "elements",
+    "eager": "results leave at once, and are revised when a row comes that changes them",
 }
 """When results leave."""
 
@@ -140,18 +139,31 @@ def _shared(found: Plan) -> list[str]:
         kept = f", kept once for {len(series.spans)} windows" if len(series.spans) > 1 else ""
         lines.append(f"{_names(found, series.spans)}: {ELEMENTS[series.kind]}{kept}")
         lines += _indented(_one_structure(found, series))
-    return lines
+    return lines + _one_state(found)
 
 
 def _one_structure(found: Plan, series: Series) -> list[str]:
     """Where one structure answers several windows."""
     groups = {siblings(found.resolved, series, place) for place in series.spans}
     return [
-        f"{part.name}: one SlickDequeNonInv for {_names(found, places)}"
+        f"{keeper.part.name}: one SlickDequeNonInv for {_names(found, places)}"
         for places in sorted(groups)
-        for number, part in enumerate(found.resolved.parts)
-        if len(places) > 1 and found.choices[places[0], number].structure == "SlickDequeNonInv"
+        for keeper, *_ in found.states
+        if len(places) > 1 and found.choices[places[0], keeper.number].structure == "SlickDequeNonInv"
     ]
+
+
+def _one_state(found: Plan) -> list[str]:
+    """Where several aggregates are lowered from one state."""
+    return [
+        f"{keeper.part.name}: one state, which also gives {_listed([member.part.name for member in others])}"
+        for keeper, *others in found.states
+        if others
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _structures(found: Plan) -> list[str]:
@@ -178,7 +190,7 @@ def _structures(found: Plan) -> list[str]:
 def _cost(name: str) -> str:
     if name == FOLD:
         return "1, –, 0; at worst 1, –, 0; space 1"
-    record = IN_ORDER[name]
+    record = CATALOGUE[name]
     average, worst = (", ".join(map(str, costs.values())) for costs in (record.average, record.worst))
     return f"{average}; at worst {worst}; space {record.space}"
 
@@ -191,7 +203,7 @@ def _state(found: Plan) -> list[str]:
         if series.kind == "rows":
             held += f", each with {', '.join(_kept(found, series)) or 'nothing but its place'}"
         else:
-            held += f" of {len(resolved.parts)} aggregate{'s' if len(resolved.parts) > 1 else ''}"
+            held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
         lines.append(f"{_names(found, series.spans)}: a key keeps {held}")
     if query.lateness is not None:
         lines.append(f"rows of the last {wording.length(query.lateness)} wait until none before them can come")

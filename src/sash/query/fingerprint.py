@@ -1,8 +1,9 @@
 """The fingerprint of a query: the name of its state.
 
-State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates, keys,
-order, lateness and forgetting, and the columns' names and types. How it is computed and when results leave
-(options, emit, late, ahead) is not part of it. Python's `hash`, which differs between processes, has no part in it.
+State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates and which of
+them share a state, keys, order, lateness and forgetting, and the columns' names and types. How it is computed and when
+results leave (options, emit, late, ahead) is not part of it. Python's `hash`, which differs between processes, has no
+part in it.
 
     a monoid of ours          its class and parameters
     a user's with a name      the name: its state outlives a change of its code
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sash.monoids.algebra import Monoid
 from sash.monoids.custom import Custom
 from sash.monoids.direct import DirectProduct
+from sash.query.sharing import shared_states
 from sash.windows.kinds import Policy
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ def fingerprint(resolved: Resolved) -> str:
         "windows": [_window(span) for span in resolved.spans],
         "aggregates": [_part(part) for part in resolved.parts],
     }
+    lowered = [[one.number, group[0].number, one.reads] for group in shared_states(resolved.parts) for one in group[1:]]
+    if lowered:  # those have no columns of their own in the state
+        said["lowered"] = lowered
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sash.aggregators.catalogue import IN_ORDER
+from sash.aggregators.catalogue import CATALOGUE
 
 PREFERENCES = ("throughput", "latency")
 
@@ -34,8 +34,8 @@ class Options:
     store: Any = None
 
     def __post_init__(self) -> None:
-        if self.structure is not None and self.structure not in IN_ORDER:
-            raise ValueError(f"structure= of Options is one of {', '.join(IN_ORDER)}; got {self.structure!r}")
+        if self.structure is not None and self.structure not in CATALOGUE:
+            raise ValueError(f"structure= of Options is one of {', '.join(CATALOGUE)}; got {self.structure!r}")
         if self.prefer not in PREFERENCES:
             raise ValueError(f"prefer= of Options is 'throughput' or 'latency'; got {self.prefer!r}")
         for name in ("threads", "split", "shards"):

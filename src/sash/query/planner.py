@@ -16,10 +16,14 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sash import monoids as m
-from sash.aggregators.catalogue import IN_ORDER, Record
+from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.query.resolved import Part, Resolved, Span
+from sash.query.sharing import Member, shared_states
 from sash.query.types import kind
+
+DEQUE_SIZES = 10
+"""TBD."""
 
 FOLD = "running fold"
 """What a running series needs in place of a structure."""
@@ -45,11 +49,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a query is computed: what is shared, and a structure for each (span, part)."""
+    """How a query is computed: what is shared, and a structure for each (span, part).
+
+    `states` are the aggregates by the state that they are lowered from: the first of each group keeps it.
+    """
 
     resolved: Resolved
     series: tuple[Series, ...]
     choices: Mapping[tuple[int, int], Choice]
+    states: tuple[tuple[Member, ...], ...]
 
     def __str__(self) -> str:
         from sash.query.explain import explained
@@ -59,14 +67,29 @@ class Plan:
 
 def plan(resolved: Resolved) -> Plan:
     """The plan of a query. Raises TypeError, naming the missing property, if the options force what cannot be."""
-    series = shared(resolved)
+    series, states = shared(resolved), _states(resolved)
     choices = {}
     for one in series:
         for place in one.spans:
-            for number, part in enumerate(resolved.parts):
-                sizes = {resolved.spans[other].size for other in siblings(resolved, one, place)}
-                choices[place, number] = _choice(resolved, one, part, len(sizes))
-    return Plan(resolved, series, MappingProxyType(dict(sorted(choices.items()))))
+            sizes = len({resolved.spans[other].size for other in siblings(resolved, one, place)})
+            for keeper, *others in states:
+                choice = choices[place, keeper.number] = _choice(resolved, one, keeper.part, sizes)
+                for member in others:
+                    _choice(resolved, one, member.part, sizes)  # raises, if the options force what it cannot have
+                    choices[place, member.number] = _lowered(choice, keeper, member)
+    return Plan(resolved, series, MappingProxyType(dict(sorted(choices.items()))), states)
+
+
+def _states(resolved: Resolved) -> tuple[tuple[Member, ...], ...]:
+    """The aggregates by state. The trees of emit="eager" hold one aggregate each."""
+    if resolved.query.emit == "eager":
+        return tuple((Member(number, part, "itself"),) for number, part in enumerate(resolved.parts))
+    return shared_states(resolved.parts)
+
+
+def _lowered(choice: Choice, keeper: Member, member: Member) -> Choice:
+    why = "the values that {} counts" if member.reads == "count" else "lowered from the state of {}"
+    return Choice(choice.structure, why.format(keeper.part.name))
 
 
 # ---- what is shared ----
@@ -115,11 +138,12 @@ def swept(resolved: Resolved, part: Part) -> bool:
 
 def siblings(resolved: Resolved, series: Series, place: int) -> tuple[int, ...]:
     """The windows of a series that differ from one only in size, and it: one structure can answer all of them."""
-    of = _but_size(resolved.spans[place])
-    return tuple(other for other in series.spans if _but_size(resolved.spans[other]) == of)
+    of = but_size(resolved.spans[place])
+    return tuple(other for other in series.spans if but_size(resolved.spans[other]) == of)
 
 
-def _but_size(span: Span) -> Any:
+def but_size(span: Span) -> Any:
+    """All that two windows must have in common for one structure to answer both."""
     over = id(span.window) if span.kind == "policy" else None
     return (span.kind, span.slide, span.every, span.offset, span.closed, span.column, over)
 
@@ -137,16 +161,18 @@ def typed(part: Part) -> Monoid:
 
 def _choice(resolved: Resolved, series: Series, part: Part, sizes: int) -> Choice:
     options = resolved.query.options
+    if resolved.query.emit == "eager":
+        return Choice("FiBA", "a row goes to its place at once, whenever it comes")
     if series.kind == "running":
         return Choice(FOLD, "the window only grows until it starts anew")
     monoid = typed(part)
     if options.structure is not None:
-        return _forced(IN_ORDER[options.structure], monoid, part)
+        return _forced(CATALOGUE[options.structure], monoid, part)
     if options.prefer == "latency":
         return _steady(monoid)
     if _undone(monoid):
         return Choice("SubtractOnEvict", "an exact inverse: the oldest comes off the total")
-    if sizes > 1 and monoid.selective:
+    if sizes >= DEQUE_SIZES and monoid.selective:
         return Choice("SlickDequeNonInv", f"it selects a value: one deque answers all {sizes} sizes")
     return Choice("TwoStacksLite", "no exact inverse; measured the fastest of those that need none")
 

@@ -1,0 +1,84 @@
+"""The structures in order of time as in-order ones: an element's time is its position.
+
+FiBA and AugmentedBTree find an element by its time. Where elements come in order, the position serves as the time, and
+the tree has the calls of an in-order structure: `push` at the young end, `pop` and `drop` at the old one.
+
+    time     3  4  5  6  7  8         F = 3: the oldest; E = 9: the next
+    push     ──────────────── 9       at the right finger
+    drop(2)  ·  ·                     one cut through F + 1: O(log n)
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sash.aggregators.augmented_b_tree import AugmentedBTree
+from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
+from sash.aggregators.fiba import FiBA
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.span import Span
+from sash.aggregators.window import State, Window, apart
+
+
+class ByPosition(Span):
+    """A B-tree whose times are positions, with the calls of an in-order structure."""
+
+    F: int
+    E: int
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    @apart
+    def push(self, v: State) -> None:
+        """Add an element at the young end. A struct of zeros, as compiled code starts with, has no root yet."""
+        if self.fresh == 0:
+            self.begin()
+        self.add(self.E, v)
+        self.tidy()
+        self.E += 1
+
+    def pop(self) -> None:
+        """Remove the oldest element."""
+        self.take_out(self.left, 0)
+        self.tidy()
+        self.F += 1
+
+    @apart
+    def drop(self, n: int) -> None:
+        """Remove the n oldest elements at once."""
+        self.cut(self.F + n - 1)
+        self.tidy()
+        self.F += n
+
+
+class FiBAByPosition(ByPosition, FiBA):
+    """FiBA over positions.
+
+    >>> from sash.monoids import Concat
+    >>> tree = FiBAByPosition(Concat())
+    >>> for letter in "window": tree.push(letter)
+    >>> tree.drop(3); tree.pop(); tree.aggregate(), len(tree)
+    ('ow', 2)
+    """
+
+
+class AugmentedBTreeByPosition(ByPosition, AugmentedBTree):
+    """AugmentedBTree over positions."""
+
+
+BY_POSITION: dict[str, type[ByPosition]] = {
+    "FiBA": FiBAByPosition,
+    "AugmentedBTree": AugmentedBTreeByPosition,
+}
+"""The structures in order of time, by their names in the catalogue."""
+
+
+def sequential(name: str) -> type[InOrder]:
+    """The class that runs a structure of the catalogue on elements that come in order. Raises KeyError for another."""
+    return cast("type[InOrder]", BY_POSITION[name] if name in BY_POSITION else IN_ORDER[name].cls)
+
+
+def catalogue_name(structure: type[Window]) -> str:
+    """The name in the catalogue of a structure's class, or of the one that it derives from."""
+    return next((cls.__name__ for cls in structure.__mro__ if cls.__name__ in CATALOGUE), structure.__name__)

@@ -1,0 +1,127 @@
+"""Results of one computation as columns, for each aggregate that is made of it.
+
+values of ranges ──┬──▶ as they are: the aggregate that computed them        ComputedResults
+                   ├──▶ states, lowered by each aggregate that shares them   LoweredResults
+                   └──▶ how many values each range holds                     CountedResults
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.aggregate_batch import Measure
+from sash.kernels.lowering_lane import LoweringLane
+from sash.monoids.algebra import Monoid
+from sash.monoids.unlowered import Unlowered
+from sash.query.resolved import Part
+from sash.query.sharing import SUM_IN_MEAN, Member
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass
+class Values:
+    """What a loop gave: values, which are valid, where a result is asked for, and the counts of values seen at each
+    range's start and end.
+    """
+
+    out: Any
+    valid: Flags
+    on: Flags
+    low: Ints
+    high: Ints
+
+    @property
+    def empty(self) -> Flags:
+        """Where a result is asked for, and the range holds no value."""
+        return self.on & (self.low == self.high)
+
+    def take(self, places: Any) -> Values:
+        """The values at these places."""
+        out = [self.out[i] for i in places.tolist()] if isinstance(self.out, list) else None
+        leaves = tuple(leaf[places] for leaf in self.out) if out is None else out
+        return Values(leaves, self.valid[places], self.on[places], self.low[places], self.high[places])
+
+
+class ResultView(Protocol):
+    """The results of one aggregate of the query. `exact`: whether equal windows have equal results."""
+
+    number: int
+    exact: bool
+
+    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+        """The results as a column; `dictionaries` decode values. Raises Failed, with the place."""
+        ...
+
+
+class ComputedResults:
+    """The results as they were computed."""
+
+    def __init__(self, number: int, measure: Measure) -> None:
+        self.number, self.measure = number, measure
+        self.exact = measure.lane.monoid.exact
+
+    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+        return self.measure.column(values.out, values.valid, values.empty, dictionaries)
+
+
+class LoweredResults:
+    """Results from states; `leaves` are the scalars that the aggregate's own state consists of, all if None."""
+
+    def __init__(self, number: int, part: Part, leaves: tuple[int, ...] | None) -> None:
+        self.number, self.leaves = number, leaves
+        self.measure = Measure(part, lambda monoid, kinds, warn: LoweringLane(monoid, kinds))
+        self.exact = self.measure.lane.monoid.exact
+
+    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+        states = values.out
+        if self.leaves is not None and self.measure.lane.compiled:
+            states = tuple(states[i] for i in self.leaves)
+        out, valid = self.measure.lane.lower(states, values.valid)
+        return self.measure.column(out, valid, values.empty, dictionaries)
+
+
+class CountedResults:
+    """How many values a range holds."""
+
+    exact = True
+
+    def __init__(self, number: int, part: Part) -> None:
+        self.number, self.part = number, part
+
+    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+        mask = None if values.on.all() else ~values.on
+        return pa.array(values.high - values.low, self.part.result, mask=mask)
+
+
+def views_of(group: Sequence[Member], measure: Measure, states: bool) -> list[ResultView]:
+    """The results of a group of aggregates that share a state; `states`: the loop gives states."""
+    keeper, *others = group
+    own: ResultView = ComputedResults(keeper.number, measure)
+    if states:
+        own = LoweredResults(keeper.number, keeper.part, None)
+    found = [own]
+    for member in others:
+        if member.reads == "count":
+            found.append(CountedResults(member.number, member.part))
+        else:
+            found.append(LoweredResults(member.number, member.part, SUM_IN_MEAN if member.reads == "sum" else None))
+    return found
+
+
+def gives_states(group: Sequence[Member]) -> bool:
+    """Must the loop of a group give states, since others than its keeper are lowered from them?"""
+    return any(member.reads in ("state", "sum") for member in group)
+
+
+def loop_monoid(group: Sequence[Member]) -> Monoid:
+    """The monoid that the loop of a group runs."""
+    monoid = group[0].part.monoid
+    return Unlowered(monoid) if gives_states(group) else monoid
