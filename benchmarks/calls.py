@@ -100,34 +100,36 @@ def one_row_calls(sizes: Sizes) -> str:
     )
 
 
+def timed_rows(time: Any, keys: Any, chance: np.random.Generator) -> pa.RecordBatch:
+    """Rows of these times and keys, with random values."""
+    return pa.record_batch([pa.array(keys), pa.array(time), pa.array(chance.random(len(time)))], schema=SCHEMA)
+
+
 def eager_calls(sizes: Sizes) -> str:
     """Rows out of order, each emitted at once, with many rows waiting."""
     waiting, table = sizes.waiting, []
-    for distance in (0, waiting // 10):
+    for keys, distance in ((1, 0), (1, waiting // 10), (1_000, waiting // 10)):
+        window = sash.Time(20 * keys)  # ten rows of a key, one of which comes every 2 × keys units of time
         query = sash.Query(
-            sash.Time(20), by="k", on="t", lateness=4 * waiting, emit="eager", high=sash.max("x"), total=sash.sum("x")
+            window, by="k", on="t", lateness=4 * waiting, emit="eager", high=sash.max("x"), total=sash.sum("x")
         )
         operator = query.operator(SCHEMA)
-        every_other = rows(0, 2 * waiting).filter(pa.array(np.arange(2 * waiting) % 2 == 0))
-        for first in range(0, waiting, FILL):
-            operator.process(every_other.slice(first, FILL))
         chance = np.random.default_rng(3)
-        near = 2 * waiting - 2 * distance - 2 * chance.integers(0, max(distance // 100, 1), sizes.eager_calls) - 1
-        data = pa.record_batch(
-            [
-                pa.array(np.zeros(sizes.eager_calls, np.int64)),
-                pa.array(near if distance else 2 * waiting + 2 * np.arange(sizes.eager_calls)),
-                pa.array(chance.random(sizes.eager_calls)),
-            ],
-            schema=SCHEMA,
-        )
+        held = timed_rows(2 * np.arange(waiting), np.arange(waiting) % keys, chance)
+        for first in range(0, waiting, FILL):
+            operator.process(held.slice(first, FILL))
+        count = sizes.eager_calls
+        near = 2 * (waiting - distance - chance.integers(0, max(distance, 1), count)) - 1
+        ahead = 2 * (waiting + np.arange(count))
+        data = timed_rows(near if distance else ahead, chance.integers(0, keys, count), chance)
         batches = [data.slice(i, 1) for i in range(data.num_rows)]
         microseconds(operator, batches[: len(batches) // 10])
-        table.append(figures(f"distance {distance:,}", microseconds(operator, batches[len(batches) // 10 :])))
+        found = microseconds(operator, batches[len(batches) // 10 :])
+        table.append(figures(f"{keys:,} keys, distance {distance:,} and more", found))
     return "\n\n".join(
         [
             (
-                f'Microseconds a call of one row with `emit="eager"`, {waiting:,} rows waiting in one key, windows of '
+                f'Microseconds a call of one row with `emit="eager"`, {waiting:,} rows waiting, windows of '
                 "some ten rows, max and sum: the row goes into its tree, and the results that it changes leave."
             ),
             page.table(["", "p50", "p99", "p99.9", "worst"], table),

@@ -95,15 +95,15 @@ def test_rows_that_come_one_before_or_after_the_other_in_one_gap(step: int) -> N
 
 
 def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sash.engine import eager_order
     from sash.engine.eager_rows import OrderedRows
+    from sash.kernels import eager_order
 
     run = OrderedRows.run
     relabelled = []
 
-    def counted(self: OrderedRows, kernel: Any, *arguments: Any, meaning: Any = "") -> Any:
+    def counted(self: OrderedRows, kernel: Any, *arguments: Any) -> Any:
         relabelled.extend([kernel] if kernel is eager_order.relabel_rows else [])
-        return run(self, kernel, *arguments, meaning=meaning)
+        return run(self, kernel, *arguments)
 
     monkeypatch.setattr(OrderedRows, "run", counted)
     query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())

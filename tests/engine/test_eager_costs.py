@@ -2,6 +2,7 @@
 
 import math
 import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,31 @@ def test_a_row_at_the_end_costs_the_same_however_many_wait() -> None:
             engine.process(batch([10 * (waiting + i)], [1]))
         costs.append(counter.taken() / 64)
     assert costs[1] < costs[0] + 4
+
+
+def most_memory(operator: EagerOperator, rows: list[pa.RecordBatch]) -> int:
+    """The most bytes that one of some calls has held beyond what was there before it."""
+    most = 0
+    tracemalloc.start()
+    try:
+        for row in rows:
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            operator.process(row)
+            most = max(most, tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    return most
+
+
+@pytest.mark.parametrize("window", [sash.Time(20), sash.Count(5), sash.Session(1), sash.Time(20, every=5)])
+def test_no_array_of_a_call_is_as_long_as_the_rows_that_wait(window: Any) -> None:
+    query = sash.Query(window, by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), b=sash.sum("x"))
+    engine = EagerOperator(query, SCHEMA)
+    engine.process(batch(range(0, 80_000, 2), range(40_000)))
+    engine.process(batch([1], [1]))  # it makes room for more
+    rows = [batch([t], [5]) for t in (79_001, 60_001, 40_001, 20_001, 80_001, 30_001)]
+    assert most_memory(engine, rows) < 20_000
 
 
 # ---- all or nothing ----
@@ -182,7 +208,7 @@ def test_rows_that_no_window_needs_are_dropped() -> None:
         engine.process(batch(range(start, start + 100), range(100)))
     assert engine.engine.elements < 200
     assert len(engine.engine.state.rows.labels) < 2_000
-    assert len(engine.engine.state.rows.log) < 10_000
+    assert len(engine.engine.state.rows.columns.log) < 10_000
 
 
 def test_a_lifetime_is_one_partial_and_the_rows_that_wait() -> None:

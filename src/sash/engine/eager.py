@@ -19,16 +19,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine import eager_order, slide_grid
-from sash.engine.eager_aggregate import Asked
-from sash.engine.eager_loops import COUNT
+from sash.engine.eager_aggregate import TreeFailed
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
 from sash.engine.eager_slides import SlideResults
-from sash.engine.eager_state import Blamed, EagerState, Removed, Touched, blaming, empty_rows
+from sash.engine.eager_state import Blamed, EagerState, Removed, Touched, empty_rows
 from sash.engine.eager_timers import expiry, next_look
-from sash.engine.keys import key_column, plain, restored, told, value_told
+from sash.engine.keys import key_column, restored, told, value_told
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.row_errors import RoomCheck, failure
+from sash.kernels import eager_order
+from sash.kernels.eager_trees import ASKING, FOLDING, LIFTING
+from sash.kernels.eager_windows import COUNT, DELTA, SLOT
 from sash.query.planner import Plan
 
 Ints = NDArray[np.int64]
@@ -68,34 +70,23 @@ class EagerEngine:
         self.numbers = self.state.numbers
         self.schema = resolved.output(mode)
         self._types = [field.type for field in self.schema]
-        self.sliding = [span for span in resolved.spans if span.slide == "time"]
+        self.room = RoomCheck(resolved)
         self.results: RowResults | SlideResults
         if resolved.per_row:
             self.results = RowResults(self.state, "_late" in self.schema.names)
         else:
             self.results = SlideResults(self.state, retract is not None)
+        self._nothing = _nothing(self.numbers)
+        self._turn: Any = None
+        """What the call is about to answer, for messages."""
         self.arrived = 0
         """The arrival number of the next row: the watermark where the query has no `on`."""
 
     # ---- what can be told of rows as they come ----
 
     def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
-        """Refuse rows whose windows would have no place.
-
-        Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
-        that is null, NaN or infinite; both name the value or the row.
-        """
-        if self.sliding:
-            slide_grid.require_room(self.sliding, time[taken], self.resolved.time.column if self.resolved.time else "")
-        for span in self.resolved.spans:
-            if span.kind == "delta" and span.axis is not None:
-                _, valid = span.axis.numbers(plain(batch.column(span.axis.column)))
-                bad = np.flatnonzero(taken & ~valid)
-                if len(bad):
-                    raise ValueError(
-                        f"the column {span.column!r} of a Delta window is null, NaN or infinite at "
-                        f"{told(batch, int(bad[0]))}"
-                    )
+        """Refuse rows whose windows would have no place; see `RoomCheck`."""
+        self.room.require(batch, time, taken)
 
     # ---- calls ----
 
@@ -135,60 +126,53 @@ class EagerEngine:
 
     def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
         state, rows = self.state, self.state.rows
-        numbered = rows.number(given, of, touched)
-        by_row = np.empty(len(given), np.int64)
-        by_row[numbered.source] = numbered.rids
-        self._rids = by_row
-        for p, aggregate in enumerate(state.aggregates):
-            with blaming(p, "rows"):
-                aggregate.lift(given.table, by_row)
+        self._turn = None
+        numbered, self._rids = rows.number(given, of, touched)
+        lifted = [aggregate.inputs(given.table, self._rids) for aggregate in state.aggregates]
         slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
-        new, removed, unused = numbered, _nothing(self.numbers), _NONE
+        new, removed, unused = numbered, self._nothing, _NONE
         if self.retract is not None:
             state.reserve(slots, np.zeros(len(slots), np.int64))
             new, removed, unused = retracted(state, numbered, given.table.column(self.retract))
-        counts = np.diff(new.slots.searchsorted(slots), append=len(new))
+        one = len(slots) == 1
+        counts = np.array([len(new)]) if one else np.diff(new.slots.searchsorted(slots), append=len(new))
         state.reserve(slots, counts)
-        places = rows.locate(new, state.stale)
-        state.build(slots)
-        change = Touched(new, places, removed)
+        change = Touched(new, rows.locate(new, state.stale), removed)
         known: Any = self.results.before(change)
-        self._apply(change, slots, given)
-        columns = self.results.after(change, known)
+        works = [state.missing(aggregate, slots) for aggregate in state.aggregates]
+        state.enter(change, slots)
+        turn: Any = self.results.turn(change, known)
+        self._turn = turn
+        self._require_rising(change)
+        state.alive[slots] = True
+        if len(new):
+            # of each slot, or of another
+            newest = slice(-1, None) if one else new.slots.searchsorted(slots, side="right") - 1
+            last = new.slots[newest]
+            state.last[last] = np.maximum(state.last[last], new.time[newest])
+        for work, rows_in in zip(works, lifted, strict=True):
+            work.lifted = rows_in
+            work.inserted, work.removed = change.moved
+        columns = self.results.after(change, turn, state.turn(works, turn.ranges))
         if len(removed) and isinstance(self.results, RowResults):
             pairs = zip(self.results.taken_back(removed.rids), columns, strict=True)
             columns = [pa.concat_arrays(pair) for pair in pairs]
         assert state.journal is not None
         state.journal.dropped += [removed.rids, unused]
-        made = [restored(column, kind) for column, kind in zip(columns, self._types, strict=True)]
+        made = [c if c.type == kind else restored(c, kind) for c, kind in zip(columns, self._types, strict=True)]
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
 
-    def _apply(self, change: Touched, slots: Ints, given: TimedRows) -> None:
-        """Change rows and trees."""
-        state, rows, new = self.state, self.state.rows, change.new
-        state.save(slots)
-        assert state.journal is not None
-        state.journal.tails = rows.copy_tails(slots, _lowest(change, slots, rows.heads[slots, COUNT]))
-        places = change.places
-        if len(change.removed):
-            rows.remove(change.removed.slots, change.removed.index)
-            places = places - _before(change)
-        rows.insert(new, places)
-        self._require_rising(change)
-        state.alive[slots] = True
-        if len(new):
-            newest = new.slots.searchsorted(slots, side="right") - 1  # of each slot, or of another
-            of = new.slots[newest]
-            state.last[of] = np.maximum(state.last[of], new.time[newest])
-        state.change_trees((change.removed.slots, change.removed.rids), (new.slots, new.rids))
-
     def _require_rising(self, change: Touched) -> None:
-        rows = self.state.rows
-        for name, values in rows.deltas.items():
-            slots, places = change.new.slots, change.places + _within(change.new.slots) - _before(change)
-            arguments = (slots, places, rows.heads, rows.lists, self.state.rules.life, values)
-            before, bad = rows.run(eager_order.decreasing_at, *arguments, meaning=values.dtype.str)
+        rows, done = self.state.rows, set()
+        for place, rule in enumerate(self.state.rules.rules):
+            name = str(rule.span.column)
+            if rule.kind != DELTA or name in done:
+                continue
+            done.add(name)
+            arguments = (change.new.slots, change.reached(), rows.heads, rows.lists, self.state.rules.tables, place)
+            before, bad = rows.run(eager_order.decreasing_at, *arguments)
             if bad >= 0:
+                values = rows.deltas[name]
                 raise ValueError(
                     f"the column {name!r} of a Delta window must not decrease, but goes from {values[before]} to "
                     f"{values[bad]} at {self._row(bad)}"
@@ -283,55 +267,35 @@ class EagerEngine:
         rows = self.state.rows
         if not self.resolved.per_row:
             return f"row {int(rows.arrival[rid])}"
-        return told(rows.log.take(rows.code[[rid]]), 0)
+        return told(rows.columns.batch(np.array([rid])), 0)
 
     def _named(self, blamed: Blamed, given: TimedRows | None) -> Exception:
-        """What a monoid raised, with the row, or the key."""
-        failed, at = blamed.failed, blamed.failed.place
-        where = "the watermark"
-        if blamed.about == "rows" and given is not None:
-            where = told(given.table, at)
-        elif blamed.about == "numbers" and at >= 0:
-            mine = np.flatnonzero(self._rids == at)
-            where = told(given.table, int(mine[0])) if len(mine) and given is not None else self._row(at)
-        elif isinstance(blamed.about, Asked):
-            slot = blamed.about.slots[at : at + 1]
-            names = zip(self.resolved.by, self.state.keys.keys(slot), strict=True)
-            whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
-            where = "a window" + (f" of key {whose}" if whose else "")
-        kind = type(failed.error)
-        name = self.resolved.parts[blamed.part].name
-        message = f"the aggregate {name!r} failed with {kind.__name__}: {failed.error}; at {where}"
-        try:
-            return kind(message)
-        except Exception:  # an exception of the user's that takes other arguments
-            return RuntimeError(message)
+        """What a monoid raised, with the row, or the slide and its key."""
+        failed = blamed.failed
+        return failure(f"the aggregate {self.resolved.parts[blamed.part].name!r}", failed, self._where(failed, given))
+
+    def _where(self, failed: TreeFailed, given: TimedRows | None) -> str:
+        place = failed.place
+        if failed.phase == LIFTING and given is not None:
+            return told(given.table, place)
+        if failed.phase == FOLDING:
+            return "the watermark" + self._whose(np.array([place]))
+        if failed.phase == ASKING and isinstance(self.results, SlideResults):
+            slot, end = self.results.slide_of(self._turn, place)
+            return f"the slide that ends at {end}" + self._whose(slot)
+        if failed.phase == ASKING and isinstance(self.results, RowResults):
+            row = self.results.row_of(self._turn, place)
+            if row is None:
+                return "a window" + self._whose(self._turn.ranges.table[place : place + 1, SLOT])
+            place = row
+        mine = np.flatnonzero(self._rids == place)
+        return told(given.table, int(mine[0])) if len(mine) and given is not None else self._row(place)
+
+    def _whose(self, slot: Ints) -> str:
+        names = zip(self.resolved.by, self.state.keys.keys(slot), strict=True)
+        whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
+        return f" of key {whose}" if whose else ""
 
 
 def _nothing(numbers: np.dtype[Any]) -> Removed:
     return Removed(_NONE, _NONE, np.zeros(0, numbers), _NONE)
-
-
-def _within(slots: Ints) -> Ints:
-    """The number of each among those of its slot; they are sorted."""
-    return np.arange(len(slots)) - np.searchsorted(slots, slots)
-
-
-def _lowest(change: Touched, slots: Ints, counts: Ints) -> Ints:
-    """The least index that changes in each slot, at most its number of rows."""
-    for of, at in ((change.new.slots, change.places), (change.removed.slots, change.removed.index)):
-        if len(of):
-            first = of.searchsorted(slots)
-            there = np.minimum(first, len(of) - 1)
-            counts = np.where(of[there] == slots, np.minimum(counts, at[there]), counts)
-    return counts
-
-
-def _before(change: Touched) -> Ints:
-    """How many removed rows of its slot lie before each new one."""
-    removed, new = change.removed, change.new
-    if not len(removed):
-        return np.zeros(len(new), np.int64)
-    width = int(max(removed.index.max(), change.places.max(initial=0))) + 1
-    theirs = np.searchsorted(removed.slots * width + removed.index, new.slots * width + change.places)
-    return theirs - np.searchsorted(removed.slots, new.slots)

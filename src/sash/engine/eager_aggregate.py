@@ -16,17 +16,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.aggregators.window import require
-from sash.engine import eager_tree
 from sash.engine.aggregate_batch import Measure
 from sash.engine.arrow_arrays import array
-from sash.engine.eager_tree import BUILT, LabelTree
 from sash.engine.input_encoding import CODED, numbers, objects, seen
-from sash.engine.keys import plain
+from sash.engine.plain_arrays import everyone, word_type, words_of
 from sash.engine.value_compare import differ
 from sash.engine.value_dictionary import PlaceLog, RankLabels
+from sash.kernels import eager_changes
+from sash.kernels.eager_changes import CARRIES, FIRST_LEAF, LAST_LEAF
+from sash.kernels.eager_trees import BUILT, LabelTree, turn_trees
+from sash.kernels.eager_windows import ON, RANGE
 from sash.kernels.fingerprint import NotKeyed
 from sash.kernels.lane import Failed
 from sash.kernels.layout import DTYPES, NotColumnar
+from sash.kernels.live_lane import call_loop
 from sash.kernels.machine import NotCompiled, machine_code
 from sash.kernels.run import Interpreted, specify, warn_once
 from sash.kernels.state import AFTER
@@ -38,6 +41,29 @@ Flags = NDArray[np.bool_]
 States = tuple[NDArray[Any], ...]
 
 _NONE, _NOBODY = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+NO_ROWS = (_NONE, _NONE)
+NO_RANGES = (np.zeros((0, RANGE), np.int64), 0, 0, False, False)
+NO_CUTS = ((_NONE, _NONE, _NONE, _NONE, _NOBODY), NO_ROWS)
+
+
+class TreeFailed(Failed):
+    """A monoid raised: at what place of which phase (see `eager_trees`)."""
+
+    def __init__(self, phase: int, place: int, error: Exception) -> None:
+        super().__init__(place, error)
+        self.phase = phase
+
+
+class TreeWork:
+    """What one call wants of an aggregate's trees; see `turn_trees`."""
+
+    __slots__ = ("built", "emptied", "inserted", "lifted", "removed", "shorter")
+
+    def __init__(self, emptied: Ints = _NONE, built: tuple[Ints, Ints] = NO_ROWS) -> None:
+        self.emptied, self.built = emptied, built
+        self.lifted: Any = None
+        self.removed, self.inserted = NO_ROWS, NO_ROWS
+        self.shorter: Any = NO_CUTS
 
 
 class EagerLane:
@@ -61,20 +87,11 @@ class EagerLane:
                 warn_once(monoid, self.why_interpreted)
 
     def _compile(self) -> None:
-        """Compile the loops that every query needs, so that none fails half-way through the data."""
-        bare = EagerTrees(self)
-        heads, progress = np.zeros((0, 5), np.int64), np.zeros(1, np.int64)
-        states = self.nothing(0)
-        columns = tuple(np.zeros(0, DTYPES[kind]) for kind in self.kinds)
-        self.lift(columns, _NOBODY, _NONE, (states, _NOBODY))
-        trees = (self.spec, bare.storage, bare.fields)
-        asked = (_NONE, _NONE, _NONE, _NOBODY, _NONE, _NOBODY, False)
-        room = (self.layouts.result.allocate(0), _NOBODY, _NONE, _NONE, _NONE)
-        self.call(eager_tree.ask_trees, (*trees, heads, (states, _NOBODY), asked, room, progress))
-        nobody = (_NONE, _NONE)
-        self.call(eager_tree.insert_rows, (*trees, heads, _NONE, nobody, (_NONE, states, _NOBODY), progress))
-        folds = (_NONE, _NONE, _NONE, _NONE, _NOBODY)
-        self.call(eager_tree.shorten_trees, (*trees, heads, (states, _NOBODY), folds, nobody))
+        """Compile the loop, so that it does not fail half-way through the data."""
+        heads, states = np.zeros((0, 5), np.int64), self.nothing(0)
+        trees = EagerTrees(self)
+        given = (trees.storage, *trees.fields, heads, states, _NOBODY)
+        self.turn(given, (_NONE, states, _NOBODY), TreeWork(), NO_RANGES, Answers.room(self, 0))
 
     @property
     def compiled(self) -> bool:
@@ -90,32 +107,31 @@ class EagerLane:
         """Room for states."""
         return tuple(self.layouts.state.allocate(length)) if self.compiled else (np.empty(length, object),)
 
-    def cells(self, states: States) -> Any:
-        """States as the loops take them."""
-        return states if self.compiled else states[0]
+    def nobody(self) -> Any:
+        """No rows to lift."""
+        columns: Any = tuple(np.zeros(0, DTYPES[kind]) for kind in self.kinds) if self.compiled else []
+        return columns, _NOBODY, _NONE
 
-    def call(self, kernel: Any, arguments: tuple[Any, ...]) -> None:
-        """Run a loop over trees."""
-        code = machine_code(kernel, self.spec.compiled_as, arguments) if self.compiled else kernel
-        code(*arguments)
-
-    def lift(self, columns: Any, own: Flags, rids: Ints, out: tuple[States, Flags]) -> None:
-        """The states of rows under their numbers. Raises Failed, with the row."""
-        progress = np.zeros(1, np.int64)
-        states, seen_of = out
-        kernel: Any = eager_tree.lift_rows
-        if self.compiled:
-            inputs = tuple(np.ascontiguousarray(c, DTYPES[k]) for c, k in zip(columns, self.kinds, strict=True))
-            layouts = (self.layouts.inputs, self.layouts.state)
-            arguments: Any = (self.monoid, layouts, inputs, own, rids, (states, seen_of), progress)
-            kernel = machine_code(kernel, (self.spec.compiled_as.state.monoid, self.kinds), arguments)
-        else:
-            rows = list(zip(*columns, strict=True)) if columns else [()] * len(own)
-            arguments = (self.monoid, (None, None), rows, own, rids, (states[0], seen_of), progress)
+    def turn(self, trees: Any, rows: Any, work: TreeWork, ranges: Any, found: Answers) -> None:
+        """Run the loop over trees. Raises TreeFailed."""
+        lifted = self.nobody() if work.lifted is None else work.lifted
+        progress = np.zeros(2, np.int64)
+        changes = (work.emptied, work.built, work.removed, work.inserted)
+        out = (found.out, found.valid, found.presence, found.first, found.last, progress)
+        arguments = (self.spec, trees, rows, lifted, changes, ranges, work.shorter, out)
+        code: Any = self._code
+        if code is None:
+            code = turn_trees
+            if self.compiled:
+                code = machine_code(code, self.spec.compiled_as, arguments)
+            self._code = code
         try:
-            kernel(*arguments)
+            code(*arguments)
         except Exception as error:
-            raise Failed(int(progress[0]), error) from error
+            phase, place = progress.tolist()
+            raise TreeFailed(phase, place, error) from error
+
+    _code: Any = None
 
 
 class EagerTrees:
@@ -155,28 +171,33 @@ class EagerTrees:
         return own + (sum(leaf.nbytes for pool in self.storage for leaf in pool) if self.lane.compiled else 0)
 
 
-@dataclass
-class Asked:
-    """Ranges of labels to be answered: for each its slot, its bounds, whether it holds a row, its base, and `on`."""
+class Ranges:
+    """Ranges of labels to be answered, the first `split` of them before a change; columns as in `eager_windows`."""
 
-    slots: Ints
-    los: Ints
-    his: Ints
-    some: Flags
-    base: Ints
-    on: Flags
+    __slots__ = ("split", "table")
+
+    def __init__(self, table: Ints, split: int) -> None:
+        self.table, self.split = table, split
+
+    def __len__(self) -> int:
+        return len(self.table)
 
 
-@dataclass
+@dataclass(slots=True)
 class Answers:
-    """What an aggregate says of ranges: results, which are valid, and what it sees in each (see `ask_trees`)."""
+    """What an aggregate says of ranges: results, which are valid, and what it sees in each (see `turn_trees`)."""
 
     out: Any
     valid: Flags
     presence: Ints
     first: Ints
     last: Ints
-    on: Flags
+
+    @staticmethod
+    def room(lane: EagerLane, count: int) -> Answers:
+        """Room for answers."""
+        out: Any = lane.layouts.result.allocate(count) if lane.compiled else [None] * count
+        return Answers(out, np.empty(count, np.bool_), *np.empty((3, count), np.int64))
 
 
 class EagerAggregate:
@@ -187,6 +208,8 @@ class EagerAggregate:
         self.measure = Measure(part, EagerLane)
         self.lane: EagerLane = self.measure.lane
         self.exact = is_exact(part)
+        self.carries = any(self.measure.forms[j] == "place" for j in self.measure.result_of.values())
+        """Do results hold codes of which two may stand for equal values?"""
         self.trees = EagerTrees(self.lane)
         self.states, self.seen = self.lane.nothing(0), _NOBODY
         self.bases, self.base_seen = self.lane.nothing(0), _NOBODY
@@ -195,6 +218,7 @@ class EagerAggregate:
             for j, (form, kind) in enumerate(zip(self.measure.forms, self.measure.types, strict=False))
             if form in CODED
         }
+        self.words = [word_type(kind) for kind in self.measure.types]
 
     # ---- room ----
 
@@ -211,24 +235,27 @@ class EagerAggregate:
 
     # ---- rows in ----
 
-    def lift(self, table: pa.RecordBatch, rids: Ints) -> None:
-        """Take rows under these numbers. Raises Failed."""
+    def inputs(self, table: pa.RecordBatch, rids: Ints) -> Any:
+        """The inputs of rows, that are to have these numbers, as the loop lifts them. Codes of values may change."""
         measure, count = self.measure, table.num_rows
-        columns = [plain(table.column(name)) for name in self.part.columns]
-        own = seen(columns, self.part.monoid.nullable, count)
-        given: Any
+        columns = [table.column(name) for name in self.part.columns]
+        own = everyone(count)
+        if any(column.null_count for column in columns):
+            own = seen(columns, self.part.monoid.nullable, count)
         if not self.lane.compiled:
             given = [objects(column, measure.ours) for column in columns] or [[None] * count]
-        elif measure.forms == ("presence",):
-            given = [np.zeros(count, np.bool_)]
-        else:
-            given = [self.encoded(j, column) for j, column in enumerate(columns)]
-        self.lane.lift(given, own, rids, (self.states, self.seen))
+            return list(zip(*given, strict=True)), own, rids
+        if measure.forms == ("presence",):
+            return (np.zeros(count, np.bool_),), own, rids
+        encoded = [self.encoded(j, column) for j, column in enumerate(columns)]
+        kinds = self.lane.kinds
+        return tuple(np.ascontiguousarray(c, DTYPES[k]) for c, k in zip(encoded, kinds, strict=True)), own, rids
 
     def encoded(self, j: int, column: pa.Array) -> NDArray[Any]:
         """The values of an input as numbers: as they are, or codes."""
         if j not in self.dictionaries:
-            return numbers(column)
+            word = self.words[j]
+            return numbers(column) if word is None else words_of(column, word)
         dictionary = self.dictionaries[j]
         codes: Ints = dictionary.encode(column)
         if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
@@ -242,84 +269,69 @@ class EagerAggregate:
         found: Ints = slots[self.trees.fields[0][slots, BUILT] < 0]
         return found
 
-    def build(self, slots: Ints, rows: tuple[Ints, Ints], heads: Ints, labels: Ints) -> None:
-        """Build trees from all rows of their slots: slots and row numbers. Raises Failed, with the number."""
-        self._insert(slots, rows, heads, labels)
-
-    def insert(self, rows: tuple[Ints, Ints], heads: Ints, labels: Ints) -> None:
-        """Put rows into their trees: slots and row numbers. Raises Failed, with the number."""
-        self._insert(_NONE, rows, heads, labels)
-
-    def _insert(self, emptied: Ints, inserted: tuple[Ints, Ints], heads: Ints, labels: Ints) -> None:
-        rows = (labels, self.lane.cells(self.states), self.seen)
-        self._run(eager_tree.insert_rows, lambda progress: (heads, emptied, inserted, rows, progress))
-
-    def remove(self, rows: tuple[Ints, Ints], heads: Ints, labels: Ints) -> None:
-        """Take rows out of their trees: slots and row numbers. Raises Failed, with the number."""
-        self._run(eager_tree.remove_rows, lambda progress: (heads, rows, labels, self.seen, progress))
-
-    def ask(self, asked: Asked, heads: Ints, valued: bool = True) -> Answers:
-        """Answer ranges; `valued`: with results, not only with what the aggregate sees. Raises Failed."""
-        count = len(asked.slots)
-        out: Any = self.lane.layouts.result.allocate(count) if self.lane.compiled else [None] * count
-        low, high, last = (np.zeros(count, np.int64) for _ in range(3))
-        found = Answers(out, np.zeros(count, np.bool_), low, high, last, asked.on)
-        if not count:
-            return found
-        wanted = asked.on if valued else np.zeros(count, np.bool_)
-        ranges = (asked.slots, asked.los, asked.his, asked.some, asked.base, wanted, not self.exact)
-        bases = (self.lane.cells(self.bases), self.base_seen)
-        room = (out, found.valid, found.presence, found.first, found.last)
-        self._run(eager_tree.ask_trees, lambda progress: (heads, bases, ranges, room, progress))
+    def turn(self, work: TreeWork, heads: Ints, labels: Ints, ranges: Ranges | None = None) -> Answers:
+        """Let the trees do what a call wants of them, and answer ranges. Raises TreeFailed."""
+        lane = self.lane
+        found = Answers.room(lane, 0 if ranges is None else len(ranges))
+        given: Any = NO_RANGES
+        if ranges is not None:
+            given = (ranges.table, ranges.split, len(ranges), self.exact, not self.exact)
+        bases, states = (self.bases, self.states) if lane.compiled else (self.bases[0], self.states[0])
+        trees = (self.trees.storage, *self.trees.fields, heads, bases, self.base_seen)
+        lane.turn(trees, (labels, states, self.seen), work, given, found)
         return found
-
-    def shorten(self, folds: Any, cuts: tuple[Ints, Ints], heads: Ints) -> None:
-        """Cut the oldest rows off their trees, folded into bases (see `shorten_trees`). Raises Failed."""
-        bases = (self.lane.cells(self.bases), self.base_seen)
-        self._run(eager_tree.shorten_trees, lambda progress: (heads, bases, folds, cuts))
-
-    def _run(self, kernel: Any, more: Callable[[Ints], tuple[Any, ...]]) -> None:
-        progress = np.full(1, -1, np.int64)
-        try:
-            self.lane.call(kernel, (self.lane.spec, self.trees.storage, self.trees.fields, *more(progress)))
-        except Exception as error:
-            raise Failed(int(progress[0]), error) from error
 
     # ---- results ----
 
-    def column(self, found: Answers, places: Ints) -> pa.Array:
+    def column(self, found: Answers, ranges: Ranges, places: Ints) -> pa.Array:
         """Some results as a column."""
-        out = [found.out[i] for i in places.tolist()] if isinstance(found.out, list) else None
-        leaves = tuple(leaf[places] for leaf in found.out) if out is None else out
-        empty = found.on[places] & (found.presence[places] == 0)
-        return self.measure.column(leaves, found.valid[places], empty, self.dictionaries)
-
-    def differing(self, new: Answers, places: Ints, old: Answers, others: Ints) -> Flags:
-        """Which results differ, place by place: exact ones by value, others by what the aggregate sees."""
-        there, before = new.presence[places], old.presence[others]
-        if not self.exact:
-            moved = (new.first[places] != old.first[others]) | (new.last[places] != old.last[others])
-            return (there != before) | (moved & (there & 1 == 1)) | (new.on[places] != old.on[others])
-        found = np.zeros(len(places), np.bool_)
-        if self.lane.compiled:
-            alike = (new.valid[places] == old.valid[others]) & ((there == 0) == (before == 0))
-            alike &= new.on[places] == old.on[others]
-            for one, other in zip(new.out, old.out, strict=True):
-                a, b = one[places], other[others]
-                alike &= (a == b) | ((a != a) & (b != b)) | ~new.valid[places]
-            found = ~alike & new.valid[places] & old.valid[others] & (not self._carries)
-            doubtful = np.flatnonzero(~alike & ~found)
+        valid = found.valid[places]
+        if isinstance(found.out, list):
+            leaves: Any = [found.out[i] for i in places.tolist()]
         else:
-            doubtful = np.arange(len(places))
-        if len(doubtful):
-            pair = self.column(new, places[doubtful]), self.column(old, others[doubtful])
-            found[doubtful] = differ(*pair)
-        return found
+            leaves = tuple(leaf[places] for leaf in found.out)
+        empty = valid  # of no use where there is a result
+        if self.part.monoid.empty is not None:
+            empty = (ranges.table[places, ON] > 0) & (found.presence[places] == 0)
+        return self.measure.column(leaves, valid, empty, self.dictionaries)
 
-    @property
-    def _carries(self) -> bool:
-        """Do results hold codes of which two may stand for equal values?"""
-        return any(self.measure.forms[j] == "place" for j in self.measure.result_of.values())
+    def compare(self, found: Answers, ranges: Ranges, pairs: Ints, changed: Flags, moved: Any) -> None:
+        """Say which results have changed, by pairs of places: exact ones by value, others by what the aggregate sees.
+
+        `moved`: the rows that came and those that went, as slots and numbers; and the labels of all rows.
+        """
+        if not len(pairs):
+            return
+        table = ranges.table
+        if not self.exact:
+            entered, left, labels = moved
+            told = (found.presence, found.first, found.last)
+            came, went = self._summed(entered), self._summed(left)
+            arguments: Any = (pairs, table, told, came, went, labels, self.seen, changed)
+            call_loop(eager_changes.compare_inputs, "", arguments)
+            return
+        if not self.lane.compiled:
+            self._compare_columns(found, ranges, pairs, changed)
+            return
+        alike = np.empty(len(pairs), np.bool_)
+        doubtful, last = 0, len(found.out) - 1
+        for i, leaf in enumerate(found.out):
+            step = FIRST_LEAF * (i == 0) | LAST_LEAF * (i == last) | CARRIES * self.carries
+            arguments = (pairs, table, leaf, found.valid, found.presence, step, alike, changed)
+            doubtful = call_loop(eager_changes.compare_values, leaf.dtype.str, arguments)
+        if doubtful:
+            self._compare_columns(found, ranges, pairs[~alike], changed)
+
+    def _summed(self, rows: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints]:
+        slots, rids = rows
+        sums = np.zeros(len(rids) + 1, np.int64)
+        if len(rids):
+            call_loop(eager_changes.count_seen, "", (rids, self.seen, sums))
+        return slots, rids, sums
+
+    def _compare_columns(self, found: Answers, ranges: Ranges, pairs: Ints, changed: Flags) -> None:
+        new, old = (self.column(found, ranges, np.ascontiguousarray(pairs[:, side])) for side in range(2))
+        changed[pairs[differ(new, old), 2]] = True
 
     # ---- dictionaries ----
 

@@ -1,4 +1,4 @@
-"""A log of rows, and tie-breakers as integers: what belongs to waiting rows beside their aggregates."""
+"""What belongs to waiting rows beside their aggregates: their columns, and tie-breakers as integers."""
 
 from __future__ import annotations
 
@@ -110,6 +110,89 @@ class RowLog:
     def rollback(self, mark: Any) -> None:
         """Return to the state at `mark`."""
         self._state = mark
+
+
+class RowColumns:
+    """The columns of rows by row number: those of a fixed width as arrays, the others in a log.
+
+    >>> rows = RowColumns(pa.schema([("x", pa.int32()), ("s", pa.string())]))
+    >>> rows.grow(4)
+    >>> rows.set(np.array([3, 1]), pa.record_batch([pa.array([7, None], pa.int32()), ["a", "b"]], names=["x", "s"]))
+    >>> [column.to_pylist() for column in rows.take(np.array([1, 3]))]
+    [[None, 7], ['b', 'a']]
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.fixed = {field.name: np.zeros(0, width) for field in schema if (width := _width(field.type)) is not None}
+        self.valid: dict[str, NDArray[np.bool_]] = {}
+        """Of columns of a fixed width that have had a null."""
+        self.log = RowLog(pa.schema([field for field in schema if field.name not in self.fixed]))
+        self.code = np.zeros(0, np.int64)
+
+    def grow(self, length: int) -> None:
+        """Make room for so many row numbers."""
+        self.code = longer(self.code, length)
+        self.valid = {name: longer(flags, length) for name, flags in self.valid.items()}
+        self.fixed = {name: longer(values, length) for name, values in self.fixed.items()}
+
+    def set(self, rids: Ints, table: pa.RecordBatch) -> None:
+        """Keep the columns of rows."""
+        if not len(rids):
+            return
+        for name, values in self.fixed.items():
+            column = table.column(name)
+            values[rids] = np.frombuffer(column.buffers()[1], values.dtype, len(rids), column.offset * values.itemsize)
+            if column.null_count or name in self.valid:
+                if name not in self.valid:
+                    self.valid[name] = np.ones(len(values), np.bool_)
+                self.valid[name][rids] = column.is_valid().to_numpy(zero_copy_only=False)
+        if len(self.log.schema):
+            self.code[rids] = self.log.append(table.select(self.log.schema.names))
+
+    def take(self, rids: Ints) -> list[pa.Array]:
+        """The columns of some rows."""
+        logged = iter(self.log.take(self.code[rids]).columns if len(self.log.schema) else ())
+        found = []
+        for field in self.schema:
+            if field.name not in self.fixed:
+                found.append(next(logged))
+                continue
+            flags = self.valid.get(field.name)
+            mask = None if flags is None else pa.py_buffer(np.packbits(flags[rids], bitorder="little"))
+            data = pa.py_buffer(self.fixed[field.name][rids])
+            found.append(pa.Array.from_buffers(field.type, len(rids), [mask, data]))
+        return found
+
+    def batch(self, rids: Ints) -> pa.RecordBatch:
+        """Some rows."""
+        return pa.RecordBatch.from_arrays(self.take(rids), schema=self.schema)
+
+    def compact(self, rows: int, live: Callable[[], Ints]) -> None:
+        """Drop rows from the log that are not kept, where most are not; `rows` are."""
+        if len(self.log) > 4096 and len(self.log) > 4 * rows:
+            kept, log, codes = live(), RowLog(self.log.schema), self.code.copy()
+            codes[kept] = log.append(self.log.take(codes[kept]))
+            self.log, self.code = log, codes  # both at once: a call may be interrupted
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        arrays = (*self.fixed.values(), *self.valid.values(), self.code)
+        return sum(part.nbytes for part in arrays) + self.log.nbytes
+
+
+def _width(kind: pa.DataType) -> str | None:
+    """How the values of a column of a fixed width are stored; None for other columns."""
+    fixed = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in (8, 16, 32, 64)
+    return f"i{kind.bit_width // 8}" if fixed and not pa.types.is_decimal(kind) else None
+
+
+def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """The values at the start of a longer array, zeros behind them."""
+    made = np.zeros((length, *values.shape[1:]), values.dtype)
+    made[: len(values)] = values
+    return made
 
 
 class TieCodes:

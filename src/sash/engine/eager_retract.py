@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.engine import eager_order
 from sash.engine.eager_rows import NewRows
 from sash.engine.eager_state import EagerState, Removed
 from sash.engine.keys import plain
+from sash.kernels import eager_order
 
 Ints = NDArray[np.int64]
 

@@ -1,7 +1,7 @@
 """The rows of all slots, for emit="eager": in order by slot, and by row number what belongs to each.
 
     slot ──▶ block: times and row numbers, in order        row number ──▶ label, arrival, revision, tie-breakers,
-                                                                          Delta values, place in the log of rows
+                                                                          Delta values, the row's columns
 
 Row numbers are given out again when their rows have gone. Blocks are powers of two.
 """
@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine import eager_order
-from sash.engine.eager_log import RowLog, TieCodes
-from sash.engine.eager_loops import CAPACITY, COUNT, HEAD, OFFSET, START
+from sash.engine.eager_log import RowColumns, TieCodes, longer
 from sash.engine.eager_rules import WindowRules
-from sash.engine.keys import plain
 from sash.engine.reorder_buffer import TimedRows
-from sash.kernels.machine import NotCompiled, machine_code
+from sash.kernels import eager_order
+from sash.kernels.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
+from sash.kernels.live_lane import call_loop
 from sash.query.resolved import Resolved
 
 Ints = NDArray[np.int64]
@@ -31,16 +30,7 @@ BLOCK = 8
 """Rows of the smallest block."""
 
 
-def loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
-    """Run a loop without an aggregate; interpreted where Numba is switched off. `meaning` decides all types."""
-    try:
-        code: Any = machine_code(kernel, meaning, arguments)
-    except NotCompiled:
-        code = kernel
-    return code(*arguments)
-
-
-@dataclass
+@dataclass(slots=True)
 class NewRows:
     """Rows of a call, sorted by slot and order: slots, times, row numbers, and which rows of the batch they are."""
 
@@ -69,16 +59,14 @@ class OrderedRows:
         self.top = 0
         self.free_blocks: dict[int, list[int]] = {}
         self.ties = TieCodes([schema.field(name).type for name in resolved.ties])
-        self.labels, self.arrival, self.revision, self.code = (np.zeros(0, np.int64) for _ in range(4))
+        self.labels, self.arrival, self.revision = (np.zeros(0, np.int64) for _ in range(3))
         self.tie_codes = np.zeros((0, 2 * len(resolved.ties)), np.int64)
-        self.deltas = {
-            str(span.column): np.zeros(0, np.int64 if span.axis.kind == "int" else np.float64)
-            for span in resolved.spans
-            if span.kind == "delta" and span.axis is not None
-        }
+        of_floats = sum(kind for kind, _ in rules.deltas.values())
+        self.wholes = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
+        self.reals = np.zeros((0, of_floats))
         self.axes = {str(span.column): span.axis for span in resolved.spans if span.kind == "delta"}
         kept = schema.names if resolved.per_row else list(resolved.ties)
-        self.log = RowLog(pa.schema([schema.field(name) for name in dict.fromkeys(kept)]))
+        self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(kept)]))
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
         self.followers: list[Any] = []
         """Aggregates: they grow with the row numbers, slots and blocks."""
@@ -88,48 +76,44 @@ class OrderedRows:
     @property
     def lists(self) -> tuple[Any, ...]:
         """What the loops take of the ordered rows."""
-        return self.time, self.rids, self.breaks, self.labels
+        return self.time, self.rids, self.breaks, self.labels, self.wholes, self.reals
 
-    def run(self, kernel: Any, *arguments: Any, meaning: Any = "") -> Any:
+    @property
+    def deltas(self) -> dict[str, NDArray[Any]]:
+        """The values of the columns of Delta windows, by row number."""
+        found = self.rules.deltas.items()
+        return {name: (self.reals if of_floats else self.wholes)[:, at] for name, (of_floats, at) in found}
+
+    def run(self, kernel: Any, *arguments: Any) -> Any:
         """Run a loop over the ordered rows."""
-        return loop(kernel, (self.kind, meaning), arguments)
-
-    def rule(self, place: int) -> tuple[Any, ...]:
-        """A window's rule as the loops take it."""
-        rule = self.rules.rules[place]
-        column = str(rule.span.column)
-        return rule.packed(self.deltas.get(column, _NO_DELTA))
-
-    def meaning(self, place: int) -> str:
-        """What decides the types of a window's rule."""
-        column = str(self.rules.rules[place].span.column)
-        return self.deltas[column].dtype.str if column in self.deltas else ""
+        return call_loop(kernel, self.kind, arguments)
 
     # ---- row numbers ----
 
-    def number(self, given: TimedRows, slots: Ints, touched: Ints) -> NewRows:
-        """Give rows their numbers, and keep what belongs to them. They are not in order yet."""
+    def number(self, given: TimedRows, slots: Ints, touched: Ints) -> tuple[NewRows, Ints]:
+        """Give rows their numbers, and keep what belongs to them; also the numbers as the rows came."""
         count = len(given)
         rids = self.fresh_numbers(count)
         self.arrival[rids] = given.arrival
         self.revision[rids] = -1
         codes = None
         if self.resolved.ties:
-            codes = self.ties.encode([plain(given.table.column(name)) for name in self.resolved.ties])
+            codes = self.ties.encode([given.table.column(name) for name in self.resolved.ties])
             if self.ties.relabelled:
                 for k, mapped in self.ties.relabelled.items():
                     self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
             self.tie_codes[rids] = codes
         for name, values in self.deltas.items():
-            values[rids] = self.axes[name].numbers(plain(given.table.column(name)))[0]  # type: ignore[union-attr]
-        if len(self.log.schema):
-            self.code[rids] = self.log.append(given.table.select(self.log.schema.names))
+            values[rids] = self.axes[name].numbers(given.table.column(name))[0]  # type: ignore[union-attr]
+        self.columns.set(rids, given.table)
         time = np.ascontiguousarray(given.time, self.numbers)
+        if count == 1:
+            return NewRows(slots, time, rids, _FIRST), rids
         order = np.arange(count)
-        if count > 1 and (codes is not None or len(touched) > 1 or not (time[1:] >= time[:-1]).all()):
+        if codes is not None or len(touched) > 1 or not (time[1:] >= time[:-1]).all():
             parts = () if codes is None else tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
             order = np.lexsort((given.arrival, *parts, time, slots))
-        return NewRows(slots[order], time[order], rids[order], order)
+        return NewRows(slots[order], time[order], rids[order], order), rids
 
     def fresh_numbers(self, count: int) -> Ints:
         """Free row numbers; they are in use once the call has succeeded."""
@@ -146,10 +130,8 @@ class OrderedRows:
     def _grow_numbers(self, length: int) -> None:
         for follower in self.followers:
             follower.grow_rows(length)
-        for name in self.deltas:
-            self.deltas[name] = longer(self.deltas[name], length)
-        self.tie_codes = longer(self.tie_codes, length)
-        for name in ("arrival", "revision", "code", "labels"):
+        self.columns.grow(length)
+        for name in ("wholes", "reals", "tie_codes", "arrival", "revision", "labels"):
             setattr(self, name, longer(getattr(self, name), length))
 
     def release(self, rids: Ints) -> None:
@@ -244,9 +226,8 @@ class OrderedRows:
         """Where new rows belong, as indices; they get their labels. Slots that must be relabelled are told `stale`."""
         places = np.empty(len(rows), np.int64)
         given = (rows.slots, rows.time, rows.rids)
-        self.run(eager_order.locate_rows, *given, self.heads, self.lists, self.tie_codes, places)
         while True:
-            full = self.run(eager_order.label_rows, rows.slots, places, rows.rids, self.heads, self.lists, self.arrival)
+            full = self.run(eager_order.place_rows, given, self.heads, self.lists, self.tie_codes, self.arrival, places)
             if full < 0:
                 return places
             slot = np.array([full])
@@ -258,49 +239,21 @@ class OrderedRows:
         given = (rows.slots, places, rows.time, rows.rids)
         self.run(eager_order.insert_rows, *given, self.heads, self.lists, self.rules.gaps)
 
-    def remove(self, slots: Ints, index: Ints) -> None:
-        """Take rows away, sorted by slot and index."""
-        self.run(eager_order.remove_rows, slots, index, self.heads, self.lists, self.rules.gaps)
-
-    # ---- all or nothing ----
-
-    def copy_tails(self, slots: Ints, first: Ints) -> Any:
-        """The rows of slots from an index on, for `restore`."""
-        ends = int((self.heads[slots, COUNT] - first).sum())
-        out = np.empty(ends, self.numbers), np.empty(ends, np.int64)
-        self.run(eager_order.copy_tails, slots, first, self.heads, self.lists, out)
-        return slots, first, out
-
-    def restore(self, tails: Any) -> None:
-        """Put copied rows back; the heads are those of the time of the copy."""
-        slots, first, saved = tails
-        self.run(eager_order.restore_tails, slots, first, self.heads, self.lists, self.rules.gaps, saved)
-
     def compact(self) -> None:
-        """Drop rows from the log that are not kept, and tie-breakers, where most are not."""
-        if len(self.log) > 4096 and len(self.log) > 4 * (self.numbered - self.free_count):
-            live, log, codes = self.live, RowLog(self.log.schema), self.code.copy()
-            codes[live] = log.append(self.log.take(codes[live]))
-            self.log, self.code = log, codes  # both at once: a call may be interrupted
-        live_rows = self.numbered - self.free_count
-        for k, mapped in self.ties.compact(live_rows, lambda: self.tie_codes[self.live]).items():
+        """Drop columns and tie-breakers of rows that are not kept, where most are not."""
+        kept = self.numbered - self.free_count
+        self.columns.compact(kept, lambda: self.live)
+        for k, mapped in self.ties.compact(kept, lambda: self.tie_codes[self.live]).items():
             self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
 
     @property
     def nbytes(self) -> int:
         """The memory of the rows."""
         arrays: Sequence[NDArray[Any]] = (
-            *(self.heads, self.time, self.rids, self.breaks, self.labels, self.arrival, self.revision, self.code),
-            *(self.tie_codes, self.free, *self.deltas.values()),
+            *(self.heads, self.time, self.rids, self.breaks, self.labels, self.arrival, self.revision),
+            *(self.tie_codes, self.free, self.wholes, self.reals),
         )
-        return sum(part.nbytes for part in arrays) + self.log.nbytes + self.ties.nbytes
+        return sum(part.nbytes for part in arrays) + self.columns.nbytes + self.ties.nbytes
 
 
-_NO_DELTA = np.zeros(0, np.int64)
-
-
-def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """The values at the start of a longer array, zeros behind them."""
-    made = np.zeros((length, *values.shape[1:]), values.dtype)
-    made[: len(values)] = values
-    return made
+_FIRST = np.zeros(1, np.int64)

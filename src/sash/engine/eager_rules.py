@@ -1,4 +1,4 @@
-"""Windows of a query with emit="eager" as the loops take them: tuples and arrays of numbers."""
+"""Windows of a query with emit="eager" as the loops take them: tables of numbers, with a row for each window."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.engine.eager_loops import COUNTED, DELTA, LIFETIME, SESSION, TIME
+from sash.kernels.eager_windows import COUNTED, DELTA, LEAST_INT, LIFETIME, SESSION, TIME
 from sash.query.resolved import Resolved, Span
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
-LEAST = -(2**63)
 MOST_ROWS = 2**61
 
 Ints = NDArray[np.int64]
@@ -43,16 +42,13 @@ class WindowRule:
         self.count = min(int(span.size or 1), MOST_ROWS) if span.kind == "count" else 0
         self.every = min(int(span.every or 1), MOST_ROWS) if span.slide == "rows" else 0
 
-    def packed(self, delta: Any) -> tuple[Any, ...]:
-        """The rule for the loops; `delta`: the values of a Delta window's column by row number."""
-        numbers = (self.size, self.floor, self.least)
-        gaps = (self.count, self.column, self.life)
-        return (self.kind, self.peers, self.inclusive, *numbers, *gaps, self._delta(delta))
-
-    def _delta(self, values: NDArray[Any]) -> tuple[Any, ...]:
-        whole = values.dtype.kind == "i"
-        size: Any = self.span.size if self.kind == DELTA else 0
-        return values, *bounds(int(size) - 1 if whole and self.kind == DELTA else size, whole), not whole
+    def ints(self, delta: int) -> list[int]:
+        """The integers of the rule, as `eager_windows` has them; `delta`: the place of its column among its kind."""
+        of_floats = self.span.axis is not None and self.span.axis.kind != "int"
+        is_whole = self.kind == DELTA and not of_floats
+        size, floor, _ = bounds(int(self.span.size or 1) - 1 if is_whole else 0, True)
+        gaps = [self.column, self.life, self.anchor, int(self.span.full)]
+        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor]
 
     @property
     def grid(self) -> tuple[Any, ...]:
@@ -65,7 +61,7 @@ class WindowRule:
 def bounds(size: Any, whole: bool) -> tuple[Any, Any, Any]:
     """A size, the least number from which it can be subtracted, and the least number there is."""
     if whole:
-        return int(size), LEAST + max(int(size), 0), LEAST
+        return int(size), LEAST_INT + max(int(size), 0), LEAST_INT
     return float(size), -np.inf, -np.inf
 
 
@@ -105,14 +101,25 @@ class WindowRules:
                 self.anchors += 1
             self.rules.append(WindowRule(resolved, place, self.life, column, anchor))
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
-        self.no_gap = np.zeros(8, self.numbers)
-
-    def gap(self, rule: WindowRule) -> NDArray[Any]:
-        """The gap that bounds a window."""
-        found: NDArray[Any] = self.gaps[rule.column] if rule.column >= 0 else self.no_gap
-        return found
+        self.deltas = delta_columns(resolved)
+        """The columns of Delta windows: whether they are of floats, and their places among those of their kind."""
+        ints = [rule.ints(self.deltas.get(str(rule.span.column), (False, -1))[1]) for rule in self.rules]
+        numbers = [(rule.size, rule.floor, rule.least) for rule in self.rules]
+        sizes = [[float(rule.span.size or 0) if rule.kind == DELTA else 0.0] for rule in self.rules]
+        self.tables = np.array(ints, np.int64), np.array(numbers, self.numbers), np.array(sizes, np.float64)
+        """The rules as the loops take them."""
 
     @property
     def anchored(self) -> list[WindowRule]:
         """The windows that start where a session or life does."""
         return [rule for rule in self.rules if rule.anchor >= 0]
+
+
+def delta_columns(resolved: Resolved) -> dict[str, tuple[bool, int]]:
+    """The columns of Delta windows."""
+    found: dict[str, tuple[bool, int]] = {}
+    for span in resolved.spans:
+        if span.kind == "delta" and span.axis is not None and str(span.column) not in found:
+            of_floats = span.axis.kind != "int"
+            found[str(span.column)] = of_floats, sum(kind == of_floats for kind, _ in found.values())
+    return found

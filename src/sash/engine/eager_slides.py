@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine import eager_loops, slide_grid
+from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.eager_aggregate import Answers, Asked
-from sash.engine.eager_loops import COUNT, PASSED, TIME
+from sash.engine.eager_aggregate import Answers, Ranges
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
-from sash.engine.eager_results import differing, united
-from sash.engine.eager_state import EagerState, Touched, Windows
+from sash.engine.eager_results import united
+from sash.engine.eager_state import EagerState, Touched
 from sash.engine.keys import Keys
+from sash.kernels import eager_order, eager_windows
+from sash.kernels.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -25,22 +26,33 @@ Flags = NDArray[np.bool_]
 
 @dataclass
 class Slides:
-    """Slides of one window: by slot, with their names, bounds and answers. `asked` is that of `windows`."""
+    """Slides of one window: by slot, with their names, bounds and ranges; `at` is the place of the first range."""
 
     slots: Ints
     names: Ints
     """Numbers in the grid, or ordinals."""
     starts: NDArray[Any]
     ends: NDArray[Any]
-    windows: Windows
-    answers: list[Answers]
+    ranges: Ints
     revisions: Ints
     """Of what was emitted: -1 for none."""
+    at: int = 0
 
     @property
-    def asked(self) -> Asked:
-        """The ranges of labels."""
-        return self.windows.asked
+    def some(self) -> Flags:
+        """Which hold a row."""
+        return self.ranges[:, SOME] > 0
+
+
+@dataclass
+class SlideTurn:
+    """Slides that may change, window by window: as they were, and as they are; and the ranges of all of them."""
+
+    old: list[Any]
+    new: list[Any]
+    ranges: Ranges
+    answers: list[Answers]
+    moved: Any
 
 
 class SlideResults:
@@ -55,19 +67,47 @@ class SlideResults:
         self.named = any(span.name for span in self.spans)
 
     def before(self, touched: Touched) -> list[Any]:
-        """What the aggregates say now of slides that the touched rows may change."""
+        """The slides that the touched rows may change, as they are now."""
         return [
             self._time_before(place, touched) if span.slide == "time" else self._rows_before(place, touched)
             for place, span in enumerate(self.spans)
         ]
 
-    def after(self, touched: Touched, known: list[Any]) -> list[pa.Array]:
-        """The columns of results that are new or have changed."""
-        parts = []
+    def turn(self, touched: Touched, known: list[Any]) -> SlideTurn:
+        """Change the rows, and find the slides as they are then."""
+        rows, new, removed = self.state.rows, touched.new, touched.removed
+        fresh, gone = (new.slots, touched.places, new.time, new.rids), (removed.slots, removed.index)
+        given = (rows.heads, rows.lists, self.state.rules.gaps, touched.done)
+        rows.run(eager_order.change_rows, fresh, gone, touched.among_the_rest(), *given)
+        after = []
         for place, (span, before) in enumerate(zip(self.spans, known, strict=True)):
-            found = self._time_after if span.slide == "time" else self._rows_after
-            parts.append(found(place, touched, before))
+            if span.slide == "time":
+                after.append(self._slides(place, before.slots, before.names, before.ends))
+                after[-1].revisions = before.revisions
+            else:
+                after.append(self._rows_after(place, before[1]))
+        old = [before if isinstance(before, Slides) else before[0] for before in known]
+        at = 0
+        for one in (*old, *after):
+            one.at = at
+            at += len(one.slots)
+        table = np.concatenate([one.ranges for one in (*old, *after)])
+        return SlideTurn(known, after, Ranges(table, after[0].at), [], (*touched.moved, rows.labels))
+
+    def after(self, touched: Touched, turn: SlideTurn, answers: list[Answers]) -> list[pa.Array]:
+        """The columns of results that are new or have changed."""
+        turn.answers = answers
+        parts = [
+            (self._time_changed if span.slide == "time" else self._rows_changed)(place, turn)
+            for place, span in enumerate(self.spans)
+        ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
+
+    def slide_of(self, turn: SlideTurn, place: int) -> tuple[Ints, Any]:
+        """The slot of the slide to which a range belongs, and when the slide ends."""
+        slides = [before if isinstance(before, Slides) else before[0] for before in turn.old] + turn.new
+        found = next(one for one in reversed(slides) if one.at <= place and len(one.slots))
+        return found.slots[place - found.at : place - found.at + 1], self._bound(found.ends[place - found.at :])[0]
 
     # ---- slides in time ----
 
@@ -81,7 +121,7 @@ class SlideResults:
         else:
             of, names = self._later(place, given)
         ends = slide_grid.ends(span, names)
-        found = self._slides(place, of, names, ends, valued=False)
+        found = self._slides(place, of, names, ends)
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         found.revisions = records.revisions(of, names)
@@ -91,33 +131,29 @@ class SlideResults:
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
         out = np.zeros(0, np.int64), np.zeros(0, np.int64)
         while True:
-            arguments = (given, rows.heads, rows.lists, rows.rule(place), state.rules.gap(rule), rule.grid, out)
-            count = rows.run(eager_loops.later_slides, *arguments, meaning=rows.meaning(place))
+            arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, rule.grid, out)
+            count = rows.run(eager_windows.later_slides, *arguments)
             if count == len(out[0]):
                 return out
             out = np.empty(count, np.int64), np.empty(count, np.int64)
 
-    def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any], valued: bool) -> Slides:
+    def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any]) -> Slides:
         state, span = self.state, self.spans[place]
         is_time = self.state.rules.rules[place].kind == TIME
         starts = ends - span.size if is_time else ends
-        windows = state.slide_windows(place, of, starts, ends)
+        ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
-            starts = state.starts(place, of, windows)
-            newest = state.rows.time_at(of, np.maximum(windows.hi - 1, 0))
-            windows.asked.some &= (
-                slide_grid.last_end(span, newest, span.closed == "right") + 1 == names
-            )  # it has new rows
-        answers = state.ask(windows.asked, valued)
-        return Slides(of, names, starts, ends, windows, answers, np.full(len(of), -1))
+            starts = state.starts(place, of, ranges)
+            newest = slide_grid.last_end(span, state.newest(of, ranges), span.closed == "right") + 1
+            ranges[:, SOME] &= newest == names  # it has new rows
+        return Slides(of, names, starts, ends, ranges, np.full(len(of), -1))
 
-    def _time_after(self, place: int, touched: Touched, old: Slides) -> list[pa.Array]:
-        new = self._slides(place, old.slots, old.names, old.ends, valued=True)
-        new.revisions = old.revisions
-        there, was = new.windows.some, old.windows.some & (old.revisions >= 0)
+    def _time_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
+        old, new = turn.old[place], turn.new[place]
+        there, was = new.some, old.some & (old.revisions >= 0)
         changed = there & ~was
         both = np.flatnonzero(there & was)
-        changed[both] = self._differ(touched, old, new, both, both)
+        changed[both] = self._differ(turn, (old, new), both, both)
         emptied = was & ~there & self.takes_back
         at = np.flatnonzero(changed | emptied)
         revisions = old.revisions[at] + 1
@@ -125,11 +161,16 @@ class SlideResults:
         assert isinstance(records, TimeRecords)
         records.set(new.slots[at], new.names[at], revisions)
         new.starts = np.where(emptied, old.starts, new.starts)
-        return self._columns(place, new, at, revisions, emptied[at])
+        return self._columns(place, (new, at), revisions, emptied[at], turn)
 
-    def _differ(self, touched: Touched, old: Slides, new: Slides, at: Ints, was: Ints) -> Flags:
-        found = differing(self.state, touched, (old, new.answers, new.asked), (at, was), (len(new.slots), 1))
-        return found | (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
+    def _differ(self, turn: SlideTurn, slides: tuple[Slides, Slides], at: Ints, was: Ints) -> Flags:
+        """Which slides differ from what they were, at new places and old ones."""
+        old, new = slides
+        found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
+        pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
+        for aggregate, answers in zip(self.state.aggregates, turn.answers, strict=True):
+            aggregate.compare(answers, turn.ranges, pairs, found, turn.moved)
+        return found
 
     # ---- slides by rows ----
 
@@ -139,10 +180,11 @@ class SlideResults:
         given = touched.all()
         first = np.append(True, given[0][1:] != given[0][:-1]) if len(given[0]) else np.zeros(0, np.bool_)
         given = tuple(part[first] for part in given)
-        begin, end = given[1].copy(), given[1].copy()
-        if rule.kind != eager_loops.COUNTED:
-            arguments = (given, rows.heads, rows.lists, rows.rule(place), state.rules.gap(rule), (begin, end))
-            rows.run(eager_loops.widen_ranges, *arguments, meaning=rows.meaning(place))
+        begin = given[1]
+        if rule.kind != eager_windows.COUNTED:
+            begin = np.empty(len(given[1]), np.int64)
+            arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, begin)
+            rows.run(eager_windows.first_changed, *arguments)
         from_number = (rows.heads[given[0], PASSED] + begin) // rule.every + 1
         records = self.records[place]
         assert isinstance(records, RowRecords)
@@ -156,36 +198,39 @@ class SlideResults:
             names.append(np.arange(start + at, start + stop))
             numbers.append(known[at:stop])
             revisions.append(last[at:stop])
-        found = self._at_rows(place, _joined(slots), _joined(names), _joined(numbers), valued=False)
+        found = self._at_rows(place, _joined(slots), _joined(names), _joined(numbers))
         found.revisions = _joined(revisions)
         return found, np.stack([given[0], from_number], 1), np.array(ordinals, np.int64)
 
-    def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints, valued: bool) -> Slides:
+    def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints) -> Slides:
         state, rows, span = self.state, self.state.rows, self.spans[place]
         rule = state.rules.rules[place]
         index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
-        windows = state.row_windows(place, slots, index)
+        ranges = state.row_ranges(place, slots, index)
         ends = rows.time_at(slots, index)
         starts = (
             slide_grid.below(ends, span.size, open_start=False)
             if rule.kind == TIME
-            else state.starts(place, slots, windows)
+            else state.starts(place, slots, ranges)
         )
         if state.resolved.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
-            starts = np.where(windows.asked.base >= 0, 0, passed + windows.lo)
-        answers = state.ask(windows.asked, valued)
-        return Slides(slots, names, starts, ends, windows, answers, np.full(len(slots), -1))
+            starts = np.where(ranges[:, BASE] >= 0, 0, passed + ranges[:, START_AT])
+        return Slides(slots, names, starts, ends, ranges, np.full(len(slots), -1))
 
-    def _rows_after(self, place: int, touched: Touched, known: tuple[Slides, Ints, Ints]) -> list[pa.Array]:
-        old, firsts, ordinals = known
+    def _rows_after(self, place: int, firsts: Ints) -> Slides:
+        """The slides from the first that may have changed; they are named by their numbers yet."""
         rows, every = self.state.rows, self.state.rules.rules[place].every
-        slots, numbers = self._numbers(
-            firsts, (rows.heads[firsts[:, 0], PASSED] + rows.heads[firsts[:, 0], COUNT]) // every
-        )
-        new = self._at_rows(place, slots, numbers.copy(), numbers, valued=True)
-        some = np.flatnonzero(new.windows.some)  # an empty slide is none
+        stops = (rows.heads[firsts[:, 0], PASSED] + rows.heads[firsts[:, 0], COUNT]) // every
+        slots, numbers = self._numbers(firsts, stops)
+        return self._at_rows(place, slots, numbers, numbers)
+
+    def _rows_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
+        old, firsts, ordinals = turn.old[place]
+        new = turn.new[place]
+        slots, numbers, new.names = new.slots, new.names, new.names.copy()
+        some = np.flatnonzero(new.some)  # an empty slide is none
         order = np.searchsorted(firsts[:, 0], slots[some])
         counts = np.bincount(order, minlength=len(firsts))
         rank = np.arange(len(some)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -196,10 +241,16 @@ class SlideResults:
         was = offset[order] + rank
         changed = ~paired
         pairs = np.flatnonzero(paired)
-        changed[pairs] = self._differ(touched, old, new, some[pairs], was[pairs])
+        changed[pairs] = self._differ(turn, (old, new), some[pairs], was[pairs])
         new.revisions = self._revise(place, (firsts, ordinals), (numbers[some], changed, counts))[0]
         at = some[changed]
-        return self._with_vanished(place, old, new, at, (before, counts, offset, changed, firsts, ordinals))
+        columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), turn)
+        fewer = np.flatnonzero(before > counts)
+        if not self.takes_back or not len(fewer):
+            return columns
+        lost = np.concatenate([np.arange(offset[i] + counts[i], offset[i] + before[i]) for i in fewer.tolist()])
+        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), turn)
+        return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
 
     def _numbers(self, firsts: Ints, stops: Ints) -> tuple[Ints, Ints]:
         """The slides by rows of slots, from a number on, up to the last row."""
@@ -230,21 +281,14 @@ class SlideResults:
             at += count
         return [_joined(made)]
 
-    def _with_vanished(self, place: int, old: Slides, new: Slides, at: Ints, found: Any) -> list[pa.Array]:
-        before, counts, offset, changed, _, _ = found
-        columns = self._columns(place, new, at, new.revisions[changed], np.zeros(len(at), np.bool_))
-        fewer = np.flatnonzero(before > counts)
-        if not self.takes_back or not len(fewer):
-            return columns
-        lost = np.concatenate([np.arange(offset[i] + counts[i], offset[i] + before[i]) for i in fewer.tolist()])
-        more = self._columns(place, old, lost, old.revisions[lost] + 1, np.ones(len(lost), np.bool_))
-        return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
-
     # ---- the output ----
 
-    def _columns(self, place: int, found: Slides, at: Ints, revisions: Ints, emptied: Flags) -> list[pa.Array]:
+    def _columns(
+        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, turn: SlideTurn
+    ) -> list[pa.Array]:
         """The columns of some slides; without results where a slide has been emptied."""
         state = self.state
+        found, at = some
         slots, names = found.slots[at], found.names[at]
         keys = state.keys.keys(slots)
         columns = list(keys)
@@ -252,8 +296,8 @@ class SlideResults:
             columns.append(pa.repeat(pa.scalar(self.spans[place].name, pa.string()), len(at)))
         columns += [self._bound(found.starts[at]), self._bound(found.ends[at])]
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        for aggregate, answers in zip(state.aggregates, found.answers, strict=True):
-            column = aggregate.column(answers, at)
+        for aggregate, answers in zip(state.aggregates, turn.answers, strict=True):
+            column = aggregate.column(answers, turn.ranges, at + found.at)
             if blank is not None:
                 there = np.where(emptied, -1, np.arange(len(at)))
                 column = column.take(array(there, ~emptied))

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from sash.engine.arrow_arrays import array
 from sash.engine.eager import EagerEngine
 from sash.engine.eager_aggregate import EagerAggregate, States, stored, subset
-from sash.engine.eager_loops import COUNT, PASSED, STRIDE
 from sash.engine.eager_records import TimeRecords
 from sash.engine.eager_rows import NewRows
 from sash.engine.eager_slides import SlideResults
 from sash.engine.input_encoding import numbers
+from sash.kernels.eager_windows import COUNT, PASSED, STRIDE
 from sash.stores import codec
 
 Ints = NDArray[np.int64]
@@ -70,9 +70,7 @@ def _rows(engine: EagerEngine, slots: Ints) -> pa.RecordBatch:
     index = np.arange(len(rids)) - np.repeat(np.cumsum(counts) - counts, counts)
     columns: dict[str, pa.Array] = {"key": array(key), "time": array(rows.time_at(slots[key], index))}
     columns["arrival"], columns["revision"] = array(rows.arrival[rids]), array(rows.revision[rids])
-    if len(rows.log.schema):
-        logged = rows.log.take(rows.code[rids])
-        columns |= {f"row:{name}": column for name, column in zip(logged.schema.names, logged.columns, strict=True)}
+    columns |= {f"row:{n}": c for n, c in zip(rows.columns.schema.names, rows.columns.take(rids), strict=True)}
     columns |= {f"delta:{name}": array(values[rids]) for name, values in rows.deltas.items()}
     for p, aggregate in enumerate(state.aggregates):
         _put(columns, f"state:{p}", aggregate, aggregate.seen[rids], subset(aggregate.states, rids))
@@ -134,10 +132,10 @@ def _load_rows(engine: EagerEngine, slots: Ints, batch: pa.RecordBatch) -> None:
     rids = rows.fresh_numbers(len(slots))
     time = np.ascontiguousarray(numbers(batch.column("time")), rows.numbers)
     rows.arrival[rids], rows.revision[rids] = numbers(batch.column("arrival")), numbers(batch.column("revision"))
-    if len(rows.log.schema):
-        columns = [batch.column(f"row:{name}") for name in rows.log.schema.names]
-        logged = pa.RecordBatch.from_arrays(columns, schema=rows.log.schema)
-        rows.code[rids] = rows.log.append(logged)
+    if len(rows.columns.schema):
+        columns = [batch.column(f"row:{name}") for name in rows.columns.schema.names]
+        logged = pa.RecordBatch.from_arrays(columns, schema=rows.columns.schema)
+        rows.columns.set(rids, logged)
         if state.resolved.ties:
             rows.tie_codes[rids] = rows.ties.encode([logged.column(name) for name in state.resolved.ties])
     for name, values in rows.deltas.items():

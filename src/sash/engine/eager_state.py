@@ -10,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine import eager_loops, eager_order
-from sash.engine.eager_aggregate import Answers, Asked, EagerAggregate, subset
-from sash.engine.eager_loops import COUNT, PASSED, START
-from sash.engine.eager_rows import NewRows, OrderedRows, longer
+from sash.engine.eager_aggregate import Answers, EagerAggregate, Ranges, TreeFailed, TreeWork, subset
+from sash.engine.eager_log import longer
+from sash.engine.eager_rows import NewRows, OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
 from sash.engine.keys import plain_schema
-from sash.kernels.lane import Failed
+from sash.kernels import eager_order, eager_windows
+from sash.kernels.eager_order import DONE
+from sash.kernels.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
+from sash.kernels.machine import is_switched_off
 from sash.query.resolved import Resolved
 
 Ints = NDArray[np.int64]
@@ -26,21 +28,7 @@ Flags = NDArray[np.bool_]
 _NONE = np.zeros(0, np.int64)
 
 
-@dataclass
-class Windows:
-    """Windows over the rows of slots: indices [lo, hi), and the ranges of labels to ask for."""
-
-    lo: Ints
-    hi: Ints
-    asked: Asked
-
-    @property
-    def some(self) -> Flags:
-        """Which hold a row."""
-        return self.asked.some
-
-
-@dataclass
+@dataclass(slots=True)
 class Removed:
     """Rows that are taken back, sorted by slot and index: slots, indices, times and row numbers."""
 
@@ -53,13 +41,34 @@ class Removed:
         return len(self.slots)
 
 
-@dataclass
+@dataclass(slots=True)
 class Touched:
     """Where a call changes the order: rows that come, before which index, and rows that go."""
 
     new: NewRows
     places: Ints
     removed: Removed
+    done: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """How far the rows have been changed."""
+
+    @property
+    def moved(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Slots and numbers of the rows that come, and of those that go."""
+        return (self.new.slots, self.new.rids), (self.removed.slots, self.removed.rids)
+
+    def among_the_rest(self) -> Ints:
+        """Where the new rows belong among those that are not removed."""
+        removed, new = self.removed, self.new
+        if not len(removed):
+            return self.places
+        width = int(max(removed.index.max(), self.places.max(initial=0))) + 1
+        theirs = np.searchsorted(removed.slots * width + removed.index, new.slots * width + self.places)
+        return self.places - theirs + np.searchsorted(removed.slots, new.slots)
+
+    def reached(self) -> Ints:
+        """Where the new rows are after the change."""
+        slots = self.new.slots
+        return self.among_the_rest() + np.arange(len(slots)) - np.searchsorted(slots, slots)
 
     def all(self) -> tuple[Ints, Ints, NDArray[Any], Ints]:
         """Slots, indices, times and row numbers of both, sorted by slot and order."""
@@ -81,7 +90,7 @@ class Touched:
         return slots, places, time, rids
 
 
-@dataclass
+@dataclass(slots=True)
 class Journal:
     """What a call changes, as it was: until the call is committed, it can be undone."""
 
@@ -90,7 +99,9 @@ class Journal:
     slots: Ints = field(default_factory=lambda: _NONE)
     saved: Sequence[NDArray[Any]] = ()
     bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
-    tails: Any = None
+    change: Touched | None = None
+    copies: list[Any] = field(default_factory=list)
+    """Where loops are not compiled, and may be interrupted: the rows of slots as they were."""
     revised: list[tuple[Ints, Ints]] = field(default_factory=list)
     dropped: list[Ints] = field(default_factory=list)
     """Row numbers that are free when the call has succeeded."""
@@ -147,72 +158,52 @@ class EagerState:
 
     # ---- trees ----
 
-    def build(self, slots: Ints) -> None:
-        """Build the trees of slots that are not there. Raises Blamed."""
-        rows = self.rows
-        for p, aggregate in enumerate(self.aggregates):
-            missing = aggregate.missing(slots)
-            if len(missing):
-                counts = rows.heads[missing, COUNT]
-                given = np.repeat(missing, counts), rows.first_rids(missing, counts)
-                with blaming(p, "numbers"):
-                    aggregate.build(missing, given, rows.heads, rows.labels)
+    def missing(self, aggregate: EagerAggregate, slots: Ints) -> TreeWork:
+        """What builds the trees of slots that are not there, from the rows of now."""
+        found = aggregate.missing(slots)
+        if not len(found):
+            return TreeWork()
+        counts = self.rows.heads[found, COUNT]
+        return TreeWork(emptied=found, built=(np.repeat(found, counts), self.rows.first_rids(found, counts)))
 
-    def change_trees(self, removed: tuple[Ints, Ints], inserted: tuple[Ints, Ints]) -> None:
-        """Take rows out of the trees and put rows in: slots and row numbers of both. Raises Blamed."""
-        rows = self.rows
-        for p, aggregate in enumerate(self.aggregates):
-            with blaming(p, "numbers"):
-                if len(removed[0]):
-                    aggregate.remove(removed, rows.heads, rows.labels)
-                aggregate.insert(inserted, rows.heads, rows.labels)
+    def turn(self, works: Sequence[TreeWork], ranges: Ranges | None) -> list[Answers]:
+        """Let each aggregate's trees do what a call wants of them. Raises Blamed."""
+        found = []
+        for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
+            try:
+                found.append(aggregate.turn(work, self.rows.heads, self.rows.labels, ranges))
+            except TreeFailed as failed:
+                raise Blamed(p, failed) from failed.error
+        return found
 
     # ---- windows ----
 
-    def row_windows(self, place: int, slots: Ints, index: Ints) -> Windows:
+    def row_ranges(self, place: int, slots: Ints, index: Ints) -> Ints:
         """The windows of a span that end at rows."""
-        out = tuple(np.zeros((4, len(slots)), np.int64))
-        rows = self.rows
-        if not len(slots):
-            return self._windows(place, slots, out)
-        arguments = (slots, index, rows.heads, rows.lists, rows.rule(place), out)
-        rows.run(eager_loops.row_windows, *arguments, meaning=rows.meaning(place))
-        return self._windows(place, slots, out)
+        out, rows = np.empty((len(slots), RANGE), np.int64), self.rows
+        given = (rows.heads, rows.lists, self.rules.tables, place, self.anchored, out)
+        rows.run(eager_windows.one_window_ranges, slots, index, *given)
+        return out
 
-    def slide_windows(self, place: int, slots: Ints, starts: NDArray[Any], ends: NDArray[Any]) -> Windows:
+    def slide_ranges(self, place: int, slots: Ints, starts: NDArray[Any], ends: NDArray[Any]) -> Ints:
         """The windows of a span that slides in time."""
-        out = tuple(np.zeros(len(slots), np.int64) for _ in range(4))
-        rows = self.rows
+        out, rows = np.empty((len(slots), RANGE), np.int64), self.rows
         bounds = np.ascontiguousarray(starts, self.numbers), np.ascontiguousarray(ends, self.numbers)
-        arguments = (slots, bounds, rows.heads, rows.lists, rows.rule(place), out)
-        rows.run(eager_loops.slide_windows, *arguments, meaning=rows.meaning(place))
-        return self._windows(place, slots, out)
+        given = (rows.heads, rows.lists, self.rules.tables, place, self.anchored, out)
+        rows.run(eager_windows.slide_ranges, slots, bounds, *given)
+        return out
 
-    def _windows(self, place: int, slots: Ints, out: tuple[Ints, ...]) -> Windows:
-        lo, hi, first, last = out
-        rule = self.rules.rules[place]
-        on = hi - lo == rule.count if rule.span.full else np.ones(len(slots), np.bool_)
-        base = np.full(len(slots), -1, np.int64)
-        if rule.anchor >= 0:
-            reaches = (lo == 0) & self.anchored[slots, rule.anchor]
-            base = np.where(reaches, slots * self.rules.anchors + rule.anchor, base)
-        return Windows(lo, hi, Asked(slots, first, last, lo < hi, base, on))
-
-    def starts(self, place: int, slots: Ints, windows: Windows) -> NDArray[Any]:
+    def starts(self, place: int, slots: Ints, ranges: Ints) -> NDArray[Any]:
         """When windows start that do so at their first row."""
         rule = self.rules.rules[place]
-        found = self.rows.time_at(slots, np.where(windows.some, windows.lo, 0))
+        found = self.rows.time_at(slots, np.where(ranges[:, SOME] > 0, ranges[:, START_AT], 0))
         if rule.anchor >= 0:
-            found = np.where(windows.asked.base >= 0, self.begins[slots, rule.anchor], found)
+            found = np.where(ranges[:, BASE] >= 0, self.begins[slots, rule.anchor], found)
         return found
 
-    def ask(self, asked: Asked, valued: bool) -> list[Answers]:
-        """What each aggregate says of ranges; not `valued`: inexact ones without results. Raises Blamed."""
-        found = []
-        for p, aggregate in enumerate(self.aggregates):
-            with blaming(p, asked):
-                found.append(aggregate.ask(asked, self.rows.heads, valued or aggregate.exact))
-        return found
+    def newest(self, slots: Ints, ranges: Ints) -> NDArray[Any]:
+        """The times of the last rows of windows."""
+        return self.rows.time_at(slots, np.maximum(ranges[:, END_AT] - 1, 0))
 
     # ---- all or nothing ----
 
@@ -222,12 +213,39 @@ class EagerState:
         dictionaries = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
         marks = (
             (rows.free_count, rows.numbered),
-            rows.log.mark(),
+            rows.columns.log.mark(),
             rows.ties.mark(),
             [(one, one.mark()) for one in dictionaries],
         )
         self.journal = Journal(fresh, marks)
         return self.journal
+
+    def enter(self, change: Touched, slots: Ints) -> None:
+        """Keep what is needed to undo a change of rows that is to come."""
+        self.save(slots)
+        assert self.journal is not None
+        if is_switched_off():
+            for slot in slots.tolist():
+                a = int(self.rows.heads[slot, OFFSET] + self.rows.heads[slot, START])
+                mine = slice(a, a + int(self.rows.heads[slot, COUNT]))
+                self.journal.copies.append((slot, self.rows.time[mine].copy(), self.rows.rids[mine].copy()))
+        self.journal.change = change
+
+    def _undo(self, journal: Journal) -> None:
+        """Undo a change of rows; the heads are those of before."""
+        rows, change = self.rows, journal.change
+        if change is None or not change.done[0]:
+            return
+        if journal.copies:
+            for slot, time, rids in journal.copies:
+                a = int(rows.heads[slot, OFFSET] + rows.heads[slot, START])
+                rows.time[a : a + len(time)], rows.rids[a : a + len(time)] = time, rids
+                rows.run(eager_order.count_breaks, rows.heads, rows.lists, self.rules.gaps, slot, 0)
+        elif change.done[0] == DONE:
+            removed = change.removed
+            fresh = (change.new.slots, change.reached())
+            gone = (removed.slots, removed.index, removed.time, removed.rids)
+            rows.run(eager_order.undo_change, fresh, gone, rows.heads, rows.lists, self.rules.gaps, change.done)
 
     def save(self, slots: Ints) -> None:
         """Keep what belongs to slots as it is, after `reserve`; of slots that have been kept already, what it was."""
@@ -269,13 +287,12 @@ class EagerState:
                 for leaf, saved in zip(aggregate.bases, states, strict=True):
                     leaf[at] = saved
                 aggregate.base_seen[at] = seen
-            if journal.tails is not None:
-                rows.restore(journal.tails)
+            self._undo(journal)
             self.stale(slots)
         for rids, revisions in journal.revised:
             rows.revision[rids] = revisions
         (rows.free_count, rows.numbered), log, ties, dictionaries = journal.marks
-        rows.log.rollback(log)
+        rows.columns.log.rollback(log)
         rows.ties.rollback(ties)
         for dictionary, mark in dictionaries:
             dictionary.rollback(mark)
@@ -323,10 +340,8 @@ class EagerState:
         rows = self.rows
         settled, first = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         limit = self.numbers.type(now).item()
-        rows.run(eager_order.settled_rows, slots, limit, rows.heads, rows.lists, settled, first)
-        for place in range(len(self.rules.rules)):
-            arguments = (slots, limit, rows.heads, rows.lists, rows.rule(place), settled, first)
-            rows.run(eager_order.needed_rows, *arguments, meaning=rows.meaning(place))
+        arguments = (slots, limit, rows.heads, rows.lists, self.rules.tables, settled, first)
+        rows.run(eager_order.settled_rows, *arguments)
         return settled, first
 
     def shorten(self, slots: Ints, counts: Ints) -> None:
@@ -347,10 +362,11 @@ class EagerState:
             started = np.where(goes_on, self.begins[slots, rule.anchor], rows.time_at(slots, np.minimum(begin, counts)))
             changed.append((rule.anchor, begin < counts, started, base[begin >= counts]))
         joined = tuple(np.concatenate(parts) for parts in zip(*folds, strict=True)) if folds else _NO_FOLDS
-        self.build(slots)
-        for p, aggregate in enumerate(self.aggregates):
-            with blaming(p, None):
-                aggregate.shorten(joined, cuts, rows.heads)
+        works = [self.missing(aggregate, slots) for aggregate in self.aggregates]
+        for work in works:
+            work.shorter = (joined, cuts)
+        self.turn(works, None)
+        for aggregate in self.aggregates:
             for _, _, _, ended in changed:
                 aggregate.base_seen[ended] = False
         for anchor, continues, started, _ in changed:
@@ -372,37 +388,15 @@ _NO_FOLDS = (*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, np.bool_))
 
 
 class Blamed(Exception):
-    """A monoid raised in a step of an aggregate: which one, what, and what it was asked."""
+    """The monoid of an aggregate raised."""
 
-    def __init__(self, part: int, failed: Failed, about: Any) -> None:
+    def __init__(self, part: int, failed: TreeFailed) -> None:
         super().__init__(str(failed))
-        self.part, self.failed, self.about = part, failed, about
-
-
-class blaming:  # noqa: N801 (a context manager, of which contextlib's take 1 µs more)
-    """Turns what an aggregate's monoid raises into Blamed."""
-
-    def __init__(self, part: int, about: Any) -> None:
-        self.part, self.about = part, about
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, Failed):
-            raise Blamed(self.part, error, self.about) from error.error
+        self.part, self.failed = part, failed
 
 
 def _joined(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
     return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))
-
-
-def together(parts: Sequence[Asked]) -> Asked:
-    """Ranges of several windows, one window after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    names = ("slots", "los", "his", "some", "base", "on")
-    return Asked(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def empty_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine import slide_grid
-from sash.engine.eager_loops import COUNT, SESSION, TIME
 from sash.engine.eager_state import EagerState
+from sash.kernels.eager_windows import COUNT, SESSION, TIME
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -27,11 +27,12 @@ from sash.engine import slide_grid, step_data
 from sash.engine.arena import SMALL
 from sash.engine.key_table import Found as Keys
 from sash.engine.key_table import KeyTable
-from sash.engine.keys import key_column, plain, told, value_told
+from sash.engine.keys import key_column, value_told
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
+from sash.engine.row_errors import RoomCheck, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import Flags, Found, Ints, StepRows, WindowResults
@@ -119,8 +120,8 @@ class LiveEngine:
         """Whether a key is needed as long as it lives, because its rows are numbered."""
         self.remembers = changes
         """Whether a key is needed as long as it lives, because what was emitted of it is compared."""
-        self.deltas = [span for span in resolved.spans if span.kind == "delta"]
-        self.sliding = [span for span in resolved.spans if span.slide == "time"]
+        self.room = RoomCheck(resolved)
+        self.sliding = self.room.sliding
         of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
         at_rows = of_rows and all(span.slide == "row" for span in resolved.spans)
         in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
@@ -146,26 +147,8 @@ class LiveEngine:
     # ---- what can be told of rows as they come ----
 
     def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
-        """Refuse rows whose windows would have no place, before they wait.
-
-        Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
-        that is null, NaN or infinite; both name the value or the row.
-        """
-        if self.sliding:
-            slide_grid.require_room(
-                self.sliding,
-                time if taken.all() else time[taken],
-                self.resolved.time.column if self.resolved.time else "",
-            )
-        for span in self.deltas:
-            if span.axis is not None:
-                _, valid = span.axis.numbers(plain(batch.column(span.axis.column)))
-                bad = np.flatnonzero(taken & ~valid)
-                if len(bad):
-                    raise ValueError(
-                        f"the column {span.column!r} of a Delta window is null, NaN or infinite at "
-                        f"{told(batch, int(bad[0]))}"
-                    )
+        """Refuse rows whose windows would have no place, before they wait; see `RoomCheck`."""
+        self.room.require(batch, time, taken)
 
     # ---- one step ----
 
@@ -472,12 +455,7 @@ class LiveEngine:
             if self.resolved.time is not None:
                 end = self.resolved.time.array(np.array([end]))[0]
             where = f"the slide that ends at {end}" + (f" of key {whose}" if whose else "")
-        kind = type(failed.error)
-        message = f"{what} failed with {kind.__name__}: {failed.error}; at {where}"
-        try:
-            return kind(message)
-        except Exception:  # an exception of the user's that takes other arguments
-            return RuntimeError(message)
+        return failure(what, failed, where)
 
 
 def _structure(name: str) -> type[InOrder]:

@@ -73,6 +73,11 @@ def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> 
     return code
 
 
+def is_switched_off() -> bool:
+    """Does everything run interpreted, since NUMBA_DISABLE_JIT is set?"""
+    return bool(config.DISABLE_JIT)
+
+
 def explain(error: Exception) -> str:
     """One line of an error that tells a user something; Numba's reports run to pages."""
     text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", str(error))

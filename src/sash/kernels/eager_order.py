@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.engine.eager_loops import (
+from sash.kernels.eager_changes import merge_places
+from sash.kernels.eager_windows import (
     CAPACITY,
     COUNT,
     COUNTED,
     DELTA,
+    DELTA_COLUMN,
+    DELTA_FLOATS,
     FARTHEST,
+    FLOOR,
+    KIND,
+    LIFE,
+    LOWEST,
     OFFSET,
+    ROWS,
+    SIZE,
     START,
     STEP,
     STRIDE,
@@ -24,7 +33,11 @@ from sash.engine.eager_loops import (
     first_from,
     is_apart,
     lowest,
+    row_ranges,
 )
+
+BEGUN, DONE = 1, 2
+"""How far a change of rows has come."""
 
 
 def comes_after(ties: Any, one: int, other: int) -> bool:
@@ -37,7 +50,7 @@ def comes_after(ties: Any, one: int, other: int) -> bool:
 
 def locate_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties: Any, places: Any) -> None:
     """The index before which each new row is to be inserted: behind all that are not after it."""
-    time, rids, _, _ = rows
+    time, rids = rows[0], rows[1]
     for j in range(len(slots)):
         s, t, r = slots[j], times[j], fresh[j]
         a = heads[s, OFFSET] + heads[s, START]
@@ -51,13 +64,20 @@ def locate_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties:
         places[j] = lo - a
 
 
+def place_rows(new: Any, heads: Any, rows: Any, ties: Any, arrival: Any, places: Any) -> int:
+    """Find the places of new rows, and label them. Returns a slot that is to be relabelled, or -1."""
+    slots, times, rids = new
+    locate_rows(slots, times, rids, heads, rows, ties, places)
+    return label_rows(slots, places, rids, heads, rows, arrival)
+
+
 def label_rows(slots: Any, places: Any, fresh: Any, heads: Any, rows: Any, arrival: Any) -> int:
     """Label new rows between their neighbours. Returns a slot without room for them, which is to be relabelled; or -1.
 
     They come next to the neighbour that arrived later: rows that arrive one before the other, or one after the other,
     then use up a gap STEP by STEP, not by halves.
     """
-    _, rids, _, labels = rows
+    rids, labels = rows[1], rows[3]
     j = 0
     while j < len(slots):
         s, p = slots[j], places[j]
@@ -93,7 +113,7 @@ def label_rows(slots: Any, places: Any, fresh: Any, heads: Any, rows: Any, arriv
 
 def relabel_rows(slots: Any, heads: Any, rows: Any) -> None:
     """Spread the labels of all rows of slots evenly."""
-    _, rids, _, labels = rows
+    rids, labels = rows[1], rows[3]
     for i in range(len(slots)):
         s = slots[i]
         a, count = heads[s, OFFSET] + heads[s, START], heads[s, COUNT]
@@ -104,7 +124,7 @@ def relabel_rows(slots: Any, heads: Any, rows: Any) -> None:
 
 def count_breaks(heads: Any, rows: Any, gaps: Any, s: int, first: int) -> None:
     """Count sessions and lives anew, from an index on."""
-    time, _, breaks, _ = rows
+    time, breaks = rows[0], rows[2]
     a = heads[s, OFFSET] + heads[s, START]
     for g in range(gaps.shape[0]):
         for position in range(a + first, a + heads[s, COUNT]):
@@ -117,7 +137,7 @@ def count_breaks(heads: Any, rows: Any, gaps: Any, s: int, first: int) -> None:
 
 def insert_rows(slots: Any, places: Any, times: Any, fresh: Any, heads: Any, rows: Any, gaps: Any) -> None:
     """Insert new rows, sorted by slot and order, at their places."""
-    time, rids, _, _ = rows
+    time, rids = rows[0], rows[1]
     j = 0
     while j < len(slots):
         s = slots[j]
@@ -128,10 +148,12 @@ def insert_rows(slots: Any, places: Any, times: Any, fresh: Any, heads: Any, row
         read = a + heads[s, COUNT] - 1
         write = read + stop - j
         for i in range(stop - 1, j - 1, -1):
-            while read >= a + places[i]:
-                time[write], rids[write] = time[read], rids[read]
-                read -= 1
-                write -= 1
+            low, shift = a + places[i], write - read
+            for k in range(read, low - 1, -1):  # one array at a time: a move of memory
+                time[k + shift] = time[k]
+            for k in range(read, low - 1, -1):
+                rids[k + shift] = rids[k]
+            read, write = low - 1, low - 1 + shift
             time[write], rids[write] = times[i], fresh[i]
             write -= 1
         heads[s, COUNT] += stop - j
@@ -141,7 +163,7 @@ def insert_rows(slots: Any, places: Any, times: Any, fresh: Any, heads: Any, row
 
 def remove_rows(slots: Any, index: Any, heads: Any, rows: Any, gaps: Any) -> None:
     """Remove rows, sorted by slot and index."""
-    time, rids, _, _ = rows
+    time, rids = rows[0], rows[1]
     j = 0
     while j < len(slots):
         s = slots[j]
@@ -158,38 +180,54 @@ def remove_rows(slots: Any, index: Any, heads: Any, rows: Any, gaps: Any) -> Non
         count_breaks(heads, rows, gaps, s, first)
 
 
-def copy_tails(slots: Any, first: Any, heads: Any, rows: Any, out: Any) -> int:
-    """Copy the rows of slots from an index on, one after the other; only counted if `out` is too short."""
-    time, rids, _, _ = rows
-    times, numbers = out
-    count = 0
-    for i in range(len(slots)):
-        s = slots[i]
-        a = heads[s, OFFSET] + heads[s, START]
-        for position in range(a + first[i], a + heads[s, COUNT]):
-            if count < len(times):
-                times[count], numbers[count] = time[position], rids[position]
-            count += 1
+def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out: Any) -> int:
+    """Let rows come and go, with the windows of results that may change before and after: ranges, and rows in order.
+
+    `known`: slots and indices of those results; `change`: new rows, those removed and where the new ones belong among
+    the rest; `order`: heads, rows, gaps and which bases there are; `out`: ranges, and what says that it is done.
+    Returns how many results there are after the change.
+    """
+    slots, index = known
+    fresh, gone, at = change
+    heads, rows, gaps, anchored = order
+    asked, done = out
+    of, place, which = merged
+    row_ranges(slots, index, len(slots), heads, rows, rules, anchored, (asked, 0))
+    change_rows(fresh, gone, at, heads, rows, gaps, done)
+    count = merge_places((slots, index), (fresh[0], fresh[1]), gone, (of, place, which))
+    split = rules[0].shape[0] * len(slots)
+    row_ranges(of, place, count, heads, rows, rules, anchored, (asked, split))
     return count
 
 
-def restore_tails(slots: Any, first: Any, heads: Any, rows: Any, gaps: Any, saved: Any) -> None:
-    """Put copied rows back; the heads are those of the time of the copy."""
-    time, rids, _, _ = rows
-    times, numbers = saved
-    at = 0
-    for i in range(len(slots)):
-        s = slots[i]
-        a = heads[s, OFFSET] + heads[s, START]
-        for position in range(a + first[i], a + heads[s, COUNT]):
-            time[position], rids[position] = times[at], numbers[at]
-            at += 1
-        count_breaks(heads, rows, gaps, s, first[i])
+def change_rows(fresh: Any, gone: Any, at: Any, heads: Any, rows: Any, gaps: Any, done: Any) -> None:
+    """Remove rows and insert new ones; `done` says how far this has come."""
+    slots, _, times, rids = fresh
+    done[0] = BEGUN
+    remove_rows(gone[0], gone[1], heads, rows, gaps)
+    insert_rows(slots, at, times, rids, heads, rows, gaps)
+    done[0] = DONE
+
+
+def undo_change(fresh: Any, gone: Any, heads: Any, rows: Any, gaps: Any, done: Any) -> None:
+    """Take new rows away from where they are, and put back what was removed; the heads are those of before."""
+    for s in fresh[0]:
+        heads[s, COUNT] += 1
+    slots, index, times, rids = gone
+    at = index.copy()
+    rank = 0
+    for i in range(len(slots)):  # where it was, less those that come back before it
+        heads[slots[i], COUNT] -= 1
+        rank = rank + 1 if i and slots[i] == slots[i - 1] else 0
+        at[i] -= rank
+    remove_rows(fresh[0], fresh[1], heads, rows, gaps)
+    insert_rows(slots, at, times, rids, heads, rows, gaps)
+    done[0] = 0
 
 
 def move_rows(slots: Any, offsets: Any, capacities: Any, heads: Any, rows: Any) -> None:
     """Move the rows of slots to other blocks, or to the start of their own."""
-    time, rids, breaks, _ = rows
+    time, rids, breaks = rows[0], rows[1], rows[2]
     for i in range(len(slots)):
         s = slots[i]
         a = heads[s, OFFSET] + heads[s, START]
@@ -200,16 +238,23 @@ def move_rows(slots: Any, offsets: Any, capacities: Any, heads: Any, rows: Any) 
         heads[s, OFFSET], heads[s, CAPACITY], heads[s, START] = offsets[i], capacities[i], 0
 
 
-def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, life: int, values: Any) -> tuple[int, int]:
-    """The first row, from the places of new ones on, whose value is below that of the row before it: both; or -1."""
-    _, rids, breaks, _ = rows
+def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w: int) -> tuple[int, int]:
+    """The first row, from the places of new ones on, whose Delta value is below that of the row before: both; or -1."""
+    rids, breaks, wholes, reals = rows[1], rows[2], rows[4], rows[5]
+    ints = rules[0]
+    life, column = ints[w, LIFE], ints[w, DELTA_COLUMN]
     for j in range(len(slots)):
         s = slots[j]
         a, count = heads[s, OFFSET] + heads[s, START], heads[s, COUNT]
         for k in range(max(places[j], 1), min(places[j] + 2, count)):
             is_same = life < 0 or breaks[a + k, life] == breaks[a + k - 1, life]
-            if is_same and values[rids[a + k]] < values[rids[a + k - 1]]:
-                return int(rids[a + k - 1]), int(rids[a + k])
+            r, before = rids[a + k], rids[a + k - 1]
+            if ints[w, DELTA_FLOATS]:
+                falls = reals[r, column] < reals[before, column]
+            else:
+                falls = wholes[r, column] < wholes[before, column]
+            if is_same and falls:
+                return int(before), int(r)
     return -1, -1
 
 
@@ -225,7 +270,7 @@ def gather_rids(slots: Any, counts: Any, heads: Any, rids: Any, out: Any) -> Non
 
 def find_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties: Any, index: Any) -> None:
     """The index of the last row with the time and tie-breakers of each of these; -1 if there is none."""
-    time, rids, _, _ = rows
+    time, rids = rows[0], rows[1]
     locate_rows(slots, times, fresh, heads, rows, ties, index)
     for j in range(len(slots)):
         position = heads[slots[j], OFFSET] + heads[slots[j], START] + index[j] - 1
@@ -233,41 +278,44 @@ def find_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties: A
         index[j] = index[j] - 1 if found else -1
 
 
-def settled_rows(slots: Any, now: Any, heads: Any, rows: Any, settled: Any, needed: Any) -> None:
-    """How many rows of each slot are below the watermark; and all of them but the last, the most that can go."""
-    time, _, _, _ = rows
+def settled_rows(slots: Any, now: Any, heads: Any, rows: Any, rules: Any, settled: Any, needed: Any) -> None:
+    """How many rows of each slot are below the watermark; and the first that a result may still need.
+
+    That is one of those below the watermark: the last of them stays.
+    """
+    time = rows[0]
     for i in range(len(slots)):
         a = heads[slots[i], OFFSET] + heads[slots[i], START]
         settled[i] = first_from(time, a, a + heads[slots[i], COUNT], now, True) - a
         needed[i] = max(settled[i] - 1, 0)
+        for w in range(rules[0].shape[0]):
+            needed[i] = min(needed[i], first_needed(a, settled[i], now, rows, rules, w))
 
 
-def needed_rows(slots: Any, now: Any, heads: Any, rows: Any, rule: Any, settled: Any, needed: Any) -> None:
-    """Lower `needed` to the first index that a window of a result that may still change can hold."""
-    time, rids, _, _ = rows
-    kind, _, _, size, floor, least, count, _, _, delta = rule
-    for i in range(len(slots)):
-        a = heads[slots[i], OFFSET] + heads[slots[i], START]
-        q = settled[i]
-        if kind == TIME:
-            low = first_from(time, a, a + q, lowest(now, size, floor, least), True) - a
-            needed[i] = min(needed[i], low)
-        elif kind == COUNTED:
-            needed[i] = min(needed[i], max(q - count, 0))
-        elif kind == DELTA and q > 0:
-            lo, hi = a, a + q - 1
-            while lo < hi:
-                middle = (lo + hi) // 2
-                if delta_within(delta, rids[a + q - 1], rids[middle]):
-                    hi = middle
-                else:
-                    lo = middle + 1
-            needed[i] = min(needed[i], lo - a)
+def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int:
+    """The first index that a window of a result that may still change can hold, of `q` rows from position `a`."""
+    time, rids = rows[0], rows[1]
+    ints, numbers, _ = rules
+    if ints[w, KIND] == TIME:
+        least = lowest(now, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        return first_from(time, a, a + q, least, True) - a
+    if ints[w, KIND] == COUNTED:
+        return int(max(q - ints[w, ROWS], 0))
+    if ints[w, KIND] == DELTA and q > 0:
+        lo, hi = a, a + q - 1
+        while lo < hi:
+            middle = (lo + hi) // 2
+            if delta_within(rules, w, rows, rids[a + q - 1], rids[middle]):
+                hi = middle
+            else:
+                lo = middle + 1
+        return lo - a
+    return q
 
 
 def begins_at(slots: Any, index: Any, heads: Any, rows: Any, column: int, out: Any) -> None:
     """The first index of the session, or life, of a row."""
-    _, _, breaks, _ = rows
+    breaks = rows[2]
     for i in range(len(slots)):
         a = heads[slots[i], OFFSET] + heads[slots[i], START]
         out[i] = 0 if column < 0 else begin_of(breaks, column, a, a + index[i]) - a

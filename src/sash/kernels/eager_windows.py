@@ -1,0 +1,356 @@
+"""Windows over the ordered rows of all slots, for emit="eager": loops in plain Python, compiled, without any aggregate.
+
+    slot     OFFSET          START                COUNT rows               CAPACITY
+    block    ├───────────────┼──●──●──●──●──●──●──●──●──┼──────────────────┤
+                             0  1  2 …  index                              position = OFFSET + START + index
+
+A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, by which
+all else of a row is found: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
+up to this one that begin a session (or a life of the key, where `forget` has expired it), so that the start of a
+session is found by bisection.
+
+`rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the Delta columns, of
+integers and of floats. `rules` are tables with a row for each window: integers, numbers of the type of times, floats.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
+"""The columns of a slot's head. PASSED: how many rows of the key came before those that are kept."""
+
+HEAD = 5
+
+TIME, COUNTED, DELTA, SESSION, LIFETIME = range(5)
+"""Kinds of windows."""
+
+KIND, PEERS, INCLUSIVE, ROWS, COLUMN, LIFE, ANCHOR, FULL = range(8)
+DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR = range(8, 12)
+"""The integers of a rule. Sizes of Delta windows over integers are less 1, and may be taken off from the floor on."""
+
+SIZE, FLOOR, LOWEST = range(3)
+"""The numbers of a rule, of the type of times."""
+
+SLOT, LOW, HIGH, SOME, BASE, ON, START_AT, END_AT = range(8)
+"""The columns of ranges to be answered: of labels, whether there is a row in it, its base, whether it has a result (it
+has none before it is full), and the indices [START_AT, END_AT) of its rows."""
+
+RANGE = 8
+
+OF_FLOATS, HAS_GAP, GAP, GAP_FLOOR, HAS_FORGET, FORGET, FORGET_FLOOR, LEAST = range(8)
+"""The columns of a kind of gap: of a session, of the life of a key, or of both."""
+
+LEAST_INT = -(2**63)
+
+STRIDE = 1 << 36
+"""The distance of labels at both ends of a slot's order."""
+
+STEP = 1 << 16
+"""The distance of labels in a gap between two rows: a gap has room for 2**20 rows that follow each other."""
+
+FARTHEST = 1 << 62
+"""Labels lie between -FARTHEST and FARTHEST."""
+
+
+# ---- search ----
+
+
+def first_from(values: Any, a: int, b: int, least: Any, inclusive: bool) -> int:
+    """The first position in [a, b) with a value of at least `least`, or above it if not inclusive."""
+    while a < b:
+        middle = (a + b) // 2
+        if values[middle] < least or (not inclusive and values[middle] == least):
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+def lowest(t: Any, size: Any, floor: Any, least: Any) -> Any:
+    """t - size; `least` where t is below `floor`, and integers would overflow."""
+    return least if t < floor else t - size
+
+
+def begin_of(breaks: Any, column: int, a: int, position: int) -> int:
+    """The first position of the session, or life, of a position."""
+    number, b = breaks[position, column], position
+    while a < b:
+        middle = (a + b) // 2
+        if breaks[middle, column] < number:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+def end_of(breaks: Any, column: int, position: int, b: int) -> int:
+    """The position behind the session, or life, of a position."""
+    number, a = breaks[position, column], position
+    while a < b:
+        middle = (a + b) // 2
+        if breaks[middle, column] <= number:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+def is_apart(gap: Any, before: Any, t: Any) -> bool:
+    """Does a row of time t begin a new session, or life, after one of time `before`?"""
+    least = gap[LEAST]
+    if gap[OF_FLOATS]:
+        longer = t - before
+        return bool((gap[HAS_GAP] and longer >= gap[GAP]) or (gap[HAS_FORGET] and longer > gap[FORGET]))
+    if gap[HAS_GAP] and before < lowest(t, gap[GAP], gap[GAP_FLOOR], least):  # of integers it is the gap less 1
+        return True
+    return bool(gap[HAS_FORGET] and before < lowest(t, gap[FORGET], gap[FORGET_FLOOR], least))
+
+
+def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
+    """Is row j, not after row i, in the Delta window that ends at row i?"""
+    ints, _, floats = rules
+    column = ints[w, DELTA_COLUMN]
+    if ints[w, DELTA_FLOATS]:
+        reals = rows[5]
+        return bool(reals[i, column] - reals[j, column] < floats[w, 0])
+    wholes = rows[4]
+    return bool(wholes[j, column] >= lowest(wholes[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT))
+
+
+# ---- windows ----
+
+
+def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> tuple[int, int]:
+    """The positions [lo, hi) of the window that ends at a row."""
+    ints, numbers, _ = rules
+    time, rids, breaks = rows[0], rows[1], rows[2]
+    kind = ints[w, KIND]
+    start = a if ints[w, LIFE] < 0 else begin_of(breaks, ints[w, LIFE], a, position)
+    if kind == COUNTED:
+        return max(position + 1 - ints[w, ROWS], start), position + 1
+    if kind == DELTA:
+        lo, hi = start, position
+        while lo < hi:
+            middle = (lo + hi) // 2
+            if delta_within(rules, w, rows, rids[position], rids[middle]):
+                hi = middle
+            else:
+                lo = middle + 1
+        return lo, position + 1
+    t = time[position]
+    end = first_from(time, position, b, t, False) if ints[w, PEERS] else first_from(time, a, position, t, True)
+    if kind == TIME:
+        least = lowest(t, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        return first_from(time, start, end, least, ints[w, INCLUSIVE] > 0), end
+    if kind == SESSION:
+        start = begin_of(breaks, ints[w, COLUMN], a, position)
+    return start, end
+
+
+def write_range(asked: Any, i: int, rules: Any, w: int, place: Any, rows: Any, anchored: Any) -> None:
+    """Write down the range of a window: of its slot, from the position `a` of the first row, positions [lo, hi)."""
+    s, a, lo, hi = place
+    ints = rules[0]
+    rids, labels = rows[1], rows[3]
+    asked[i, SLOT] = s
+    asked[i, START_AT], asked[i, END_AT] = lo - a, hi - a
+    some = lo < hi
+    asked[i, LOW] = labels[rids[lo]] if some else 0
+    asked[i, HIGH] = labels[rids[hi - 1]] if some else 0
+    asked[i, SOME] = some
+    asked[i, ON] = ints[w, FULL] == 0 or hi - lo == ints[w, ROWS]
+    anchor = ints[w, ANCHOR]
+    asked[i, BASE] = -1
+    if anchor >= 0 and lo == a and anchored[s, anchor]:
+        asked[i, BASE] = s * anchored.shape[1] + anchor
+
+
+def row_ranges(slots: Any, index: Any, count: int, heads: Any, rows: Any, rules: Any, anchored: Any, out: Any) -> None:
+    """The windows that end at rows, one window of the query after the other: `out` is (ranges, where to begin)."""
+    asked, at = out
+    for w in range(rules[0].shape[0]):
+        for i in range(count):
+            s = slots[i]
+            a = heads[s, OFFSET] + heads[s, START]
+            lo, hi = window_of(rules, w, a, a + heads[s, COUNT], a + index[i], rows)
+            write_range(asked, at + w * count + i, rules, w, (s, a, lo, hi), rows, anchored)
+
+
+def one_window_ranges(
+    slots: Any, index: Any, heads: Any, rows: Any, rules: Any, w: int, anchored: Any, asked: Any
+) -> None:
+    """The windows of one kind that end at rows."""
+    for i in range(len(slots)):
+        s = slots[i]
+        a = heads[s, OFFSET] + heads[s, START]
+        lo, hi = window_of(rules, w, a, a + heads[s, COUNT], a + index[i], rows)
+        write_range(asked, i, rules, w, (s, a, lo, hi), rows, anchored)
+
+
+def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: int, anchored: Any, asked: Any) -> None:
+    """The windows of slides in time, from their starts and ends."""
+    time, breaks = rows[0], rows[2]
+    ints = rules[0]
+    starts, ends = bounds
+    for i in range(len(slots)):
+        s = slots[i]
+        a = heads[s, OFFSET] + heads[s, START]
+        hi = first_from(time, a, a + heads[s, COUNT], ends[i], ints[w, PEERS] == 0)
+        lo = a
+        if ints[w, KIND] == TIME:
+            lo = first_from(time, a, hi, starts[i], ints[w, INCLUSIVE] > 0)
+        elif ints[w, KIND] == COUNTED:
+            lo = max(a, hi - ints[w, ROWS])
+        if ints[w, LIFE] >= 0 and a < hi:
+            lo = max(lo, begin_of(breaks, ints[w, LIFE], a, hi - 1))
+        write_range(asked, i, rules, w, (s, a, lo, hi), rows, anchored)
+
+
+# ---- which results change ----
+
+
+def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps: Any) -> tuple[int, int]:
+    """The indices [lo, hi) of rows whose window may hold a touched row."""
+    slots, places, times, mine = touched
+    time, rids, breaks = rows[0], rows[1], rows[2]
+    ints, numbers, _ = rules
+    kind, column = ints[w, KIND], ints[w, COLUMN]
+    s, t = slots[j], times[j]
+    a = heads[s, OFFSET] + heads[s, START]
+    b, p = a + heads[s, COUNT], a + places[j]
+    lo = p
+    hi = p
+    if kind == COUNTED:
+        hi = min(b, p + ints[w, ROWS])
+    elif kind == DELTA:
+        above = b
+        while hi < above:
+            middle = (hi + above) // 2
+            if delta_within(rules, w, rows, rids[middle], mine[j]):
+                hi = middle + 1
+            else:
+                above = middle
+    else:
+        lo = first_from(time, a, p, t, True)
+        if kind == TIME:
+            above = b
+            while hi < above:
+                middle = (hi + above) // 2
+                low = lowest(time[middle], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+                if low < t or (ints[w, INCLUSIVE] and low == t):
+                    hi = middle + 1
+                else:
+                    above = middle
+        elif column < 0:
+            hi = b
+        elif p < b and not is_apart(gaps[column], t, time[p]):
+            hi = end_of(breaks, column, p, b)
+    return lo - a, hi - a
+
+
+def changed_rows(touched: Any, heads: Any, rows: Any, rules: Any, gaps: Any, out: Any) -> int:
+    """The rows whose windows may hold touched ones, as slots and indices; only counted if `out` is too short.
+
+    Touched rows are sorted by slot and order, and the ranges of their results begin in the same order.
+    """
+    slots, places = touched[0], touched[1]
+    of, index = out
+    ints = rules[0]
+    count = 0
+    covered = 0
+    for j in range(len(slots)):
+        low = places[j]
+        high = places[j]
+        for w in range(ints.shape[0]):
+            lo, hi = widen(touched, j, heads, rows, rules, w, gaps)
+            low, high = min(low, lo), max(high, hi)
+        if j and slots[j] == slots[j - 1]:
+            low = max(low, covered)
+            covered = max(covered, high)
+        else:
+            covered = high
+        for number in range(low, high):
+            if count < len(of):
+                of[count], index[count] = slots[j], number
+            count += 1
+    return count
+
+
+def first_changed(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, out: Any) -> None:
+    """The first index of a row whose window may hold each touched row."""
+    for j in range(len(touched[0])):
+        out[j] = widen(touched, j, heads, rows, rules, w, gaps)[0]
+
+
+def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
+    """The union of ranges, sorted within each slot, as slots and numbers; only counted if `out` is too short."""
+    of, numbers = out
+    count = 0
+    covered = 0
+    for j in range(len(slots)):
+        low = begin[j]
+        if j and slots[j] == slots[j - 1]:
+            low = max(low, covered)
+            covered = max(covered, end[j])
+        else:
+            covered = end[j]
+        for number in range(low, end[j]):
+            if count < len(of):
+                of[count], numbers[count] = slots[j], number
+            count += 1
+    return count
+
+
+def slide_number(t: Any, grid: Any) -> int:
+    """The first slide whose end a time lies before (on it, where that side is closed)."""
+    of_floats, offset, every, right = grid
+    if not of_floats:
+        return int((t - offset - right) // every + 1)
+    k = (t - offset) // every
+    while t > offset + k * every or (not right and t == offset + k * every):
+        k += 1
+    while t < offset + (k - 1) * every or (right and t == offset + (k - 1) * every):
+        k -= 1
+    return int(k)
+
+
+def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
+    """The slides in time of Count and Lifetime windows that may hold touched rows; counted if `out` is too short."""
+    slots, places, times, _ = touched
+    of, numbers = out
+    time, breaks = rows[0], rows[2]
+    ints = rules[0]
+    kind, column, size_in_rows, from_end = ints[w, KIND], ints[w, COLUMN], ints[w, ROWS], ints[w, PEERS] == 0
+    _, offset, every, _ = grid
+    count = 0
+    done = 0
+    for j in range(len(slots)):
+        s = slots[j]
+        a = heads[s, OFFSET] + heads[s, START]
+        b, p = a + heads[s, COUNT], a + places[j]
+        k = slide_number(times[j], grid)
+        if j == 0 or slots[j - 1] != s or k > done:
+            if count < len(of):
+                of[count], numbers[count] = s, k
+            count += 1
+            done = k
+        upto = b
+        if kind == LIFETIME and column >= 0:
+            upto = p
+            if p < b and not is_apart(gaps[column], times[j], time[p]):
+                upto = end_of(breaks, column, p, b)
+        has_next = j + 1 < len(slots) and slots[j + 1] == s
+        until = slide_number(times[j + 1], grid) if has_next else 0
+        position = first_from(time, p, b, offset + k * every, from_end)
+        while position < upto:
+            k = slide_number(time[position], grid)
+            position = first_from(time, position, b, offset + k * every, from_end)
+            if (has_next and k >= until) or (kind == COUNTED and position - size_in_rows > p):
+                break
+            if k > done:
+                if count < len(of):
+                    of[count], numbers[count] = s, k
+                count += 1
+                done = k
+    return count
