@@ -36,7 +36,7 @@ def together(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

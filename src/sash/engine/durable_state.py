@@ -118,7 +118,9 @@ class DurableState:
         assert axis is not None
         time, _ = axis.numbers(batch.column(axis.column))
         return TimedRows(
-            batch.select(self.rows.names[:-1]), np.ascontiguousarray(time), batch.column(_ARRIVAL).to_numpy()
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=plain_schema(self.engine.resolved.schema)),
+            np.ascontiguousarray(time),
+            batch.column(batch.num_columns - 1).to_numpy(),
         )
 
     # ---- before a step ----

@@ -73,7 +73,7 @@ class EagerEngine:
         self.room = RoomCheck(resolved)
         self.results: RowResults | SlideResults
         if resolved.per_row:
-            self.results = RowResults(self.state, "_late" in self.schema.names)
+            self.results = RowResults(self.state, resolved.query.late == "flag")
         else:
             self.results = SlideResults(self.state, retract is not None)
         self._nothing = _nothing(self.numbers)

@@ -35,6 +35,23 @@ def check_schema(given: pa.Schema, schema: pa.Schema) -> None:
         )
 
 
+def require_movable(schema: pa.Schema) -> None:
+    """Raises TypeError, naming the column, for values that Arrow cannot put into another order."""
+    movable: set[pa.DataType] = set()
+    for field in schema:
+        if field.type in movable:
+            continue
+        try:
+            pa.nulls(0, field.type).take(pa.array([], pa.int64()))
+            pa.nulls(1, field.type).take(pa.array([0]))
+        except pa.ArrowNotImplementedError as error:
+            raise TypeError(
+                f"the column {field.name!r} of type {field.type} cannot go through an operator, for Arrow cannot "
+                "reorder its values: drop the column, or cast it"
+            ) from error
+        movable.add(field.type)
+
+
 def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     """A table, a frame of pandas or polars, or a dict of columns, as one batch; of this schema where it is known.
 

@@ -75,7 +75,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # no chunks at all, or types that do not join
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):

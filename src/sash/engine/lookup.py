@@ -45,7 +45,7 @@ def key_columns(resolved: Resolved, keys: Any) -> list[pa.Array]:
         kind = resolved.schema.field(name).type
         values = keys[name]
         given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
-        found.append(plain(given.cast(plain(pa.array([], kind)).type)))
+        found.append(plain(given.cast(plain(pa.nulls(0, kind)).type)))
     if len({len(column) for column in found}) > 1:
         raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
     return found

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
 from sash.engine.eager_backend import EagerBackend
-from sash.engine.input_checks import check_schema, number, record_batch
+from sash.engine.input_checks import check_schema, number, record_batch, require_movable
 from sash.engine.keys import plain_schema
 from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns, names
@@ -115,9 +115,10 @@ class Operator:
 
     def _open(self, schema: pa.Schema) -> None:
         self.resolved = self.query.resolve(schema)
+        self.plain = plain_schema(schema)
+        require_movable(self.plain)
         self.plan = self.query.plan(schema)
         self.arrivals = Arrivals(self.resolved, self.mode, self.clock)
-        self.plain = plain_schema(schema)
         self.output = Output(self.resolved, self.mode)
         self.sorted_rows = SortedRows(self.resolved)
         backend = EagerBackend if self.query.emit == "eager" else LiveBackend
@@ -442,7 +443,7 @@ class Operator:
         return found, changes | over
 
     def _nothing(self) -> TimedRows:
-        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.plain], schema=self.plain)
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.plain], schema=self.plain)
         return TimedRows(empty, np.zeros(0, self.backend.numbers), np.zeros(0, np.int64))
 
     def _require_schema(self, what: str) -> None:
@@ -461,4 +462,7 @@ def _finite(watermark: Any) -> Any:
 
 def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A query over an iterator of batches: one batch of results for each, and one at the end."""
-    return Operator(query).run(batches)
+    operator = Operator(query)
+    for found in operator.run(batches):
+        operator.late_rows()  # nobody can ask for them
+        yield found

@@ -44,7 +44,7 @@ class Output:
         self.resolved = resolved
         self.schema = resolved.output(mode)
         self.width = len(resolved.schema)
-        self.flags = "_late" in self.schema.names
+        self.flags = resolved.query.late == "flag" and mode != "sorted"
         self.restores = [
             i for i, field in enumerate(self.schema) if i < self.width and field.type != value_type(field.type)
         ] if resolved.per_row else list(range(len(self.schema)))  # fmt: skip
@@ -57,7 +57,7 @@ class Output:
 
     def empty(self) -> pa.RecordBatch:
         """No results."""
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.schema], schema=self.schema)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.schema], schema=self.schema)
 
     def final(self, engine: LiveEngine, step: Step, chosen: list[Flags] | None) -> pa.RecordBatch:
         """The results of a step, those chosen."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,8 @@ def _listed(schema: pa.Schema) -> str:
 
 
 def _distinct(schema: pa.Schema) -> None:
-    for name in schema.names:
-        if schema.names.count(name) > 1:
+    for name, count in Counter(schema.names).items():
+        if count > 1:
             raise ValueError(f"the data has the column {name!r} twice: rename one")
 
 

@@ -50,12 +50,25 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
     if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
         return plain(type_.value_type)
+    if is_.is_decimal(type_) and type_.bit_width < 128:
+        return pa.decimal128(type_.precision, type_.scale)
+    return _without_views(type_)
+
+
+def _without_views(type_: pa.DataType) -> pa.DataType:
+    """A type whose texts and bytes are not views, also within lists and structs: Arrow cannot move those."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
     if is_.is_string_view(type_):
         return pa.string()
     if is_.is_binary_view(type_):
         return pa.binary()
-    if is_.is_decimal(type_) and type_.bit_width < 128:
-        return pa.decimal128(type_.precision, type_.scale)
+    if is_.is_struct(type_):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in type_])
+    for holds, make in ((is_.is_list, pa.list_), (is_.is_large_list, pa.large_list)):
+        if holds(type_):
+            return make(type_.value_field.with_type(_without_views(type_.value_type)))
     return type_
 
 
