@@ -38,6 +38,7 @@ class PolicyWindow:
         window: Any = span.window
         monoids = [part.monoid for part in self.parts]
         self.lane = PolicyLane(window, window.evict, window.alone, monoids, [_kinds(part) for part in self.parts])
+        self.readers = [_Reader(part, self.lane.compiled) for part in self.parts]
         self.columns = [(name, i) for i in range(len(self.lane.leaves))]
         """The names of the arena's columns in which states lie."""
         for key, kind in zip(self.columns, self.lane.leaves, strict=True):
@@ -54,19 +55,7 @@ class PolicyWindow:
 
     def lift(self, rows: StepRows, places: Ints) -> None:
         """Write the states of rows at their places. Raises Failed."""
-        self.lane.lift([self._inputs(part, rows) for part in self.parts], rows.slots, places, self.states)
-
-    def _inputs(self, part: Part, rows: StepRows) -> tuple[Any, Flags]:
-        """The inputs of an aggregate, and which rows it sees; empty if all."""
-        columns = [rows.column(name) for name in part.columns]
-        own = NOBODY
-        if any(column.null_count for column in columns):
-            own = seen([plain(column) for column in columns], part.monoid.nullable, len(rows))
-        if not self.lane.compiled:
-            return [objects(plain(column), ours=True) for column in columns], own
-        if forms_of(part.monoid, part.types) == ("presence",):
-            return [np.zeros(len(rows), np.bool_)], own
-        return [_numbers(rows, name, column) for name, column in zip(part.columns, columns, strict=True)], own
+        self.lane.lift([reader.read(rows) for reader in self.readers], rows.slots, places, self.states)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
         """By row: the first element of the window that ends at it. Raises Failed."""
@@ -130,6 +119,29 @@ class PolicyWindow:
         return self.structures.nbytes
 
 
+class _Reader:
+    """Reads the columns of one aggregate."""
+
+    def __init__(self, part: Part, compiled: bool) -> None:
+        self.names, self.nullable, self.compiled = part.columns, part.monoid.nullable, compiled
+        self.presence = forms_of(part.monoid, part.types) == ("presence",)
+        self.words = [word_type(value_type(kind)) for kind in part.types]
+
+    def read(self, rows: StepRows) -> tuple[Any, Flags]:
+        """The inputs of rows, and which rows have a value; empty if all."""
+        columns, own = [rows.column(name) for name in self.names], NOBODY
+        for column in columns:
+            if column.null_count:
+                own = seen([plain(column) for column in columns], self.nullable, len(rows))
+                break
+        if not self.compiled:
+            return [objects(plain(column), ours=True) for column in columns], own
+        if self.presence:
+            return [np.zeros(len(rows), np.bool_)], own
+        ways = zip(self.names, columns, self.words, strict=True)
+        return [numbers(plain(column)) if word is None else rows.words(name, word) for name, column, word in ways], own
+
+
 def _kinds(part: Part) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if a policy that sees their values needs Python objects."""
     forms = forms_of(part.monoid, part.types)
@@ -137,8 +149,3 @@ def _kinds(part: Part) -> tuple[Kind, ...] | None:
         return None
     types = tuple(map(value_type, part.types)) or (pa.bool_(),)
     return tuple(kind_of(form, kind) for form, kind in zip(forms, types, strict=False))
-
-
-def _numbers(rows: StepRows, name: str, column: pa.Array) -> Any:
-    word = word_type(column.type)
-    return numbers(plain(column)) if word is None else rows.words(name, word)
