@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.engine import key_columns
+from sash.engine.atomic import all_at_once
 from sash.engine.key_columns import BytesColumn, WordColumn
 from sash.engine.key_table import SMALLEST, KeyTable
 from sash.engine.keys import key_column
@@ -99,9 +100,11 @@ class Model:
 
     def shrink(self) -> None:
         before = self.table.capacity
-        moved = self.table.shrink()
-        assert (moved is not None) == (before > 1024 and 4 * len(self.slots) < before)
-        if moved is not None:
+        found = self.table.shrunk()
+        assert (found is not None) == (before > 1024 and 4 * len(self.slots) < before)
+        if found is not None:
+            all_at_once(found.change)
+            moved = found.places
             assert len(moved) == before > self.table.capacity
             assert np.sort(moved[moved >= 0]).tolist() == list(range(len(self.slots)))
             self.slots = {key: int(moved[slot]) for key, slot in self.slots.items()}
@@ -271,7 +274,10 @@ def test_a_dead_value_comes_back_with_its_code() -> None:
     column.use(codes[:1], -1)
     assert column._used == 1
     assert column.encode(pa.array(["a", "c"]), False).tolist() == [0, -2]
-    assert column.rebuild().tolist() == [-1, 0]
+    renamed, change = column.rebuilt()
+    assert column.encode(pa.array(["a", "b"]), False).tolist() == [0, 1], "nothing has changed yet"
+    all_at_once(change)
+    assert renamed.tolist() == [-1, 0]
     assert column.encode(pa.array(["b", "a", None]), True).tolist() == [0, 1, -1]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.slot_table import SlotTable
 from sash.kernels.live_lane import call_loop
 from sash.kernels.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
@@ -83,30 +84,30 @@ class Arena:
             self._move(slots[moving])
 
     def _move(self, slots: Ints) -> None:
+        """Move rings to other blocks. An interrupt loses free blocks at most, until the arena is packed."""
         moves = np.empty((len(slots), 6), np.int64)
         arguments = (slots, self.heads, BLOCK, self.free, self.links, self.top, moves)
         self.top, reused = call_loop(take_blocks, "", arguments)
         self.unused -= reused
         if self.top > self.length:
             self._grow(max(2 * self.length, self.top, LEAST))
-        for column in self.columns.values():
-            copy_rings(column, moves, column)
-        self.unused += call_loop(free_blocks, "", (slots, self.heads, BLOCK, self.free, self.links))
-        self.heads[slots, OFFSET], self.heads[slots, CAPACITY] = moves[:, 2], moves[:, 3]
         for follower in self.followers:
             follower.move(slots)
+        for column in self.columns.values():
+            copy_rings(column, moves, column)
+        self.heads[slots, : CAPACITY + 1] = moves[:, 2:4]
+        self.unused += call_loop(free_blocks, "", (np.arange(len(slots)), moves, BLOCK, self.free, self.links))
 
     def _grow(self, length: int) -> None:
-        for name, old in self.columns.items():
-            new = np.zeros(length, old.dtype) if old.dtype != object else np.empty(length, object)
-            new[: self.length] = old
-            self.columns[name] = new
-        self.version += 1
-        links = np.empty(length // BLOCK, np.int64)
-        links[: len(self.links)] = self.links
-        self.links, self.length = links, length
         for follower in self.followers:
             follower.grow(length)
+        columns = {}
+        for name, old in self.columns.items():
+            new = columns[name] = room(length, old.dtype)
+            new[: self.length] = old
+        links = np.empty(length // BLOCK, np.int64)
+        links[: len(self.links)] = self.links
+        all_at_once(attributes(self, columns=columns, links=links, length=length, version=self.version + 1))
 
     @property
     def is_sparse(self) -> bool:
@@ -123,19 +124,21 @@ class Arena:
         moves[:, 3] = sizes
         moves[:, 2] = np.cumsum(sizes) - sizes
         moves[:, 4:6] = heads[live, FRONT : BACK + 1]
-        self.top = int(sizes.sum())
-        self.length = max(2 * self.top, LEAST)
-        self.unused = 0
-        self.free[:] = -1
-        self.links = np.empty(self.length // BLOCK, np.int64)
+        top = int(sizes.sum())
+        length = max(2 * top, LEAST)
+        columns = {}
         for name, old in self.columns.items():
-            new = np.zeros(self.length, old.dtype) if old.dtype != object else np.empty(self.length, object)
+            new = columns[name] = room(length, old.dtype)
             copy_rings(old, moves, new)
-            self.columns[name] = new
-        heads[live, OFFSET] = moves[:, 2]
-        self.version += 1
+        free, links = np.full(len(self.free), -1, np.int64), np.empty(length // BLOCK, np.int64)
+        blocks = {"top": top, "length": length, "unused": 0, "free": free, "links": links}
+        self.reset(np.arange(self.table.capacity))
+        all_at_once(
+            items(heads, (live, OFFSET), moves[:, 2]),
+            attributes(self, columns=columns, version=self.version + 1, **blocks),
+        )
         for follower in self.followers:
-            follower.pack(self.length)
+            follower.pack(length)
 
     @property
     def nbytes(self) -> int:
@@ -146,6 +149,11 @@ class Arena:
 
 SMALL = 64
 """A block of fewer elements is not given up for a smaller one."""
+
+
+def room(length: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Room for so many elements."""
+    return np.empty(length, object) if kind.kind == "O" else np.zeros(length, kind)
 
 
 def copy_rings(values: NDArray[Any], moves: Ints, room: NDArray[Any]) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.keys import keys_of, plain_schema
 from sash.engine.live_engine import LiveEngine
 from sash.engine.page_transaction import Pages
@@ -177,14 +178,18 @@ class DurableState:
 
     def _load_bucket(self, i: int) -> None:
         ((meta, batches),) = self.pages.read("bucket", [self._bucket(i)], self._schemas())
-        slots = self.codec.decode(batches, meta["emit"] == self.emit)
-        self._set_hashes(slots)
-        for a, name in enumerate(self.runs):
-            bounds = self.engine.table[name][slots]
-            for slot, (first, stop) in zip(slots.tolist(), bounds.tolist(), strict=True):
-                for run in range(first, stop):
-                    self._load_run(slot, a, run)
-        self.loaded[i] = True
+        try:
+            slots = self.codec.decode(batches, meta["emit"] == self.emit)
+            self._set_hashes(slots)
+            for a, name in enumerate(self.runs):
+                bounds = self.engine.table[name][slots]
+                for slot, (first, stop) in zip(slots.tolist(), bounds.tolist(), strict=True):
+                    for run in range(first, stop):
+                        self._load_run(slot, a, run)
+            self.loaded[i] = True
+        except BaseException:
+            self.codec.forget(batches)  # keys are in memory as a whole, or not at all
+            raise
 
     def _schemas(self) -> list[pa.Schema]:
         return self.codec.schemas
@@ -229,7 +234,8 @@ class DurableState:
         hashes = engine.table["hash"].view(np.uint64)
         for slot in engine.gone.tolist():
             self._drop_runs(slot)
-        touched = np.unique(np.searchsorted(self.starts, hashes[changed], "right") - 1).tolist()
+        doubtful = [i for i in range(len(self.starts)) if self.pages.is_doubtful(self._bucket(i))]
+        touched = np.union1d(np.searchsorted(self.starts, hashes[changed], "right") - 1, doubtful).astype(int).tolist()
         live = np.setdiff1d(engine.live, engine.gone)
         bucket = np.searchsorted(self.starts, hashes[live], "right") - 1
         for i in reversed(touched):  # cutting one in two moves those behind it
@@ -403,17 +409,16 @@ class DurableState:
 
     def mark(self) -> Any:
         """What `rollback` needs."""
+        self.pages.begin()
         directory = self.starts, list(self.when), list(self.counts), list(self.loaded)
         return directory, self.waiting, self.next_large, self.next_page, self.settled, self.holds
 
     def rollback(self, mark: Any) -> None:
         """Forget a call that failed. What it has loaded stays in memory."""
         self.pages.rollback()
-        directory, self.waiting, self.next_large, self.next_page, self.settled, self.holds = mark
-        if len(directory[0]) == len(self.starts):
-            self.when, self.counts = directory[1], directory[2]
-        else:
-            self.starts, self.when, self.counts, self.loaded = directory
+        (starts, when, counts, _), self.waiting, self.next_large, self.next_page, self.settled, self.holds = mark
+        loaded = [self.loaded[np.searchsorted(self.starts, start)] for start in starts]  # buckets are only ever cut
+        all_at_once(attributes(self, starts=starts, when=when, counts=counts, loaded=loaded))
 
 
 _ARRIVAL = "_arrival"

@@ -8,6 +8,7 @@ Equal values have equal words, as long as the values are those of `key_column` (
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.atomic import all_at_once, attributes
 from sash.kernels import key_loops
 from sash.stores.codec import dumps, loads
 
@@ -169,20 +171,20 @@ class BytesColumn:
         """Keys with these codes were added (by 1) or released (by -1)."""
         self._used += key_loops.run(key_loops.count_uses, np.ascontiguousarray(codes), by, self._uses)
 
-    def rebuild(self) -> Words:
-        """Drop the entries that no key uses; returns the new code of each old one, and -1 for what is dropped."""
+    def rebuilt(self) -> tuple[Words, partial[Any]]:
+        """Without the entries that no key uses: the new code of each old one, -1 for what is dropped; the change."""
         live: Words = np.flatnonzero(self._uses[: len(self)])
         renamed: Words = np.full(len(self), -1, np.int64)
         renamed[live] = np.arange(len(live))
         starts, data = self._gather(live, None)
-        old, uses = self._table, self._uses[live]
-        self._clear(_power_of_two(2 * len(live), _ENTRIES), _power_of_two(2 * len(data), _BYTES))
-        self._starts[: len(starts)] = starts
-        self._arena[: len(data)] = data
-        self._uses[: len(live)] = uses
-        self._counts[0] = self._used = len(live)
-        key_loops.run(key_loops.index_bytes, old, renamed, self._table)
-        return renamed
+        new = BytesColumn(self.type)
+        new._clear(_power_of_two(2 * len(live), _ENTRIES), _power_of_two(2 * len(data), _BYTES))
+        new._starts[: len(starts)] = starts
+        new._arena[: len(data)] = data
+        new._uses[: len(live)] = self._uses[live]
+        new._counts[0] = new._used = len(live)
+        key_loops.run(key_loops.index_bytes, self._table, renamed, new._table)
+        return renamed, attributes(self, **vars(new))
 
     def _bytes(self, column: pa.Array) -> tuple[Words, NDArray[np.uint8], Flags]:
         """The bytes of each value: offsets, all bytes in one, and which are valid (empty: all)."""
@@ -224,7 +226,7 @@ class BytesColumn:
             key_loops.run(key_loops.index_bytes, self._table, np.zeros(0, np.int64), table)
             starts, uses = np.zeros(2 * entries + 1, np.int64), np.zeros(2 * entries, np.int64)
             starts[: entries + 1], uses[:entries] = self._starts, self._uses
-            self._table, self._starts, self._uses = table, starts, uses
+            all_at_once(attributes(self, _table=table, _starts=starts, _uses=uses))
         needed = int(self._starts[entries]) + size
         if needed > len(self._arena):
             arena = np.zeros(max(2 * len(self._arena), _power_of_two(needed, _BYTES)), np.uint8)

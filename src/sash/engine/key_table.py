@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_columns import BytesColumn, WordColumn, is_word
 from sash.engine.plain_arrays import word_type, words_of
 from sash.kernels import key_loops
-from sash.kernels.key_loops import FREED, HASH, KNOWN, NULLS, WORDS
+from sash.kernels.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
 from sash.kernels.live_lane import call_loop
 from sash.kernels.slot_loops import gather_words
 
@@ -46,6 +49,15 @@ class Found:
     slots: Slots
     touched: Slots
     fresh: Slots
+
+
+@dataclass(slots=True)
+class Shrunk:
+    """A smaller key table: the new slot of each old one, -1 for free ones; its capacity; the change to it."""
+
+    places: Slots
+    capacity: int
+    change: partial[Any]
 
 
 class KeyTable:
@@ -76,6 +88,9 @@ class KeyTable:
         self._is_word = len(self.types) == 1 and word_type(self.types[0]) is not None
         """Whether a key is one column of 64-bit words, which need no encoding."""
         self._call = 0
+        self._table: Slots = _NONE
+        self._records: Slots = _NONE
+        self._free: Slots = _NONE
         self._counts: Slots = np.zeros(4, np.int64)
         self._resize(SMALLEST if self.types else 1)
 
@@ -86,7 +101,7 @@ class KeyTable:
 
     @property
     def capacity(self) -> int:
-        """All slots are below this number. It grows by doubling, and falls only in `shrink`."""
+        """All slots are below this number. It grows by doubling, and falls only by `shrunk`."""
         return len(self._free)
 
     @property
@@ -107,22 +122,23 @@ class KeyTable:
         words, nulls = self._words(columns, rows, insert)
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
+        self._counts[TOUCHED:] = 0
         row = 0
-        while True:
-            table = self._table, self._records, self._free, self._counts
-            given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
-            row = key_loops.run(key_loops.find_keys, *given)
+        try:
+            while row < rows:
+                table = self._table, self._records, self._free, self._counts
+                given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
+                row = key_loops.run(key_loops.find_keys, *given)
+                if row < rows:
+                    self._resize(2 * self.capacity)
             _, _, met, made = self._counts.tolist()
-            if row == rows:
-                break
-            try:
-                self._resize(2 * self.capacity)
-            except BaseException:
-                key_loops.run(key_loops.release_keys, fresh[:made], self._width, *table)
-                raise
-        fresh = fresh[:made] if made else _NONE
-        for position, column in self._interned if made else ():
-            column.use(self._matrix()[fresh, WORDS + position], 1)
+            fresh = fresh[:made] if made else _NONE
+            for position, column in self._interned if made else ():
+                column.use(self._matrix()[fresh, WORDS + position], 1)
+        except BaseException:
+            table = self._table, self._records, self._free, self._counts
+            key_loops.run(key_loops.release_keys, fresh[: int(self._counts[FRESH])], self._width, *table)
+            raise
         return Found(slots, touched[:met], fresh)
 
     def release(self, slots: Slots) -> None:
@@ -162,24 +178,28 @@ class KeyTable:
             raise IndexError("slots without a key have no key values")
         return found
 
-    def shrink(self) -> Slots | None:
-        """If less than a quarter of a large table is live, number the live slots anew, from 0.
+    def live(self) -> Slots:
+        """The slots that have a key."""
+        return np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
 
-        Returns the new slot of each old one, -1 for free ones; None if nothing has changed.
+    def shrunk(self) -> Shrunk | None:
+        """If less than a quarter of a large table is live: how to number the live slots anew, from 0; else None.
 
         >>> table = KeyTable([pa.int64()])
         >>> slots = table.find([pa.array(range(2000))], 2000).slots
         >>> table.release(slots[:-1])
-        >>> table.shrink()[[0, 1, 1999]].tolist(), table.shrink(), table.capacity
-        ([-1, -1, 0], None, 64)
+        >>> found = table.shrunk()
+        >>> all_at_once(found.change)
+        >>> found.places[[0, 1, 1999]].tolist(), table.shrunk(), (table.capacity, found.capacity)
+        ([-1, -1, 0], None, (64, 64))
         """
         if self.capacity <= LARGEST_IDLE or 4 * self.count >= self.capacity:
             return None
-        live = np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
+        live = self.live()
         moved = np.full(self.capacity, -1, np.int64)
         moved[live] = np.arange(len(live))
-        self._resize(max(1 << (2 * len(live)).bit_length(), SMALLEST), live)
-        return moved
+        capacity = max(1 << (2 * len(live)).bit_length(), SMALLEST)
+        return Shrunk(moved, capacity, self._resized(capacity, live))
 
     def _check(self, columns: Sequence[pa.Array], rows: int) -> None:
         if len(columns) != len(self.types):
@@ -220,8 +240,12 @@ class KeyTable:
     def _matrix(self) -> Slots:
         return self._records.reshape(-1, WORDS + self._width)
 
-    def _resize(self, capacity: int, live: Slots | None = None) -> None:
-        """Make room for so many slots, for all that are known or, in this order, those that are live."""
+    def _resize(self, capacity: int) -> None:
+        """Make room for so many slots."""
+        all_at_once(self._resized(capacity))
+
+    def _resized(self, capacity: int, live: Slots | None = None) -> partial[Any]:
+        """The change to so many slots, for all that are known or, in this order, those that are live."""
         records = np.zeros((capacity, WORDS + self._width), np.int64)
         known = 0
         if live is not None:
@@ -233,17 +257,20 @@ class KeyTable:
         table, free = np.zeros(4 * capacity, np.int64), np.empty(capacity, np.int64)
         flat = records.reshape(-1)
         key_loops.run(key_loops.index_keys, self._width, table, flat, known)
-        self._table, self._records, self._free = table, flat, free
-        self._counts[KNOWN], self._counts[FREED] = known, 0
+        counts = self._counts.copy()
+        counts[KNOWN], counts[FREED] = known, 0
+        return attributes(self, _table=table, _records=flat, _free=free, _counts=counts)
 
     def _reclaim(self, columns: Sequence[tuple[int, BytesColumn]]) -> None:
         """Rebuild dictionaries from the codes that are in use, and hash the keys by their new codes."""
-        known = int(self._counts[KNOWN])
-        records = self._matrix()
-        live = np.flatnonzero(records[:known, HASH] >= 0)
+        known, live = int(self._counts[KNOWN]), self.live()
+        records, table = self._matrix().copy(), np.zeros(len(self._table), np.int64)
+        changes = []
         for position, column in columns:
             codes = records[live, WORDS + position]
-            renamed = column.rebuild()
+            renamed, change = column.rebuilt()
             records[live, WORDS + position] = np.where(codes < 0, codes, renamed[codes]) if len(renamed) else codes
-        self._table = np.zeros(len(self._table), np.int64)
-        key_loops.run(key_loops.index_keys, self._width, self._table, self._records, known)
+            changes.append(change)
+        flat = records.reshape(-1)
+        key_loops.run(key_loops.index_keys, self._width, table, flat, known)
+        all_at_once(*changes, attributes(self, _table=table, _records=flat))

@@ -19,6 +19,7 @@ from sash.aggregators.by_position import catalogue_name
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Measure
 from sash.engine.arena import Arena, places_of
+from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.input_encoding import CODED, numbers, objects, seen
 from sash.engine.keys import plain
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
@@ -88,6 +89,8 @@ class LiveAggregate:
         self.direct = self._direct_type()
         """The type of results, if they come out as a column of 64-bit numbers."""
         self._given: Any = self.lane.no_rows
+        self.recoded: list[tuple[int, Any]] = []
+        """By input: how codes have changed since the step began."""
         self.arena: Arena | None = None
         self._versions: Any = None
         leaves = [leaf.dtype for leaf in self.lane.nothing(0)]
@@ -392,11 +395,28 @@ class LiveAggregate:
 
     def _recode(self, j: int, mapped: Any) -> None:
         """Codes of an input have changed: change those of every state, and build all structures again."""
-        for i, of in self.measure.state_of.items():
-            if of == j:
-                leaf = self.states[i]
-                leaf[:] = mapped(leaf)
         self.reset(np.arange(self.table.capacity))
+        leaves = [self.states[i] for i, of in self.measure.state_of.items() if of == j]
+        changes = [items(leaf, slice(None), mapped(leaf)) for leaf in leaves]
+        recoded = [*self.recoded, (j, mapped)]
+        all_at_once(*changes, attributes(self, recoded=recoded), attributes(self.dictionaries[j], relabelled=None))
+
+    def recode_saved(self, saved: dict[Any, Any], panes: list[list[Any]]) -> None:
+        """Change codes in states that were saved before they changed. May be interrupted, and called again."""
+        for j, dictionary in self.dictionaries.items():
+            if getattr(dictionary, "relabelled", None) is not None:  # interrupted before the states were changed
+                self._recode(j, dictionary.relabelled)
+        changes = []
+        for i, of in self.measure.state_of.items():
+            places: list[tuple[Any, Any]] = [(states, i) for states in panes]
+            if (self.name, i) in saved:
+                places.append((saved, (self.name, i)))
+            for place, key in places:
+                codes = place[key]
+                for j, mapped in self.recoded:
+                    codes = mapped(codes) if j == of else codes
+                changes.append(items(place, key, codes))
+        all_at_once(*changes, attributes(self, recoded=[]))
 
     @property
     def due_for_compaction(self) -> bool:

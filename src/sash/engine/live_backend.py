@@ -56,7 +56,7 @@ class LiveBackend:
 
     def begin(self) -> None:
         """Remember what is needed to undo the call."""
-        self._given = None
+        self._given = self.engine.journal = None
         self._marks = (
             None if self.buffer is None else self.buffer.mark(),
             None if self.emitter is None else self.emitter.mark(),

@@ -25,6 +25,7 @@ from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine import slide_grid, step_data
 from sash.engine.arena import SMALL
+from sash.engine.atomic import all_at_once
 from sash.engine.key_table import Found as Keys
 from sash.engine.key_table import KeyTable
 from sash.engine.keys import key_column, value_told
@@ -40,7 +41,7 @@ from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner, beyond, later, saturating
 from sash.kernels.lane import Failed
 from sash.kernels.live_lane import LiftFailed, call_loop
-from sash.kernels.live_loops import BACK, FRONT
+from sash.kernels.live_loops import BACK, CAPACITY, FRONT
 from sash.kernels.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
 from sash.query.planner import FOLD, Plan
 from sash.query.resolved import Resolved
@@ -69,7 +70,9 @@ class Journal:
     slots: Ints
     saved: dict[Any, NDArray[Any]]
     fresh: Ints
-    panes: list[tuple[LiveAggregate, Ints, tuple[NDArray[Any], ...]]] = field(default_factory=list)
+    blocks: list[Ints] | None = None
+    """The blocks of these slots' rings when the step was to be undone, by arena."""
+    panes: list[tuple[LiveAggregate, Ints, list[NDArray[Any]]]] = field(default_factory=list)
     marks: list[tuple[Any, Any]] = field(default_factory=list)
     dense: list[LiveAggregate] = field(default_factory=list)
     """The aggregates that have seen a value in every row."""
@@ -165,8 +168,7 @@ class LiveEngine:
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
         keys = self.keys.find(columns, len(given))
-        if self.keys.capacity > self.table.capacity:
-            self.table.grow(self.keys.capacity)
+        self._grow()
         order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
         slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
@@ -319,10 +321,11 @@ class LiveEngine:
             some = slots[heads[slots, BACK] > heads[slots, FRONT]]
             places = assigner.located(some, heads[some, BACK] - 1)
             for aggregate in self.aggregates[self.assigners.index(assigner)]:
-                states = tuple(leaf[places] for leaf in aggregate.states)
+                states = [leaf[places] for leaf in aggregate.states]
                 found.panes.append((aggregate, some, states))
         for aggregate in self.coded:
             found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
+            aggregate.recoded = []
         found.dense = [aggregate for aggregate in self._all_aggregates if aggregate.dense]
         return found
 
@@ -335,17 +338,21 @@ class LiveEngine:
                 aggregate.compact(self.live)
 
     def rollback(self) -> None:
-        """Undo the step that has not been committed; does nothing if there is none."""
+        """Undo the step that has not been committed. May be interrupted, and called again."""
         journal = self.journal
         if journal is None:
+            self._free_unused()
             return
-        blocks = [a.arena.heads[journal.slots, :2] for a in self.arena_assigners]
+        if journal.blocks is None:
+            journal.blocks = [a.arena.heads[journal.slots, : CAPACITY + 1] for a in self.arena_assigners]
         self.gone = np.zeros(0, np.int64)
         for arena_assigner in self.arena_assigners:
             arena_assigner.sparse = arena_assigner.sparse[:0]
+        for aggregate in self._all_aggregates:
+            aggregate.recode_saved(journal.saved, [states for owner, _, states in journal.panes if owner is aggregate])
         self.table.restore(journal.slots, journal.saved)
-        for assigner, block in zip(self.arena_assigners, blocks, strict=True):
-            assigner.arena.heads[journal.slots, :2] = block  # a ring that has moved stays where it is
+        for assigner, block in zip(self.arena_assigners, journal.blocks, strict=True):
+            assigner.arena.heads[journal.slots, : CAPACITY + 1] = block  # a ring that has moved stays where it is
             assigner.arena.reset(journal.slots)
         for aggregate, slots, states in journal.panes:
             assert isinstance(aggregate.assigner, ArenaAssigner)
@@ -360,20 +367,19 @@ class LiveEngine:
         for aggregate in self._all_aggregates:
             aggregate.forget_rows()
         self.timers.lowered(journal.slots, self.table["stamps"][journal.slots, 1])
-        fresh, journal.fresh = journal.fresh, journal.fresh[:0]
-        self._free(fresh)
+        self._free_unused()
         self.journal = None
 
     def _release(self) -> None:
         """Free the slots that are over, and memory where most of it is unused."""
         moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
         if len(self.gone):
-            gone, self.gone = self.gone, self.gone[:0]
-            self._free(gone)
+            self.free(self.gone)
+            self.gone = self.gone[:0]
             moved = self.arena_assigners
-            places = self.keys.shrink()
-            if places is not None:
-                self.table.renumber(places, self.keys.capacity)
+            smaller = self.keys.shrunk()
+            if smaller is not None:
+                all_at_once(smaller.change, self.table.renumbered(smaller.places, smaller.capacity))
                 live = self.live
                 for assigner in moved:
                     assigner.arena.pack(live)
@@ -383,9 +389,22 @@ class LiveEngine:
             if assigner.arena.is_sparse:
                 assigner.arena.pack(self.live)
 
-    def _free(self, slots: Ints) -> None:
+    def _free_unused(self) -> None:
+        """Free the slots of keys that a step has found and did not fill."""
+        self._grow()
+        found = self.keys.live()
+        self.free(found[self.table["keys"][found, ROWS] == 0])
+
+    def _grow(self) -> None:
+        """Make room for all slots that keys may have."""
+        if self.keys.capacity > self.table.capacity:
+            self.table.grow(self.keys.capacity)
+
+    def free(self, slots: Ints) -> None:
+        """Forget the keys of slots. May be interrupted, and called again."""
         if not len(slots):
             return
+        self._grow()
         for assigner in self.arena_assigners:
             assigner.arena.release(slots)
         self.table.clear(slots)

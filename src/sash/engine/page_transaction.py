@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.engine.atomic import all_at_once, attributes
 from sash.stores import PageError, Store
 from sash.stores.page import pack, unpack
 
@@ -16,7 +17,9 @@ Page = tuple[dict[str, Any], list[pa.RecordBatch]]
 class Pages:
     """The pages of a store, as one call sees them.
 
-    A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all.
+    A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. Of a
+    call that fails at `commit` or after it nobody knows whether the store has its pages: they are doubtful until a
+    later call has written them again, or deleted those that are not to be there.
     """
 
     def __init__(self, store: Store, fingerprint: str) -> None:
@@ -32,11 +35,25 @@ class Pages:
         self._sizes: dict[str, int] = {}
         self._seen: dict[str, Page] = {}
         self._changed: dict[str, bytes | None] = {}
+        self._sent: dict[str, int | None] = {}
+        """What the call has handed to the store, with the sizes of before; None for a page that was not there."""
+        self._doubtful: dict[str, bool] = {}
+        """By page: is it to be there?"""
+        self._garbage: list[str] = []
+        """Pages that could not be deleted."""
+
+    def begin(self) -> None:
+        """A call begins: the one before has succeeded, or has been rolled back."""
+        self._sent, self._undone = {}, None
+
+    def is_doubtful(self, name: str) -> bool:
+        """Does nobody know which version of a page the store has? Then it is to be written again."""
+        return self._doubtful.get(name, False)
 
     def opened(self) -> None:
         """The header has been read: sizes are as it says."""
         self._before = self.nbytes, self.header
-        self.rollback()
+        self._clear()
 
     def read(self, kind: str, names: Sequence[str], schemas: Sequence[pa.Schema]) -> list[Page]:
         """The pages of these names. Raises PageError for one that is missing or not what it should be."""
@@ -84,18 +101,44 @@ class Pages:
         """Hand all changes to the store."""
         put = {name: data for name, data in self._changed.items() if data is not None}
         gone = [name for name, data in self._changed.items() if data is None]
+        gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
+        gone += [name for name in self._garbage if name not in self._changed]
+        known = {name: size for name, size in {**self._known, **self._sizes}.items() if size}
+        self._sent = {name: self._known.get(name) for name in put}
         self.store.put_many(put)
-        if gone:
-            self.store.delete_many(gone)
-        self.written_count += len(put)
-        self._known.update(self._sizes)
-        for name in gone:
-            self._known.pop(name, None)
-        self._before = self.nbytes, self.header
-        self.rollback()
+        self._delete(gone)
+        after = self.nbytes, self.header
+        written = self.written_count + len(put)
+        undone = self._before, self._known, self._doubtful, self.written_count
+        all_at_once(attributes(self, _known=known, _before=after, _doubtful={}, written_count=written, _undone=undone))
+        self._clear()
+
+    _undone: Any = None
+    """What `commit` has changed, until the next call."""
+
+    def _delete(self, names: list[str]) -> None:
+        """Delete pages. The call has succeeded already: what cannot be deleted now is garbage for the next one."""
+        self._garbage = names
+        if names:
+            try:
+                self.store.delete_many(names)
+            except Exception:
+                return
+        self._garbage = []
 
     def rollback(self) -> None:
-        """Forget what was read and changed."""
+        """Forget what was read and changed. May be interrupted, and called again."""
+        if self._undone is not None:
+            before, known, doubtful, written = self._undone
+            all_at_once(
+                attributes(self, _before=before, _known=known, _doubtful=doubtful, written_count=written, _undone=None)
+            )
+        if self._sent:
+            doubtful = {name: size is not None for name, size in self._sent.items()}
+            all_at_once(attributes(self, _doubtful={**doubtful, **self._doubtful}, _sent={}))
+        self._clear()
+
+    def _clear(self) -> None:
         self.nbytes, self.header = self._before
         self._sizes.clear()
         self._seen.clear()

@@ -147,7 +147,6 @@ class CountedPanes(PaneAssigner):
         super().__init__(resolved, places, table, name)
         self.spans = [replace(span, closed="left", offset=0) for span in self.spans]
         self.arena.add("first row", self.numbers)
-        self.arena.add("last row", self.numbers)
 
     @property
     def cut_type(self) -> np.dtype[Any]:
@@ -159,7 +158,6 @@ class CountedPanes(PaneAssigner):
     def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
         self.arena.columns["low"][places] = cuts
         self.arena.columns["first row"][places] = rows.time[new]
-        self.arena.columns["last row"][self.at] = rows.time  # in order: the last one stays
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
         return [self._counted(w, span, rows) for w, span in enumerate(self.spans)]

@@ -14,11 +14,13 @@ on, in contiguous rows that are as wide as the whole row, so that word j of slot
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.live_lane import call_loop
 from sash.kernels.slot_loops import copy_rows
 
@@ -71,9 +73,9 @@ class SlotTable:
             self._first[name] = -1
             old = {other: self.arrays[other] for other in self._first if other != name}
             self._lay_out()
-            self._words = np.empty((self.capacity + 1, self._width), np.int64)
-            self._words[:] = self._blank
-            self._view()
+            words = np.empty((self.capacity + 1, self._width), np.int64)
+            words[:] = self._blank
+            all_at_once(self._replaced(words, {name: self.arrays[name] for name in self._others}, self.capacity))
             for other, rows in old.items():
                 self.arrays[other][:] = rows
         else:
@@ -90,13 +92,12 @@ class SlotTable:
         words = np.empty((capacity + 1, self._width), np.int64)
         words[: self.capacity] = self._words[: self.capacity]
         words[self.capacity :] = self._blank
-        self._words = words
+        others = {}
         for name in self._others:
             old, blank = self.arrays[name], self.blanks[name]
             more = np.full((capacity - len(old), *blank.shape), blank, old.dtype)
-            self.arrays[name] = np.concatenate([old, more])
-        self.capacity = capacity
-        self._view()
+            others[name] = np.concatenate([old, more])
+        all_at_once(self._replaced(words, others, capacity))
 
     def clear(self, slots: Ints) -> None:
         """Make these slots new."""
@@ -104,20 +105,18 @@ class SlotTable:
         for name in self._others:
             self.arrays[name][slots] = self.blanks[name]
 
-    def renumber(self, places: Ints, capacity: int) -> None:
-        """Give slots new numbers: `places` are the new ones by the old, -1 for free slots."""
+    def renumbered(self, places: Ints, capacity: int) -> partial[Any]:
+        """The change that gives slots new numbers: `places` are the new ones by the old, -1 for free slots."""
         live = np.flatnonzero(places >= 0)
         words = np.empty((capacity + 1, self._width), np.int64)
         words[:] = self._blank
         words[places[live]] = self._words[live]
-        self._words = words
+        others = {}
         for name in self._others:
             blank = self.blanks[name]
-            new = np.full((capacity, *blank.shape), blank, self.arrays[name].dtype)
+            new = others[name] = np.full((capacity, *blank.shape), blank, self.arrays[name].dtype)
             new[places[live]] = self.arrays[name][live]
-            self.arrays[name] = new
-        self.capacity = capacity
-        self._view()
+        return self._replaced(words, others, capacity)
 
     def save(self, slots: Ints) -> dict[Any, NDArray[Any]]:
         """The rows of these slots, for `restore`."""
@@ -157,17 +156,16 @@ class SlotTable:
         for name, first in self._first.items():
             self._blank[first : first + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
 
-    def _view(self) -> None:
-        """Make the arrays anew over the words."""
-        flat, count, width = self._words.reshape(-1), self.capacity, self._width
+    def _replaced(self, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
+        """The change to other memory: the arrays over these words, and those that lie by themselves."""
+        flat, width = words.reshape(-1), self._width
+        wide, arrays = dict(others), dict(others)
         for name, first in self._first.items():
             blank = self.blanks[name]
-            wide = flat[first : first + count * width].view(blank.dtype).reshape(count, width)
-            self.wide[name] = wide
-            self.arrays[name] = wide[:, : blank.size] if blank.ndim else wide[:, 0]
-        for name in self._others:
-            self.wide[name] = self.arrays[name]
-        self.version += 1
+            wide[name] = flat[first : first + count * width].view(blank.dtype).reshape(count, width)
+            arrays[name] = wide[name][:, : blank.size] if blank.ndim else wide[name][:, 0]
+        version = self.version + 1
+        return attributes(self, _words=words, arrays=arrays, wide=wide, capacity=count, version=version)
 
 
 _ROWS = "words of the rows"

@@ -116,8 +116,11 @@ class StateCodec:
         table = self.engine.table
         self.engine.write_counts(slots)
         arrays = self.engine.keys.keys(slots)
+        heads = {assigner.arena.name for assigner in self.arenas}
         for name in self.scalars:
             rows = table[name][slots]
+            if name in heads:
+                rows[:, : CAPACITY + 1] = 0  # where a ring lies in memory is no part of the state
             arrays += [
                 array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T
             ]
@@ -125,9 +128,8 @@ class StateCodec:
             arrays += aggregate.store(slots)
         found = [pa.RecordBatch.from_arrays(arrays, schema=self.keys)]
         for a, assigner in enumerate(self.arenas):
-            heads = assigner.arena.heads
-            starts = np.maximum(heads[slots, FRONT], cuts[a])
-            found.append(self.encode_elements(a, slots, starts, heads[slots, BACK]))
+            fronts, backs = assigner.arena.heads[slots, FRONT], assigner.arena.heads[slots, BACK]
+            found.append(self.encode_elements(a, slots, np.maximum(fronts, cuts[a]), backs))
         return found + [self._encode_emitted(group, slots) for group in range(len(self.emitted))]
 
     def encode_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints) -> pa.RecordBatch:
@@ -187,6 +189,12 @@ class StateCodec:
                 self._decode_emitted(group, slots, batches[1 + len(self.arenas) + group])
         engine.timers.lowered(slots, engine.table["stamps"][slots, 1])
         return slots
+
+    def forget(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Drop the keys of slots that were encoded, as far as they are here."""
+        columns = [key_column(batches[0].column(i)) for i in range(len(self.engine.keys.types))]
+        slots = self.engine.keys.find(columns, batches[0].num_rows, insert=False).slots
+        self.engine.free(slots[slots >= 0])
 
     def _decode_elements(self, a: int, slots: Ints, batch: pa.RecordBatch) -> None:
         """The youngest elements of each slot, as many as the batch has."""

@@ -96,14 +96,17 @@ class Timers:
 
     def rebuild(self) -> None:
         """Find the least timers anew: slots have new numbers, or there are more of them."""
-        self.least = np.full((self.table.capacity >> BITS) + 1, self.never, self.least.dtype)
+        least = np.full((self.table.capacity >> BITS) + 1, self.never, self.least.dtype)
         everyone = self.table["stamps"][:, DUE]
-        np.minimum.at(self.least, np.arange(len(everyone)) >> BITS, everyone)
-        self.soonest = self.least.min().item()
+        np.minimum.at(least, np.arange(len(everyone)) >> BITS, everyone)
+        self.soonest = least.min().item()
+        self.least = least
 
     def due(self, now: Any) -> Ints:
         """The slots whose timer is at most `now`."""
-        if now < self.soonest or not len(self.least):
+        if len(self.least) != (self.table.capacity >> BITS) + 1:
+            self.rebuild()
+        if now < self.soonest:
             return _NONE
         blocks = np.flatnonzero(self.least <= now)
         found = np.empty(len(blocks) << BITS, np.int64)

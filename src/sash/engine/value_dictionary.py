@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.atomic import all_at_once, attributes
+
 Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Mapping = Callable[[Codes], Codes]
@@ -178,7 +180,7 @@ class RankLabels:
         wanted = set(np.unique(live).tolist())
         order = [value for label, value in zip(old.tolist(), self._order, strict=True) if label in wanted]
         kept = old[np.isin(old, live)]
-        self._relabel(order)
+        self._relabel(order, lambda labels: None)
         return _mapping(kept, self._sorted_labels(), lambda codes: np.isin(codes, old))
 
     def mark(self) -> Any:
@@ -196,20 +198,28 @@ class RankLabels:
             return
         while len(self._labels) > count:
             value, label = self._labels.popitem()  # the last that was added
-            del self._values[label]
-            del self._order[bisect_left(self._order, value)]
+            self._values.pop(label, None)
+            place = bisect_left(self._order, value)
+            if place < len(self._order) and self._order[place] == value:
+                del self._order[place]
             self._size -= sys.getsizeof(value)
+        if not len(self._order) == len(self._values) == count:  # an interrupt has come between them
+            order = sorted(self._labels)
+            values = {label: value for value, label in self._labels.items()}
+            all_at_once(attributes(self, _order=order, _values=values, _size=sum(map(sys.getsizeof, order))))
 
     def _insert(self, fresh: list[Any]) -> None:
         """Give labels to new values, which are sorted."""
         places = [bisect_left(self._order, value) for value in fresh]
         found = self._room(places)
         if found is None:
-            old = self._sorted_labels()
-            values = self._order
-            self._relabel(sorted(values + fresh))
-            new = np.fromiter(map(self._labels.__getitem__, values), np.int64, len(values))
-            self.relabelled = _mapping(old, new, lambda codes: np.zeros(len(codes), np.bool_))
+            old, values = self._sorted_labels(), self._order
+
+            def relabelled(labels: dict[Any, int]) -> Mapping:
+                new = np.fromiter(map(labels.__getitem__, values), np.int64, len(values))
+                return _mapping(old, new, lambda codes: np.zeros(len(codes), np.bool_))
+
+            self._relabel(sorted(values + fresh), relabelled)
             return
         if len(fresh) <= _ONE_BY_ONE:
             for place, value in zip(reversed(places), reversed(fresh), strict=True):
@@ -245,15 +255,22 @@ class RankLabels:
         gap = high - low
         return [low + gap * (i + 1) // (count + 1) for i in range(count)] if gap > count else None
 
-    def _relabel(self, order: list[Any]) -> None:
+    def _relabel(self, order: list[Any], relabelled: Callable[[dict[Any, int]], Mapping | None]) -> None:
         """Take these values, and spread their labels evenly over the middle half: appending is to find room."""
         gap = END // 2 // (len(order) + 1)
         labels = [END // 4 + gap * (i + 1) for i in range(len(order))]
-        self._order = order
-        self._labels = dict(zip(order, labels, strict=True))
-        self._values = dict(zip(labels, order, strict=True))
-        self._generation += 1
-        self._size = sum(map(sys.getsizeof, order))
+        named, values = dict(zip(order, labels, strict=True)), dict(zip(labels, order, strict=True))
+        all_at_once(
+            attributes(
+                self,
+                relabelled=relabelled(named),
+                _order=order,
+                _labels=named,
+                _values=values,
+                _generation=self._generation + 1,
+                _size=sum(map(sys.getsizeof, order)),
+            )
+        )
 
     def _sorted_labels(self) -> Codes:
         return np.fromiter(map(self._labels.__getitem__, self._order), np.int64, len(self._order))

@@ -98,7 +98,9 @@ class Structures:
 
 
 def enlarged(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
-    """The old values at the start of a longer array."""
+    """The old values at the start of a longer array; those themselves if there is room already."""
+    if len(old) >= len(new):
+        return old
     new[: len(old)] = old
     return new
 

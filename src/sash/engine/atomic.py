@@ -1,0 +1,33 @@
+"""Changes of several objects that no interrupt can part.
+
+Python runs signal handlers, and so raises KeyboardInterrupt, only between instructions of Python. A chain of calls in C
+has none: state that must change together is prepared first, and then put in place by one such chain.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from functools import partial
+from typing import Any
+
+
+def all_at_once(*changes: partial[Any]) -> None:
+    """Make changes without an instruction of Python in between: each is a call of a function in C.
+
+    >>> one, two = {}, [0]
+    >>> all_at_once(partial(dict.update, one, a=1), partial(operator.setitem, two, 0, 5))
+    >>> one, two
+    ({'a': 1}, [5])
+    """
+    deque(map(operator.call, changes), maxlen=0)
+
+
+def attributes(of: object, **values: Any) -> partial[Any]:
+    """The change of several attributes of an object, for `all_at_once`."""
+    return partial(dict.update, vars(of), values)
+
+
+def items(of: Any, at: Any, values: Any) -> partial[Any]:
+    """The change of items of an array or a list, for `all_at_once`."""
+    return partial(operator.setitem, of, at, values)
