@@ -10,11 +10,13 @@ import pyarrow as pa
 import sash
 from sash.engine.arrow_arrays import array, together
 from sash.engine.eager import EagerEngine
-from sash.engine.eager_snapshot import dump, load
+from sash.engine.eager_pages import EagerPages
 from sash.engine.keys import plain_schema
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.state_header import Header
 from sash.engine.watermark import Arrivals
+from sash.stores import MemoryStore
 
 
 class EagerOperator:
@@ -78,20 +80,20 @@ class EagerOperator:
         return together(late, self.schema)
 
     def snapshot(self) -> Any:
-        """The state of the engine as bytes, and the operator, of which it is not a part."""
-        pages = []
-        for batch in dump(self.engine):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            pages.append(sink.getvalue())
-        return pages, self
+        """The state of the engine in a store, and the operator, of which it is not a part."""
+        store = MemoryStore()
+        pages = EagerPages(self.engine, store, self.mode)
+        pages.write_all(Header(self.watermark, None, (self.rows_in, 0, 0, 0), None, eager=True))
+        pages.detach()
+        return store, self
 
     @staticmethod
     def restore(query: sash.Query, snapshot: Any) -> "EagerOperator":
-        pages, old = snapshot
+        store, old = snapshot
         new = EagerOperator(query, old.schema, old.mode, old.engine.retract)
-        load(new.engine, [pa.ipc.open_stream(page).read_next_batch() for page in pages])
+        pages = EagerPages(new.engine, store, old.mode)
+        pages.open(lambda watermark: None if watermark == math.inf else watermark)
+        pages.detach()
         for name in ("watermark", "rows_in", "metrics", "late"):
             setattr(new, name, getattr(old, name))
         return new

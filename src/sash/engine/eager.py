@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.eager_aggregate import TreeFailed
+from sash.engine.eager_log import BatchColumns
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
 from sash.engine.eager_slides import SlideResults
@@ -32,6 +33,7 @@ from sash.kernels import eager_order
 from sash.kernels.eager_trees import ASKING, FOLDING, LIFTING
 from sash.kernels.eager_windows import COUNT, DELTA, SLOT
 from sash.query.planner import Plan
+from sash.query.types import plain as value_type
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -69,7 +71,11 @@ class EagerEngine:
         self.state = EagerState(resolved)
         self.numbers = self.state.numbers
         self.schema = resolved.output(mode)
-        self._types = [field.type for field in self.schema]
+        kinds = list(enumerate(field.type for field in self.schema))
+        if resolved.per_row:
+            kinds = [(i, kind) for i, kind in kinds[: len(resolved.schema)] if kind != value_type(kind)]
+        self._restored = kinds
+        """The columns that may be of another type than that in which they are kept."""
         self.room = RoomCheck(resolved)
         self.results: RowResults | SlideResults
         if resolved.per_row:
@@ -77,6 +83,7 @@ class EagerEngine:
         else:
             self.results = SlideResults(self.state, retract is not None)
         self._nothing = _nothing(self.numbers)
+        self._has_float_keys = any(map(pa.types.is_floating, self.state.keys.types))
         self._turn: Any = None
         """What the call is about to answer, for messages."""
         self.arrived = 0
@@ -97,7 +104,10 @@ class EagerEngine:
         for a Delta column that decreases; then `rollback` must be called.
         """
         state = self.state
-        columns = [key_column(given.table.column(name)) for name in self.resolved.by]
+        self._columns = BatchColumns(given.table)
+        columns = [self._columns[name] for name in self.resolved.by]
+        if self._has_float_keys:
+            columns = [key_column(column) for column in columns]
         self._arrived_before = self.arrived
         keys = state.keys.find(columns, len(given))
         state.begin(keys.fresh)
@@ -127,8 +137,8 @@ class EagerEngine:
     def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
         state, rows = self.state, self.state.rows
         self._turn = None
-        numbered, self._rids = rows.number(given, of, touched)
-        lifted = [aggregate.inputs(given.table, self._rids) for aggregate in state.aggregates]
+        numbered, self._rids = rows.number(given, self._columns, of, touched)
+        lifted = [aggregate.inputs(self._columns, self._rids) for aggregate in state.aggregates]
         slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
         new, removed, unused = numbered, self._nothing, _NONE
         if self.retract is not None:
@@ -159,8 +169,9 @@ class EagerEngine:
             columns = [pa.concat_arrays(pair) for pair in pairs]
         assert state.journal is not None
         state.journal.dropped += [removed.rids, unused]
-        made = [c if c.type == kind else restored(c, kind) for c, kind in zip(columns, self._types, strict=True)]
-        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        for i, kind in self._restored:
+            columns[i] = restored(columns[i], kind)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _require_rising(self, change: Touched) -> None:
         rows, done = self.state.rows, set()

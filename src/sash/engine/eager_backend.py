@@ -1,10 +1,8 @@
-"""The state behind an operator with emit="eager": trees of rows, whose results leave at once.
-
-With a store, the whole state of the operator is one page, written at the end of each call.
-"""
+"""The state behind an operator with emit="eager": trees of rows, whose results leave at once, and pages of a store."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,25 +10,21 @@ import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
 from sash.engine.eager import EagerEngine
-from sash.engine.eager_snapshot import dump, load
+from sash.engine.eager_pages import EagerPages
 from sash.engine.output import Output
-from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.state_header import Header, directories, read_header, write_header
+from sash.engine.state_header import Header
 from sash.query.planner import Plan
-from sash.stores import MemoryStore, PageError, Store
-from sash.stores.frame import seal, unseal
-
-NAME = "eager"
+from sash.stores import MemoryStore, Store
 
 
 class EagerBackend:
     """Live state of one eager operator."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.resolved, self.mode, self.output, self.store = plan.resolved, mode, output, store
+        self.resolved, self.mode, self.output = plan.resolved, mode, output
         self.engine = EagerEngine(plan, mode, plan.resolved.query.retract)
-        self.transaction = None if store is None else Pages(store, self.resolved.fingerprint)
+        self.durable = None if store is None else EagerPages(self.engine, store, mode)
 
     @property
     def numbers(self) -> np.dtype[Any]:
@@ -48,17 +42,19 @@ class EagerBackend:
 
     def recover(self) -> None:
         """Undo a call that failed; does nothing if none has."""
-        if self.transaction is not None:
-            self.transaction.rollback()
+        if self.durable is not None:
+            self.durable.rollback()
         self.engine.rollback()
 
     def write(self, header: Header) -> None:
-        """Hand the state to the store."""
-        if self.transaction is not None:
-            _write(self.transaction, header, self.engine, self.mode)
+        """Hand what the call has changed to the store."""
+        if self.durable is not None:
+            self.durable.write(header)
 
     def committed(self) -> None:
         """The call has succeeded."""
+        if self.durable is not None:
+            self.durable.committed()
         self.engine.commit()
         self.engine.compact()
 
@@ -73,23 +69,8 @@ class EagerBackend:
 
     def open(self) -> Header | None:
         """Take up the state that the store has; None if it is empty. Raises PageError."""
-        assert self.transaction is not None
-        found = read_header(self.transaction, self.mode, _number_type(self.engine))
-        if found is None:
-            return None
-        if not found[0].eager:
-            raise PageError("the state was written with another emit=, and emit='eager' keeps a state of its own")
-        self.transaction.opened()
-        (data,) = self.transaction.store.get_many([NAME])
-        if data is None:
-            raise PageError(f"page {NAME!r} is missing from the store {self.store!r}: its state is incomplete")
-        parts = unseal(data, NAME, self.resolved.fingerprint, f"page {NAME!r}")
-        try:
-            batches = [pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch() for part in parts]
-        except (pa.ArrowException, OSError) as error:
-            raise PageError(f"page {NAME!r} is damaged: {error}") from error
-        load(self.engine, batches)
-        return found[0]
+        assert self.durable is not None
+        return self.durable.open(_finite)
 
     def held(self) -> TimedRows | None:
         """Rows are in their trees at once."""
@@ -98,12 +79,16 @@ class EagerBackend:
     def save(self, header: Header) -> MemoryStore:
         """All state in pages of their own."""
         store = MemoryStore()
-        _write(Pages(store, self.resolved.fingerprint), header, self.engine, self.mode)
+        pages = EagerPages(self.engine, store, self.mode)
+        pages.write_all(header)
+        pages.detach()
         return store
 
     def into_memory(self) -> None:
         """Keep the state in memory from now on."""
-        self.store, self.transaction = None, None
+        if self.durable is not None:
+            self.durable.detach()
+        self.durable = None
 
     # ---- looks ----
 
@@ -119,13 +104,17 @@ class EagerBackend:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Keys, elements and bytes of the state."""
-        nbytes = self.engine.nbytes if self.transaction is None else self.transaction.nbytes + self.transaction.header
+        nbytes = self.engine.nbytes
+        if self.durable is not None:
+            nbytes = self.durable.transaction.nbytes + self.durable.transaction.header
         return self.engine.keys, self.engine.elements, nbytes
 
     @property
     def pages(self) -> tuple[int, int]:
         """Pages read and written."""
-        return (0, 0) if self.transaction is None else (self.transaction.read_count, self.transaction.written_count)
+        if self.durable is None:
+            return 0, 0
+        return self.durable.transaction.read_count, self.durable.transaction.written_count
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
@@ -133,18 +122,6 @@ class EagerBackend:
         return {(w, p): name for w in range(len(self.resolved.spans)) for p, name in enumerate(names)}
 
 
-def _write(pages: Pages, header: Header, engine: EagerEngine, mode: str) -> None:
-    parts = []
-    for batch in dump(engine):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        parts.append(memoryview(sink.getvalue()))
-    pages.put(NAME, seal(NAME, pages.fingerprint, parts))
-    none = [pa.RecordBatch.from_pylist([], schema=schema) for schema in directories(_number_type(engine))]
-    write_header(pages, header, mode, none[0], none[1])
-    pages.commit()
-
-
-def _number_type(engine: EagerEngine) -> pa.DataType:
-    return pa.int64() if engine.numbers.kind == "i" else pa.float64()
+def _finite(watermark: Any) -> Any:
+    """A watermark below infinity; None if there is none."""
+    return None if watermark is None or watermark == math.inf else watermark

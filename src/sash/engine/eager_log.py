@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -112,12 +112,25 @@ class RowLog:
         self._state = mark
 
 
+class BatchColumns(dict[str, pa.Array]):
+    """The columns of a batch by name, each fetched once: that takes 1.5 µs."""
+
+    def __init__(self, table: pa.RecordBatch) -> None:
+        super().__init__()
+        self.table = table
+
+    def __missing__(self, name: str) -> pa.Array:
+        found = self[name] = self.table.column(name)
+        return found
+
+
 class RowColumns:
     """The columns of rows by row number: those of a fixed width as arrays, the others in a log.
 
     >>> rows = RowColumns(pa.schema([("x", pa.int32()), ("s", pa.string())]))
     >>> rows.grow(4)
-    >>> rows.set(np.array([3, 1]), pa.record_batch([pa.array([7, None], pa.int32()), ["a", "b"]], names=["x", "s"]))
+    >>> batch = pa.record_batch([pa.array([7, None], pa.int32()), ["a", "b"]], names=["x", "s"])
+    >>> rows.set(np.array([3, 1]), BatchColumns(batch), {})
     >>> [column.to_pylist() for column in rows.take(np.array([1, 3]))]
     [[None, 7], ['b', 'a']]
     """
@@ -129,6 +142,7 @@ class RowColumns:
         """Of columns of a fixed width that have had a null."""
         self.log = RowLog(pa.schema([field for field in schema if field.name not in self.fixed]))
         self.code = np.zeros(0, np.int64)
+        self._types = [(field.name, field.type) for field in schema]  # a schema makes its fields anew each time
 
     def grow(self, length: int) -> None:
         """Make room for so many row numbers."""
@@ -136,32 +150,36 @@ class RowColumns:
         self.valid = {name: longer(flags, length) for name, flags in self.valid.items()}
         self.fixed = {name: longer(values, length) for name, values in self.fixed.items()}
 
-    def set(self, rids: Ints, table: pa.RecordBatch) -> None:
-        """Keep the columns of rows."""
+    def set(self, rids: Ints, columns: BatchColumns, known: Mapping[str, NDArray[Any]]) -> None:
+        """Keep the columns of rows; `known` are those without nulls that are arrays already."""
         if not len(rids):
             return
         for name, values in self.fixed.items():
-            column = table.column(name)
-            values[rids] = np.frombuffer(column.buffers()[1], values.dtype, len(rids), column.offset * values.itemsize)
+            if name in known and name not in self.valid:
+                values[rids] = known[name]
+                continue
+            column = columns[name]
+            data = column.buffers()[1]
+            values[rids] = np.frombuffer(data, values.dtype, len(rids), column.offset * values.itemsize)
             if column.null_count or name in self.valid:
                 if name not in self.valid:
                     self.valid[name] = np.ones(len(values), np.bool_)
                 self.valid[name][rids] = column.is_valid().to_numpy(zero_copy_only=False)
         if len(self.log.schema):
-            self.code[rids] = self.log.append(table.select(self.log.schema.names))
+            self.code[rids] = self.log.append(columns.table.select(self.log.schema.names))
 
     def take(self, rids: Ints) -> list[pa.Array]:
         """The columns of some rows."""
         logged = iter(self.log.take(self.code[rids]).columns if len(self.log.schema) else ())
         found = []
-        for field in self.schema:
-            if field.name not in self.fixed:
+        for name, kind in self._types:
+            values = self.fixed.get(name)
+            if values is None:
                 found.append(next(logged))
                 continue
-            flags = self.valid.get(field.name)
+            flags = self.valid.get(name)
             mask = None if flags is None else pa.py_buffer(np.packbits(flags[rids], bitorder="little"))
-            data = pa.py_buffer(self.fixed[field.name][rids])
-            found.append(pa.Array.from_buffers(field.type, len(rids), [mask, data]))
+            found.append(pa.Array.from_buffers(kind, len(rids), [mask, pa.py_buffer(values[rids])]))
         return found
 
     def batch(self, rids: Ints) -> pa.RecordBatch:

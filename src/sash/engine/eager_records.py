@@ -52,6 +52,23 @@ class TimeRecords:
                     self.undo.append((s, k, mine.pop(k)))
                 self.tidied[s] = max(len(mine), 8)
 
+    def changes(self) -> list[tuple[int, int, int]]:
+        """What was changed since the last commit: slots, numbers, revisions; -1 of what was forgotten."""
+        return [(s, k, self.slots.get(s, {}).get(k, -1)) for s, k in dict.fromkeys((s, k) for s, k, _ in self.undo)]
+
+    def current(self, names: Ints) -> list[tuple[int, int, int]]:
+        """The records of slots and numbers, of those that there are."""
+        found = ((s, k, self.slots.get(s, {}).get(k, -1)) for s, k in dict.fromkeys(map(tuple, names.tolist())))
+        return [record for record in found if record[2] >= 0]
+
+    def load(self, rows: list[list[int]]) -> None:
+        """Take records as `changes` gives them."""
+        for s, k, revision in rows:
+            if revision >= 0:
+                self.slots.setdefault(s, {})[k] = revision
+            else:
+                self.slots.get(s, {}).pop(k, None)
+
     def commit(self) -> None:
         """The call has succeeded."""
         self.undo.clear()
@@ -128,14 +145,55 @@ class RowRecords:
             self.slots.pop(slot, None)
 
     def dump(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """All records: slots, ordinals, numbers, revisions; of a slot without any, its next ordinal, numbered -1."""
-        found: list[Any] = []
-        for slot, (first, numbers, revisions) in self.slots.items():
-            found.append((slot, first, -1, -1))
-            places = range(first, first + len(numbers))
-            found += zip([slot] * len(numbers), places, numbers.tolist(), revisions.tolist(), strict=True)
+        """All records: slots, ordinals, numbers, revisions, as `load` takes them."""
+        found = [row for slot in self.slots for row in self._from(slot, 0)]
         made = np.array(found, np.int64).reshape(-1, 4)
         return made[:, 0].copy(), made[:, 1].copy(), made[:, 2].copy(), made[:, 3].copy()
+
+    def _from(self, slot: int, ordinal: int) -> list[tuple[int, int, int, int]]:
+        """The records of a slot from an ordinal on; before them its first ordinal, numbered -1, and theirs."""
+        first, numbers, revisions = self.of(slot)
+        begin = max(ordinal, first)
+        rest = zip(numbers[begin - first :].tolist(), revisions[begin - first :].tolist(), strict=True)
+        return [
+            (slot, first, -1, begin),
+            *((slot, begin + i, number, revision) for i, (number, revision) in enumerate(rest)),
+        ]
+
+    def changes(self) -> list[tuple[int, int, int, int]]:
+        """What was changed since the last commit: of each slot the records from the first that differs."""
+        before: dict[int, Any] = {}
+        for slot, old in self.undo:
+            before.setdefault(slot, old)
+        return [row for slot, old in before.items() for row in self._from(slot, self._unchanged(slot, old))]
+
+    def _unchanged(self, slot: int, old: tuple[int, Ints, Ints] | None) -> int:
+        """The first ordinal whose record differs from what it was."""
+        first, numbers, revisions = self.of(slot)
+        if old is None:
+            return first
+        begin = max(first, old[0])
+        length = min(first + len(numbers), old[0] + len(old[1])) - begin
+        mine, theirs = slice(begin - first, begin - first + length), slice(begin - old[0], begin - old[0] + length)
+        differs = (numbers[mine] != old[1][theirs]) | (revisions[mine] != old[2][theirs])
+        return begin + int(differs.argmax() if differs.any() else max(length, 0))
+
+    def current(self, names: Ints) -> list[tuple[int, int, int, int]]:
+        """All records of some slots: of the first column."""
+        return [row for slot in np.unique(names[:, 0]).tolist() for row in self._from(slot, 0)]
+
+    def load(self, rows: list[list[int]]) -> None:
+        """Take records as `changes` gives them."""
+        at = 0
+        while at < len(rows):
+            slot, first, _, begin = rows[at]
+            stop = next((i for i in range(at + 1, len(rows)) if rows[i][2] == -1), len(rows))
+            start, numbers, revisions = self.slots.get(slot, (begin, _NONE, _NONE))
+            kept = slice(max(first - start, 0), max(begin - start, 0))
+            more = np.array(rows[at + 1 : stop], np.int64).reshape(-1, 4)
+            merged = np.concatenate([numbers[kept], more[:, 2]]), np.concatenate([revisions[kept], more[:, 3]])
+            self.slots[slot] = (first, *merged)
+            at = stop
 
     @property
     def nbytes(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import array
+from sash.engine.arrow_arrays import array, integers
 from sash.engine.eager_aggregate import Answers, Ranges
 from sash.engine.eager_state import EagerState, Touched
 from sash.kernels import eager_changes, eager_order, eager_windows
@@ -27,12 +27,12 @@ Flags = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class RowTurn:
-    """Rows whose results may change, after the change: slots, indices, which of those known before; their ranges."""
+    """Rows whose results may change, after the change: slots, indices, which are new; and the ranges, old and new."""
 
     slots: Ints
     index: Ints
-    which: Ints
-    known: int
+    changed: Flags
+    pairs: Ints
     ranges: Ranges
 
 
@@ -59,31 +59,32 @@ class RowResults:
         state, rows, new, removed = self.state, self.state.rows, touched.new, touched.removed
         count = len(known[0])
         room = count + len(new)
-        merged = tuple(np.empty((3, room), np.int64))
+        merged = (np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
         table = np.empty((self.windows * (count + room), RANGE), np.int64)
         fresh = (new.slots, touched.places, new.time, new.rids)
         change = (fresh, (removed.slots, removed.index), touched.among_the_rest())
         order = (rows.heads, rows.lists, state.rules.gaps, state.anchored)
-        found = rows.run(eager_order.turn_rows, known, change, order, state.rules.tables, merged, (table, touched.done))
-        slots, index, which = merged if found == room else (part[:found] for part in merged)
-        if found < room:
-            table = table[: self.windows * (count + found)]
-        return RowTurn(slots, index, which, count, Ranges(table, self.windows * count))
+        pairs, changed = np.empty((self.windows * count, 3), np.int64), np.empty(room, np.bool_)
+        out = (table, touched.done, (pairs, changed))
+        found = rows.run(eager_order.turn_rows, known, change, order, state.rules.tables, merged, out)
+        slots, index, _ = merged
+        if found < room:  # some were removed
+            slots, index, changed = slots[:found], index[:found], changed[:found]
+            table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
+        return RowTurn(slots, index, changed, pairs, Ranges(table, self.windows * count))
 
     def after(self, touched: Touched, turn: RowTurn, answers: list[Answers]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
-        state, rows, which, ranges = self.state, self.state.rows, turn.which, turn.ranges
-        changed = which < 0
-        count, old = len(which), len(which) - len(touched.new)
-        if old:
-            pairs = np.empty((self.windows * old, 3), np.int64)
-            rows.run(eager_changes.pair_up, which, turn.known, self.windows, ranges.split, pairs)
+        state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
+        count = len(changed)
+        if len(turn.pairs):
             moved = (*touched.moved, rows.labels)
             for aggregate, found in zip(state.aggregates, answers, strict=True):
-                aggregate.compare(found, ranges, pairs, changed, moved)
-        at = changed.nonzero()[0]
-        rids = rows.at(turn.slots[at], turn.index[at])
-        before = rows.revision[rids]
+                aggregate.compare(found, ranges, turn.pairs, changed, moved)
+        out = np.empty((3, count), np.int64)
+        arguments = (changed, turn.slots, turn.index, rows.heads, rows.rids, rows.revision, out)
+        emitted = rows.run(eager_changes.emitted_rows, *arguments)
+        at, rids, before = out[0, :emitted], out[1, :emitted], out[2, :emitted]
         revision = before + 1
         assert state.journal is not None
         state.journal.revised.append((rids, before))
@@ -98,7 +99,7 @@ class RowResults:
     def _finished(self, columns: list[pa.Array], rids: Ints, revision: Ints) -> list[pa.Array]:
         if self.flags:
             columns.append(array(np.zeros(len(rids), np.bool_)))
-        return [*columns, array(self.state.rows.arrival[rids]), array(revision)]
+        return [*columns, integers(self.state.rows.arrival[rids]), integers(revision)]
 
     def taken_back(self, rids: Ints) -> list[pa.Array]:
         """The columns of rows that are taken back: once more, without results."""

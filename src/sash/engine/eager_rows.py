@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.eager_log import RowColumns, TieCodes, longer
+from sash.engine.eager_log import BatchColumns, RowColumns, TieCodes, longer
 from sash.engine.eager_rules import WindowRules
+from sash.engine.plain_arrays import word_type
 from sash.engine.reorder_buffer import TimedRows
 from sash.kernels import eager_order
 from sash.kernels.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
@@ -53,13 +54,18 @@ class OrderedRows:
     def __init__(self, resolved: Resolved, rules: WindowRules, schema: pa.Schema) -> None:
         self.resolved, self.rules, self.numbers = resolved, rules, rules.numbers
         self.kind = self.numbers.str
+        axis = resolved.time
+        is_word = axis is not None and axis.kind == "int" and word_type(axis.type) == np.int64
+        self.time_name = axis.column if axis is not None and is_word else ""
+        """The column that has the times as they are."""
         self.heads = np.zeros((0, HEAD), np.int64)
         self.time, self.rids = np.zeros(0, self.numbers), np.zeros(0, np.int64)
         self.breaks = np.zeros((0, len(rules.gaps)), np.int64)
         self.top = 0
         self.free_blocks: dict[int, list[int]] = {}
         self.ties = TieCodes([schema.field(name).type for name in resolved.ties])
-        self.labels, self.arrival, self.revision = (np.zeros(0, np.int64) for _ in range(3))
+        self.labels, self.arrival, self.revision, self.slot_of = (np.zeros(0, np.int64) for _ in range(4))
+        self.times = np.zeros(0, self.numbers)
         self.tie_codes = np.zeros((0, 2 * len(resolved.ties)), np.int64)
         of_floats = sum(kind for kind, _ in rules.deltas.values())
         self.wholes = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
@@ -90,23 +96,20 @@ class OrderedRows:
 
     # ---- row numbers ----
 
-    def number(self, given: TimedRows, slots: Ints, touched: Ints) -> tuple[NewRows, Ints]:
+    def number(self, given: TimedRows, columns: BatchColumns, slots: Ints, touched: Ints) -> tuple[NewRows, Ints]:
         """Give rows their numbers, and keep what belongs to them; also the numbers as the rows came."""
         count = len(given)
         rids = self.fresh_numbers(count)
         self.arrival[rids] = given.arrival
         self.revision[rids] = -1
+        self.slot_of[rids] = slots
         codes = None
         if self.resolved.ties:
-            codes = self.ties.encode([given.table.column(name) for name in self.resolved.ties])
-            if self.ties.relabelled:
-                for k, mapped in self.ties.relabelled.items():
-                    self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
-            self.tie_codes[rids] = codes
+            codes = self.tie_codes[rids] = self.tie_code([columns[name] for name in self.resolved.ties])
         for name, values in self.deltas.items():
-            values[rids] = self.axes[name].numbers(given.table.column(name))[0]  # type: ignore[union-attr]
-        self.columns.set(rids, given.table)
-        time = np.ascontiguousarray(given.time, self.numbers)
+            values[rids] = self.axes[name].numbers(columns[name])[0]  # type: ignore[union-attr]
+        time = self.times[rids] = np.ascontiguousarray(given.time, self.numbers)
+        self.columns.set(rids, columns, {self.time_name: time})
         if count == 1:
             return NewRows(slots, time, rids, _FIRST), rids
         order = np.arange(count)
@@ -114,6 +117,13 @@ class OrderedRows:
             parts = () if codes is None else tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
             order = np.lexsort((given.arrival, *parts, time, slots))
         return NewRows(slots[order], time[order], rids[order], order), rids
+
+    def tie_code(self, columns: Sequence[pa.Array]) -> Ints:
+        """Tie-breakers as codes; those of other rows may change."""
+        codes = self.ties.encode(columns)
+        for k, mapped in self.ties.relabelled.items():
+            self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
+        return codes
 
     def fresh_numbers(self, count: int) -> Ints:
         """Free row numbers; they are in use once the call has succeeded."""
@@ -131,7 +141,7 @@ class OrderedRows:
         for follower in self.followers:
             follower.grow_rows(length)
         self.columns.grow(length)
-        for name in ("wholes", "reals", "tie_codes", "arrival", "revision", "labels"):
+        for name in ("wholes", "reals", "tie_codes", "arrival", "revision", "slot_of", "times", "labels"):
             setattr(self, name, longer(getattr(self, name), length))
 
     def release(self, rids: Ints) -> None:
@@ -165,6 +175,10 @@ class OrderedRows:
         if capacity > len(self.heads):
             self._grow_followers(capacity, len(self.time))
             self.heads = longer(self.heads, capacity)
+        if len(slots) == 1:  # the usual case of a small call
+            _, room, start, count, _ = self.heads[slots.item(0)].tolist()
+            if start + count + more.item(0) <= room:
+                return
         head = self.heads[slots]
         full = head[:, START] + head[:, COUNT] + more > head[:, CAPACITY]
         if not full.any():
@@ -251,6 +265,7 @@ class OrderedRows:
         """The memory of the rows."""
         arrays: Sequence[NDArray[Any]] = (
             *(self.heads, self.time, self.rids, self.breaks, self.labels, self.arrival, self.revision),
+            *(self.slot_of, self.times),
             *(self.tie_codes, self.free, self.wholes, self.reals),
         )
         return sum(part.nbytes for part in arrays) + self.columns.nbytes + self.ties.nbytes

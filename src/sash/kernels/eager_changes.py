@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.eager_windows import HIGH, LOW, ON, SLOT, SOME
+from sash.kernels.eager_windows import HIGH, LOW, OFFSET, ON, SLOT, SOME, START
 
 FIRST_LEAF, LAST_LEAF, CARRIES = 1, 2, 4
 """Bits: which leaf of the results this is, and whether they hold codes of which two may stand for equal values."""
@@ -123,12 +123,25 @@ def count_seen(rids: Any, seen: Any, sums: Any) -> None:
         sums[i + 1] = sums[i] + seen[rids[i]]
 
 
-def pair_up(which: Any, known: int, windows: int, split: int, pairs: Any) -> None:
-    """The pairs of rows that were known before, of all windows: `which` of the known ones, or -1."""
-    count = len(which)
+def pair_up(which: Any, count: int, known: int, windows: int, split: int, out: Any) -> None:
+    """The pairs of rows that were known before, of all windows: `which` of the known ones, or -1 for new ones."""
+    pairs, changed = out
     at = 0
+    for i in range(count):
+        changed[i] = which[i] < 0
     for w in range(windows):
         for i in range(count):
             if which[i] >= 0:
                 pairs[at, 0], pairs[at, 1], pairs[at, 2] = split + w * count + i, w * known + which[i], i
                 at += 1
+
+
+def emitted_rows(changed: Any, of: Any, index: Any, heads: Any, rids: Any, revision: Any, out: Any) -> int:
+    """Of the results that have changed: their places, their row numbers, and the revisions that they had."""
+    count = 0
+    for i in range(len(changed)):
+        if changed[i]:
+            r = rids[heads[of[i], OFFSET] + heads[of[i], START] + index[i]]
+            out[0, count], out[1, count], out[2, count] = i, r, revision[r]
+            count += 1
+    return count

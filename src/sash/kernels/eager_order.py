@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.eager_changes import merge_places
+from sash.kernels.eager_changes import merge_places, pair_up
 from sash.kernels.eager_windows import (
     CAPACITY,
     COUNT,
@@ -184,19 +184,20 @@ def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out:
     """Let rows come and go, with the windows of results that may change before and after: ranges, and rows in order.
 
     `known`: slots and indices of those results; `change`: new rows, those removed and where the new ones belong among
-    the rest; `order`: heads, rows, gaps and which bases there are; `out`: ranges, and what says that it is done.
-    Returns how many results there are after the change.
+    the rest; `order`: heads, rows, gaps and which bases there are; `out`: ranges, what says that it is done, pairs of
+    ranges and which results are new (see `eager_changes`). Returns how many results there are after the change.
     """
     slots, index = known
     fresh, gone, at = change
     heads, rows, gaps, anchored = order
-    asked, done = out
+    asked, done, pairs = out
     of, place, which = merged
     row_ranges(slots, index, len(slots), heads, rows, rules, anchored, (asked, 0))
     change_rows(fresh, gone, at, heads, rows, gaps, done)
     count = merge_places((slots, index), (fresh[0], fresh[1]), gone, (of, place, which))
     split = rules[0].shape[0] * len(slots)
     row_ranges(of, place, count, heads, rows, rules, anchored, (asked, split))
+    pair_up(which, count, len(slots), rules[0].shape[0], split, pairs)
     return count
 
 

@@ -1,0 +1,275 @@
+"""State of an eager engine as Arrow batches, and back: some of it for a page of a store, all of it for a snapshot.
+
+    keys       the by columns, rows kept and passed, last time; of each window with a base: since when, and its states
+    rows       time, arrival, revision, the row's columns, Delta values; of each aggregate: is it seen, its state
+    revisions  of older rows: arrival and revision; GONE of a row that was taken back
+    slides     a batch for each window that slides: key, name, number and revision of what was emitted
+
+Pages are read in the order in which they were written, and what comes later counts. Rows need no order: it follows from
+their times, tie-breakers and arrival, and the key says how many of the last ones are kept. States are stored as values,
+not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are not stored:
+they are made again from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import array
+from sash.engine.eager import EagerEngine
+from sash.engine.eager_aggregate import EagerAggregate, States, stored, subset
+from sash.engine.eager_log import BatchColumns
+from sash.engine.eager_records import RowRecords, TimeRecords
+from sash.engine.eager_rows import NewRows
+from sash.engine.eager_slides import SlideResults
+from sash.engine.eager_timers import expiry
+from sash.engine.input_encoding import numbers
+from sash.kernels.eager_windows import COUNT, PASSED, STRIDE
+from sash.stores import codec
+
+Ints = NDArray[np.int64]
+
+GONE = -2
+"""The revision of a row that was taken back."""
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass
+class Part:
+    """Some of the state: sorted slots, rows of theirs, older rows, and by window what was emitted of their slides."""
+
+    slots: Ints
+    rids: Ints
+    of: Ints
+    """The slots of the rows."""
+    revised: Ints = field(default_factory=lambda: _NONE)
+    gone: Ints = field(default_factory=lambda: _NONE)
+    slides: list[Ints] = field(default_factory=list)
+    """By window rows of (slot, name, revision) or (slot, name, number, revision), of these slots."""
+
+
+class EagerCodec:
+    """The layout of an engine's state in batches."""
+
+    def __init__(self, engine: EagerEngine) -> None:
+        self.engine, self.state = engine, engine.state
+        self.records: Sequence[TimeRecords | RowRecords] = (
+            engine.results.records if isinstance(engine.results, SlideResults) else ()
+        )
+        self.schemas = [batch.schema for batch in self.encode(Part(_NONE, _NONE, _NONE, slides=self.no_slides()))]
+
+    def no_slides(self) -> list[Ints]:
+        """No slides, of each window."""
+        return [np.zeros((0, 3 + isinstance(records, RowRecords)), np.int64) for records in self.records]
+
+    def everything(self) -> Part:
+        """The whole state."""
+        slots = np.flatnonzero(self.state.alive)
+        counts = self.state.rows.heads[slots, COUNT]
+        slides = [np.stack(records.dump(), 1) for records in self.records]
+        return Part(slots, self.state.rows.first_rids(slots, counts), np.repeat(slots, counts), slides=slides)
+
+    # ---- out ----
+
+    def encode(self, part: Part) -> list[pa.RecordBatch]:
+        """Some of the state as batches."""
+        rows = self.state.rows
+        arrival = np.concatenate([rows.arrival[part.revised], rows.arrival[part.gone]])
+        revision = np.concatenate([rows.revision[part.revised], np.full(len(part.gone), GONE)])
+        revisions = pa.RecordBatch.from_pydict({"arrival": array(arrival), "revision": array(revision)})
+        slides = [self._slides(table, part.slots) for table in part.slides]
+        return [self._keys(part.slots), self._rows(part), revisions, *slides]
+
+    def _keys(self, slots: Ints) -> pa.RecordBatch:
+        state = self.state
+        columns: dict[str, pa.Array] = {
+            f"key:{name}": column for name, column in zip(state.resolved.by, state.keys.keys(slots), strict=True)
+        }
+        columns["kept"], columns["passed"] = (
+            array(state.rows.heads[slots, COUNT]),
+            array(state.rows.heads[slots, PASSED]),
+        )
+        columns["last"] = array(state.last[slots])
+        for a in range(state.rules.anchors):
+            columns[f"anchored{a}"] = array(state.anchored[slots, a])
+            columns[f"begin{a}"] = array(state.begins[slots, a])
+            at = slots * state.rules.anchors + a
+            for p, aggregate in enumerate(state.aggregates):
+                _put(columns, f"base{a}:{p}", aggregate, aggregate.base_seen[at], subset(aggregate.bases, at))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _rows(self, part: Part) -> pa.RecordBatch:
+        rows, rids = self.state.rows, part.rids
+        columns: dict[str, pa.Array] = {"key": array(part.slots.searchsorted(part.of)), "time": array(rows.times[rids])}
+        columns["arrival"], columns["revision"] = array(rows.arrival[rids]), array(rows.revision[rids])
+        columns |= {f"row:{n}": c for n, c in zip(rows.columns.schema.names, rows.columns.take(rids), strict=True)}
+        columns |= {f"delta:{name}": array(values[rids]) for name, values in rows.deltas.items()}
+        for p, aggregate in enumerate(self.state.aggregates):
+            _put(columns, f"state:{p}", aggregate, aggregate.seen[rids], subset(aggregate.states, rids))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _slides(self, table: Ints, slots: Ints) -> pa.RecordBatch:
+        names = ("name", "revision") if table.shape[1] == 3 else ("name", "number", "revision")
+        columns = {"key": array(slots.searchsorted(table[:, 0]))}
+        columns |= {name: array(np.ascontiguousarray(table[:, 1 + i])) for i, name in enumerate(names)}
+        return pa.RecordBatch.from_pydict(columns)
+
+    # ---- in ----
+
+    def load(self, pages: Sequence[Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
+        """Put pages into a new engine of the same query. Returns the row numbers of each page's rows that are kept."""
+        state = self.state
+        slots = [self._find(page[0]) for page in pages]
+        every = np.unique(np.concatenate(slots)) if slots else _NONE
+        state.reserve(every, np.zeros(len(every), np.int64))
+        self._kept = np.zeros(len(state.alive), np.int64)
+        for page, of in zip(pages, slots, strict=True):
+            self._load_keys(page[0], of)
+        if self.engine.resolved.time is not None and now is not None and len(every):  # long expired, but in old pages
+            when, ever = expiry(state, every)
+            gone = ever & (when <= now)
+            state.release(every[gone])
+            every = every[~gone]
+        kept = self._load_rows(pages, slots)
+        state.watch(every)
+        self._load_slides(pages, slots)
+        return kept
+
+    def _find(self, keys: pa.RecordBatch) -> Ints:
+        columns = [keys.column(f"key:{name}") for name in self.state.resolved.by]
+        return self.state.keys.find(columns, keys.num_rows).slots if keys.num_rows else _NONE
+
+    def slots_of(self, keys: pa.RecordBatch) -> Ints:
+        """The slots of keys that were loaded; -1 of those that have expired."""
+        columns = [keys.column(f"key:{name}") for name in self.state.resolved.by]
+        if not keys.num_rows:
+            return _NONE
+        found = self.state.keys.find(columns, keys.num_rows, insert=False).slots
+        return np.where((found >= 0) & self.state.alive[found], found, -1)
+
+    def _load_keys(self, keys: pa.RecordBatch, slots: Ints) -> None:
+        state = self.state
+        self._kept[slots] = numbers(keys.column("kept"))
+        state.rows.heads[slots, PASSED] = numbers(keys.column("passed"))
+        state.last[slots], state.alive[slots] = numbers(keys.column("last")), True
+        for a in range(state.rules.anchors):
+            state.anchored[slots, a] = numbers(keys.column(f"anchored{a}"))
+            state.begins[slots, a] = numbers(keys.column(f"begin{a}"))
+            at = slots * state.rules.anchors + a
+            for p, aggregate in enumerate(state.aggregates):
+                aggregate.base_seen[at] = numbers(keys.column(f"base{a}:{p}"))
+                _take(aggregate, aggregate.bases, at, keys, f"base{a}:{p}")
+
+    def _load_rows(self, pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]) -> list[Ints]:
+        state, rows = self.state, self.state.rows
+        counts = [page[1].num_rows for page in pages]
+        total = sum(counts)
+        if not total:
+            return [_NONE for _ in pages]
+        rids = rows.fresh_numbers(total)
+        of, time = np.empty(total, np.int64), np.empty(total, rows.numbers)
+        at = 0
+        for page, mine, count in zip(pages, slots, counts, strict=True):
+            here = slice(at, at + count)
+            of[here] = mine[numbers(page[1].column("key"))]
+            time[here] = numbers(page[1].column("time"))
+            self._load_columns(page[1], rids[here])
+            at += count
+        rows.times[rids], rows.slot_of[rids] = time, of
+        revised = _later_revisions(pages)
+        arrival = rows.arrival[rids]
+        for i in np.flatnonzero(np.isin(arrival, np.fromiter(revised, np.int64, len(revised)))).tolist():
+            rows.revision[rids[i]] = revised[int(arrival[i])]
+        there = np.flatnonzero(state.alive[of] & (rows.revision[rids] != GONE))
+        codes = rows.tie_codes[rids[there]]
+        parts = tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
+        order = there[np.lexsort((arrival[there], *parts, time[there], of[there]))]
+        held = np.bincount(of[order], minlength=len(state.alive))
+        behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many of its key follow, itself included
+        order = order[behind <= self._kept[of[order]]]
+        touched, more = np.unique(of[order], return_counts=True)
+        state.reserve(touched, more)
+        rows.labels[rids[order]] = STRIDE // 2**16 * (np.arange(len(order)) + 1)
+        rows.insert(NewRows(of[order], time[order], rids[order], order), np.zeros(len(order), np.int64))
+        is_kept = np.zeros(total, np.bool_)
+        is_kept[order] = True
+        rows.release(rids[~is_kept])
+        edges = np.cumsum([0, *counts])
+        return [rids[a:b][is_kept[a:b]] for a, b in pairwise(edges.tolist())]
+
+    def _load_columns(self, batch: pa.RecordBatch, rids: Ints) -> None:
+        """What belongs to rows, in any order."""
+        state, rows = self.state, self.state.rows
+        rows.arrival[rids], rows.revision[rids] = numbers(batch.column("arrival")), numbers(batch.column("revision"))
+        if len(rows.columns.schema) and len(rids):
+            columns = [batch.column(f"row:{name}") for name in rows.columns.schema.names]
+            logged = pa.RecordBatch.from_arrays(columns, schema=rows.columns.schema)
+            rows.columns.set(rids, BatchColumns(logged), {})
+            if state.resolved.ties:
+                rows.tie_codes[rids] = rows.tie_code([logged.column(name) for name in state.resolved.ties])
+        for name, values in rows.deltas.items():
+            values[rids] = numbers(batch.column(f"delta:{name}"))
+        for p, aggregate in enumerate(state.aggregates):
+            aggregate.seen[rids] = numbers(batch.column(f"state:{p}"))
+            _take(aggregate, aggregate.states, rids, batch, f"state:{p}")
+
+    def _load_slides(self, pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]) -> None:
+        for w, records in enumerate(self.records):
+            for page, mine in zip(pages, slots, strict=True):
+                batch = page[3 + w]
+                columns = [mine[numbers(batch.column("key"))], *(numbers(column) for column in batch.columns[1:])]
+                records.load(np.stack(columns, 1).tolist() if batch.num_rows else [])
+            records.clear(np.flatnonzero(~self.state.alive))
+            records.commit()
+
+
+def _later_revisions(pages: Sequence[Sequence[pa.RecordBatch]]) -> Mapping[int, int]:
+    """The last revision of each row that was revised after it was written, by arrival."""
+    found: dict[int, int] = {}
+    for page in pages:
+        for arrival in numbers(page[1].column("arrival")).tolist():
+            found.pop(arrival, None)  # it was written anew
+        found.update(zip(*(numbers(column).tolist() for column in page[2].columns), strict=True))
+    return found
+
+
+def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, seen: Any, states: States) -> None:
+    """A state for each place that is seen; null, or anything, elsewhere."""
+    columns[name] = array(seen)
+    if not aggregate.lane.compiled:
+        blank = np.empty(len(seen), object)
+        blank[seen] = states[0][seen]
+        states = (blank,)
+    for i, column in enumerate(stored(aggregate, states)):
+        columns[f"{name}:{i}"] = column
+
+
+def _take(aggregate: EagerAggregate, states: States, at: Ints, batch: pa.RecordBatch, name: str) -> None:
+    """Put stored states at places."""
+    if not aggregate.lane.compiled:
+        read = aggregate.part.monoid.load or codec.loads
+        for place, data in zip(at.tolist(), batch.column(f"{name}:0").to_pylist(), strict=True):
+            states[0][place] = None if data is None else read(data)
+        return
+    for i in range(len(states)):
+        column, j = batch.column(f"{name}:{i}"), aggregate.measure.state_of.get(i)
+        if j is None:
+            states[i][at] = numbers(column)
+        else:
+            codes = aggregate.encoded(j, column)
+            states[i][at] = codes
+            if aggregate.measure.forms[j] == "rank":
+                identity = _flat(aggregate.lane.monoid.identity)[i]
+                states[i][at] = np.where(codes < 0, identity, codes)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple) else [value]

@@ -1,0 +1,264 @@
+"""The pages of an eager operator in a store: each call writes a small one, and small ones become larger ones.
+
+    header    how far the operator has come, and what pages there are
+    e<n>      what a call has changed: its rows, the revisions of older ones, its keys, what was emitted of its slides
+
+As in a log-structured merge tree, FAN_OUT pages of similar size become one, which has what is still needed of them, as
+it is now. It is written from memory: nothing is read but when a store is opened. A call writes by its own rows, and a
+row is written O(log n) times.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.eager import EagerEngine
+from sash.engine.eager_codec import EagerCodec, Part
+from sash.engine.eager_log import longer
+from sash.engine.eager_records import RowRecords
+from sash.engine.input_encoding import numbers
+from sash.engine.page_transaction import Pages
+from sash.engine.state_header import Header, directories, read_header, write_header
+from sash.kernels.eager_windows import COUNT
+from sash.stores import PageError, Store
+
+Ints = NDArray[np.int64]
+
+FAN_OUT = 16
+"""Pages of similar size that are merged into one."""
+
+SPARSE = 64
+"""Rows of a page from which on it is written anew when most of them have gone."""
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What a page has: row numbers, older rows and their arrival, slots, by window the slots and names of slides."""
+
+    number: int
+    rids: Ints
+    revised: Ints
+    arrival: Ints
+    slots: Ints
+    slides: list[Ints]
+
+    @property
+    def level(self) -> int:
+        """Pages of one level are of similar size."""
+        entries = len(self.rids) + len(self.revised) + len(self.slots) + sum(map(len, self.slides))
+        return max(entries.bit_length() - 1, 0) // (FAN_OUT.bit_length() - 1)
+
+
+class EagerPages:
+    """The state of one eager engine as pages of a store."""
+
+    def __init__(self, engine: EagerEngine, store: Store, mode: str) -> None:
+        self.engine, self.mode = engine, mode
+        self.transaction = Pages(store, engine.resolved.fingerprint)
+        self.codec = EagerCodec(engine)
+        self.pages: tuple[Written, ...] = ()
+        self.next = 0
+        self.token = ""
+        self.page_of = np.full(len(engine.state.rows.labels), -1, np.int64)
+        """By row number: the page that has the row."""
+        self._moved: list[tuple[Ints, Ints]] = []
+        self._before: Any = None
+        engine.state.rows.followers.append(self)
+
+    def grow_rows(self, length: int) -> None:
+        """Make room for so many row numbers."""
+        before = len(self.page_of)
+        self.page_of = longer(self.page_of, length)
+        self.page_of[before:] = -1
+
+    def grow_slots(self, slots: int, arena: int) -> None:
+        """Nothing is kept by slot."""
+
+    def detach(self) -> None:
+        """The state is in memory alone from now on."""
+        self.engine.state.rows.followers.remove(self)
+
+    @property
+    def number_type(self) -> pa.DataType:
+        """The type of times."""
+        return pa.int64() if self.engine.numbers.kind == "i" else pa.float64()
+
+    # ---- opening ----
+
+    def open(self, now: Any) -> Header | None:
+        """Take up the state that the store has, `now(header)` being its watermark; None if it is empty."""
+        found = read_header(self.transaction, self.mode, self.number_type)
+        if found is None:
+            return None
+        header, _, directory = found
+        if not header.eager:
+            raise PageError(
+                "the state was written with another emit=: it has windows as they were at the watermark, and "
+                "emit='eager' needs the rows themselves. Open it with emit='final' or 'changes', or begin anew"
+            )
+        self.transaction.opened()
+        names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
+        read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
+        self.engine.arrived = header.counters[0]
+        rids = self.codec.load(read, now(header.watermark))
+        rows = self.engine.state.rows
+        every = np.concatenate(rids) if rids else _NONE
+        by_arrival = dict(zip(rows.arrival[every].tolist(), every.tolist(), strict=True))
+        pages = []
+        for name, batches, mine in zip(names, read, rids, strict=True):
+            arrival = [a for a in numbers(batches[2].column("arrival")).tolist() if a in by_arrival]
+            revised = np.array([by_arrival[a] for a in arrival], np.int64)
+            slots = self.codec.slots_of(batches[0])
+            slides = [
+                np.stack([slots[numbers(table.column("key"))], numbers(table.column("name"))], 1)
+                for table in batches[3:]
+            ]
+            alive = slots[slots >= 0]
+            pages.append(Written(int(name[1:]), mine, revised, np.array(arrival, np.int64), alive, slides))
+            self.page_of[mine] = pages[-1].number
+        self.pages, self.next, self.token = tuple(pages), header.page, header.token
+        self.transaction.rollback()
+        return header
+
+    # ---- committing ----
+
+    def write(self, header: Header) -> None:
+        """Hand to the store what the call has changed, and the header."""
+        journal = self.engine.state.journal
+        self._before = self.pages, self.next
+        if journal is not None:
+            gone = np.zeros(len(self.engine.state.alive), np.bool_)
+            gone[journal.gone] = True
+            self._alive = self.engine.state.alive & ~gone
+            if self._alive.any():
+                self._write_call(journal)
+                self._merge()
+            else:
+                self.transaction.drop([f"e{page.number}" for page in self.pages])
+                self.pages = ()
+        self._write_header(header)
+
+    def write_all(self, header: Header) -> None:
+        """Write the whole state as one page."""
+        part = self.codec.everything()
+        self.next += 1
+        self.transaction.write("eager", "e0", {}, self.codec.encode(part))
+        self.pages = (Written(0, part.rids, _NONE, _NONE, part.slots, []),)
+        self._write_header(header, shared=False)
+
+    def _write_header(self, header: Header, shared: bool = True) -> None:
+        token = secrets.token_hex(16) if shared else ""
+        header = replace(header, page=self.next, token=token)
+        buckets, waiting = directories(self.number_type)
+        listed = [{"page": page.number, "low": 0, "high": 0, "rows": len(page.rids)} for page in self.pages]
+        empty = pa.RecordBatch.from_pylist([], schema=buckets)
+        write_header(self.transaction, header, self.mode, empty, pa.RecordBatch.from_pylist(listed, schema=waiting))
+        self.transaction.commit()
+        self.token = token
+
+    def _write_call(self, journal: Any) -> None:
+        state, change = self.engine.state, journal.change
+        fresh, of, taken_back = (_NONE, _NONE, _NONE) if change is None else (
+            change.new.rids, change.new.slots, change.removed.rids
+        )  # fmt: skip
+        lost = np.concatenate(
+            [*journal.dropped, state.rows.first_rids(journal.gone, state.rows.heads[journal.gone, COUNT])]
+        )
+        kept = self._alive[of] & ~np.isin(fresh, lost)
+        fresh, of = fresh[kept], of[kept]
+        revised = np.unique(np.concatenate([rids for rids, _ in journal.revised] or [_NONE]))
+        revised = revised[~np.isin(revised, np.concatenate([fresh, lost])) & (self.page_of[revised] >= 0)]
+        slots = np.unique(journal.slots[self._alive[journal.slots]])
+        self._move(lost, -1)
+        slides = [self._of(records.changes(), slots) for records in self.codec.records]
+        if len(slots) or len(revised) or len(taken_back):
+            self._put(Part(slots, fresh, of, revised, taken_back, slides))
+
+    def _of(self, rows: list[Any], slots: Ints) -> Ints:
+        """Changes of slides of some slots, in one table."""
+        if not rows:
+            return np.zeros((0, 2), np.int64)
+        table = np.array(rows, np.int64)
+        return table[np.isin(table[:, 0], slots)]
+
+    def _put(self, part: Part) -> None:
+        """Write a page."""
+        number, self.next = self.next, self.next + 1
+        widths = [3 + isinstance(records, RowRecords) for records in self.codec.records]
+        part.slides = [table.reshape(-1, width) if len(table) else np.zeros((0, width), np.int64)
+                       for table, width in zip(part.slides, widths, strict=True)]  # fmt: skip
+        self.transaction.write("eager", f"e{number}", {}, self.codec.encode(part))
+        arrival = self.engine.state.rows.arrival[part.revised]
+        slides = [table[:, :2] for table in part.slides]
+        self.pages = (*self.pages, Written(number, part.rids, part.revised, arrival, part.slots, slides))
+        self._move(part.rids, number)
+
+    def _move(self, rids: Ints, page: int) -> None:
+        self._moved.append((rids, self.page_of[rids]))
+        self.page_of[rids] = page
+
+    # ---- merging ----
+
+    def _merge(self) -> None:
+        """Make one page of many of similar size, and write anew those of which most rows have gone."""
+        while True:
+            levels: dict[int, list[Written]] = {}
+            for page in self.pages:
+                levels.setdefault(page.level, []).append(page)
+            many = next((pages for pages in levels.values() if len(pages) >= FAN_OUT), None)
+            if many is None:
+                break
+            self._rewrite(many)
+        for page in self.pages:
+            if len(page.rids) >= SPARSE and 4 * len(self._rows_of(page)) < len(page.rids):
+                self._rewrite([page])
+
+    def _rows_of(self, page: Written) -> Ints:
+        found: Ints = page.rids[self.page_of[page.rids] == page.number]
+        return found
+
+    def _rewrite(self, pages: list[Written]) -> None:
+        """Write what is still needed of pages as one page, as it is now."""
+        rows = self.engine.state.rows
+        rids = np.concatenate([self._rows_of(page) for page in pages])
+        revised = np.unique(
+            np.concatenate([page.revised[rows.arrival[page.revised] == page.arrival] for page in pages])
+        )
+        ours = [page.number for page in pages]
+        revised = revised[(self.page_of[revised] >= 0) & ~np.isin(self.page_of[revised], ours)]
+        slots = np.unique(np.concatenate([rows.slot_of[rids], *(page.slots for page in pages)]))
+        slots = slots[self._alive[slots]]
+        slides = [
+            self._of(records.current(np.concatenate([page.slides[w] for page in pages])), slots)
+            for w, records in enumerate(self.codec.records)
+        ]
+        self.pages = tuple(page for page in self.pages if page not in pages)
+        self.transaction.drop([f"e{number}" for number in ours])
+        if len(slots):
+            self._put(Part(slots, rids, rows.slot_of[rids], revised, _NONE, slides))
+
+    # ---- all or nothing ----
+
+    def committed(self) -> None:
+        """The call has succeeded."""
+        self._moved.clear()
+        self._before = None
+
+    def rollback(self) -> None:
+        """Forget a call that failed; may be interrupted, and called again."""
+        self.transaction.rollback()
+        while self._moved:
+            rids, before = self._moved[-1]
+            self.page_of[rids] = before
+            self._moved.pop()
+        if self._before is not None:
+            self.pages, self.next = self._before
+            self._before = None
