@@ -6,8 +6,9 @@ Sums of x - c and of its square, for c a value near the window:
 
 Over Count windows c serves a piece of a few windows, and the sums go on from row to row in parts that do not round
 (`levels`). Where that does not do, and over spans, c is the element at the boundary of two stacks, which every window
-there holds. The more c lies apart from the window's mean, the more digits the difference costs; a result that may have
-lost three of them is in doubt, and so is one whose squares left the range of floats or may have lost digits at its
+there holds. What additions lose is added up beside them (`two_sum`), so that a sum has all its digits however many
+rows it is of. The more c lies apart from the window's mean, the more digits the difference costs; a result that may
+have lost three of them is in doubt, and so is one whose squares left the range of floats or may have lost digits at its
 lower end. The monoid computes those.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from sash.kernels.sweeps import levels
 from sash.kernels.sweeps.stretch import over_keys, whole
+from sash.monoids.twofold import two_sum
 
 _LOST = 1e-3
 _LARGE, _SMALL = 1e300, 1e-280
@@ -29,6 +31,17 @@ _PIECE = 256
 """Rows, at least, with a centre of their own."""
 _WINDOWS = 8
 """Windows, side by side, that one centre may serve."""
+
+
+@whole
+def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tuple[float, float, float, float]:
+    """A gap and its square added to their sums, and to what those have lost so far by rounding.
+
+    The sums wait for one addition each, as plain ones do; what is lost is computed beside it.
+    """
+    one, less = two_sum(one, gap)
+    two, less2 = two_sum(two, gap * gap)
+    return one, two, lost + less, lost2 + less2
 
 
 @whole
@@ -48,29 +61,24 @@ def _two_ways(rooted: bool, name: str) -> Any:
         front, front2, following, following2, back, back2 = room[0], room[1], room[2], room[3], room[4], room[5]
         least = max(begin, first - size + 1)
         centre = x[first - 1] if first > begin else x[first]
-        one, two = 0.0, 0.0
+        one, two, lost, lost2 = 0.0, 0.0, 0.0, 0.0
         for row in range(first - 1, least - 1, -1):
-            gap = x[row] - centre
-            one += gap
-            two += gap * gap
-            front[row - first + size], front2[row - first + size] = one, two
+            one, two, lost, lost2 = _added(x[row] - centre, one, two, lost, lost2)
+            front[row - first + size], front2[row - first + size] = one + lost, two + lost2
         for j in range(least - first + size):
-            front[j], front2[j] = one, two
+            front[j], front2[j] = one + lost, two + lost2
         block = first
         while block < stop:
             length = min(size, stop - block)
             end = block + length - 1
             ahead = x[end]
-            one, two, again, again2 = 0.0, 0.0, 0.0, 0.0
+            one, two, lost, lost2 = 0.0, 0.0, 0.0, 0.0
+            again, again2, less, less2 = 0.0, 0.0, 0.0, 0.0
             for j in range(length):
-                gap = x[block + j] - centre
-                one += gap
-                two += gap * gap
-                back[j], back2[j] = one, two
-                gap = x[end - j] - ahead
-                again += gap
-                again2 += gap * gap
-                following[length - 1 - j], following2[length - 1 - j] = again, again2
+                one, two, lost, lost2 = _added(x[block + j] - centre, one, two, lost, lost2)
+                back[j], back2[j] = one + lost, two + lost2
+                again, again2, less, less2 = _added(x[end - j] - ahead, again, again2, less, less2)
+                following[length - 1 - j], following2[length - 1 - j] = again + less, again2 + less2
             front[size], front2[size] = 0.0, 0.0  # the last window of a whole block has nothing of the front
             bad = 0
             share = 1.0 / size
@@ -110,24 +118,20 @@ def _spans(rooted: bool, name: str) -> Any:
                 i += 1
                 continue
             centre = x[flip - 1]
-            one, two = 0.0, 0.0
+            one, two, lost, lost2 = 0.0, 0.0, 0.0, 0.0
             for row in range(flip - 1, low - 1, -1):
-                gap = x[row] - centre
-                one += gap
-                two += gap * gap
-                front[row - low], front2[row - low] = one, two
-            one, two = 0.0, 0.0
+                one, two, lost, lost2 = _added(x[row] - centre, one, two, lost, lost2)
+                front[row - low], front2[row - low] = one + lost, two + lost2
+            one, two, lost, lost2 = 0.0, 0.0, 0.0, 0.0
             after = flip
             while i < stop and los[i] < flip:
                 for row in range(after, his[i]):
-                    gap = x[row] - centre
-                    one += gap
-                    two += gap * gap
+                    one, two, lost, lost2 = _added(x[row] - centre, one, two, lost, lost2)
                 after = his[i]
                 at = los[i] - low
                 count = his[i] - los[i]
-                squares = two + front2[at]
-                if doubtful(_placed(out, i, one + front[at], squares, 1.0 / count, count - ddof, rooted), squares):
+                sums, squares = one + (lost + front[at]), two + (lost2 + front2[at])
+                if doubtful(_placed(out, i, sums, squares, 1.0 / count, count - ddof, rooted), squares):
                     doubt[i] = True
                 i += 1
 
