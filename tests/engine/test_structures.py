@@ -7,11 +7,13 @@ import pytest
 
 import sash
 from sash import Count, Options, Query, Time
+from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE
 from sash.engine import Operator
 from sash.kernels import live_lane, lowering_lane
 from sash.kernels.machine import NotCompiled
 from sash.query import planner
+from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
 from sash.testing.streams import Case, Step, split
 from tests.engine.duel import duel
@@ -157,40 +159,112 @@ MANY = {
 }
 
 
+@pytest.fixture
+def _from_two_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One structure for several sizes, however few."""
+    monkeypatch.setattr(planner, "DEQUE_SIZES", 2)
+    monkeypatch.setattr(planner, "INDEX_SIZES", 2)
+
+
+@pytest.mark.usefixtures("_from_two_sizes")
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("windows", MANY)
-def test_one_deque_for_several_sizes(windows: str, emit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "DEQUE_SIZES", 2)
-    play(MANY[windows], {"high": sash.max("f"), "known": sash.count("f"), "who": sash.arg_max("f", "d")}, emit=emit)
-    plan = Query(MANY[windows], on="t", high=sash.max("f")).plan(stream().schema)
-    assert {choice.structure for choice in plan.choices.values()} == {"SlickDequeNonInv"}
+def test_one_structure_for_several_sizes(windows: str, emit: str) -> None:
+    made = {"high": sash.max("f"), "known": sash.count("f"), "who": sash.arg_max("f", "d"), "total": sash.sum("f")}
+    play(MANY[windows], made, emit=emit)
+    plan = Query(MANY[windows], on="t", high=sash.max("f"), total=sash.sum("f")).plan(stream().schema)
+    assert {choice.structure for choice in plan.choices.values()} == {"SlickDequeNonInv", "FlatFIT"}
 
 
 @pytest.mark.parametrize("every", [None, 50])
-def test_one_deque_for_several_sizes_of_many_rows(every: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_structure_for_several_sizes_of_many_rows(every: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls large enough that rows are taken slot by slot, and results go back to their rows."""
     rows = 12_000
-    data = pa.record_batch(
-        {
-            "t": list(range(rows)),
-            "k": [i * i % 7 for i in range(rows)],
-            "f": [(i * 7919) % 1009 / 8 for i in range(rows)],
-        }
-    )
+    halves = [(i * 7919) % 1009 / 2 if i % 5 else None for i in range(rows)]
+    data = pa.record_batch({"t": list(range(rows)), "k": [i * i % 7 for i in range(rows)], "f": halves})
     windows = {f"w{size}": Time(size, every=every) for size in (300, 50, 1000)}
+    made = {"high": sash.max("f"), "known": sash.count("f"), "total": sash.sum("f"), "m": sash.mean("f")}
+    made |= {"latest": sash.max("t"), "ids": sash.sum("t")}
     found = []
     for sizes in (2, 100):
         monkeypatch.setattr(planner, "DEQUE_SIZES", sizes)
-        query = Query(
-            windows, by="k", on="t", high=sash.max("f"), n=sash.count("f"), total=sash.sum("t"), m=sash.mean("t")
-        )
-        operator = query.operator(data.schema)
-        found.append(
-            as_rows([operator.process(data.slice(0, 6000)), operator.process(data.slice(6000)), operator.finish()])
-        )
-    assert found[0] == found[1]
+        monkeypatch.setattr(planner, "INDEX_SIZES", sizes)
+        operator = Query(windows, by="k", on="t", **made).operator(data.schema)
+        pieces = data.slice(0, 6000), data.slice(6000)
+        found.append(as_rows([*map(operator.process, pieces), operator.finish()]))
+    assert found[0] == found[1], "halves add up without rounding, however they are folded"
 
 
 def test_policies_never_share_a_structure() -> None:
     windows = {"a": PER_ROW["policy of one"], "b": PER_ROW["policy of two"]}
     play(windows, {"high": sash.max("f")}, options=Options(structure="SlickDequeNonInv"))
+
+
+# ---- states that several aggregates share ----
+
+
+def combines(**aggregates: Any) -> int:
+    """How often ⊕ is called for some rows, whichever aggregate calls it."""
+    calls = 0
+
+    def counted(combine: Any) -> Any:
+        def call(self: Any, a: Any, b: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return combine(self, a, b)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for cls in (m.Mean.__mro__[1], m.Var, m.Covariance.__mro__[1], m.Count):
+            patch.setattr(cls, "combine", counted(cls.combine))
+        query = Query(3, by="k", **aggregates)
+        operator = query.operator(stream(timed=False).schema)
+        calls = 0  # what a state looks like was found by trying
+        operator.process(stream(timed=False))
+        operator.finish()
+    return calls
+
+
+@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.parametrize(
+    ("keeper", "more"),
+    [
+        (sash.mean("f"), {"total": sash.sum("f"), "known": sash.count("f"), "again": sash.mean("f")}),
+        (sash.var("f"), {"std": sash.std("f"), "of_all": sash.std("f", ddof=0), "known": sash.count("f")}),
+        (sash.covariance("f", "i"), {"slope": sash.slope("f", "i"), "r": sash.correlation("f", "i")}),
+    ],
+    ids=["mean", "var", "covariance"],
+)
+def test_what_is_lowered_from_another_state_costs_no_combine(keeper: Any, more: dict[str, Any]) -> None:
+    alone = combines(a=keeper)
+    assert alone > 10
+    assert combines(a=keeper, **more) == alone
+
+
+@pytest.mark.parametrize("windows", ["rows", "slides", "lifetime"])
+def test_the_aggregate_that_fails_is_named(windows: str) -> None:
+    """A sum that is lowered from the state of a mean leaves the range of integers; the mean does not."""
+    window = {"rows": Count(2), "slides": Count(2, every=2), "lifetime": sash.Lifetime()}[windows]
+    operator = Query(window, by="k", average=sash.mean("i"), total=sash.sum("i")).operator()
+    data = pa.record_batch({"k": ["a", "b", "a", "b"], "i": [1, 2**62, 2, 2**62]})
+    with pytest.raises(OverflowError, match=r"the aggregate 'total' failed .*64-bit.* at .*k'?(=|: )'b'"):
+        operator.process(data)
+    assert operator.process(data.slice(0, 3)).num_rows == (1 if windows == "slides" else 3), "as if nothing had been"
+
+
+def test_the_row_that_fails_is_named_where_rows_are_taken_slot_by_slot() -> None:
+    rows = 10_000
+    huge = [2**62 if i in (7001, 7004) else 1 for i in range(rows)]
+    data = pa.record_batch({"k": [i % 3 for i in range(rows)], "i": huge, "at": list(range(rows))})
+    operator = Query(2, by="k", average=sash.mean("i"), total=sash.sum("i")).operator()
+    with pytest.raises(OverflowError, match=r"the aggregate 'total' failed .* at row .*'at': 7004"):
+        operator.process(data)
+
+
+def test_state_of_a_query_that_shares_differently_is_refused() -> None:
+    data = pa.record_batch({"i": [1, 2, 3]})
+    apart = Query(2, total=sash.sum("i"), high=sash.max("i")).operator(data.schema)
+    apart.process(data)
+    with pytest.raises(PageError):
+        Operator.restore(Query(2, total=sash.sum("i"), high=sash.mean("i")), apart.snapshot())

@@ -8,7 +8,7 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
-from sash.query.planner import DEQUE_SIZES, FOLD, Plan, Series
+from sash.query.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, Series
 from sash.testing.discovery import monoids
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
@@ -126,9 +126,12 @@ def test_one_deque_answers_several_sizes(bound: Any) -> None:
 
 
 def test_several_sizes_of_what_selects_nothing() -> None:
-    windows = {f"w{n}": f"{n}h" for n in range(1, DEQUE_SIZES + 1)}
-    assert chosen(windows, sash.sum("x")) == "TwoStacksLite"
-    assert chosen(windows, sash.sum("i")) == "SubtractOnEvict"
+    windows = {f"w{n}": f"{n}h" for n in range(1, INDEX_SIZES + 1)}
+    few = {name: windows[name] for name in list(windows)[:-1]}
+    assert chosen(windows, sash.sum("x")) == chosen(windows, sash.var("i")) == "FlatFIT"
+    assert chosen(few, sash.sum("x")) == "TwoStacksLite"
+    assert chosen(windows, sash.sum("i")) == "SubtractOnEvict", "faster than any that answers several sizes"
+    assert chosen(windows, sash.sum("x"), prefer="latency") == "DABALite"
 
 
 @pytest.mark.parametrize("name", monoids())

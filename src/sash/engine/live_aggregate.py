@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators import SlickDequeNonInv
-from sash.aggregators.by_position import catalogue_name
+from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Measure
 from sash.engine.arena import Arena, places_of
@@ -32,11 +31,11 @@ from sash.kernels.lane import Failed, States
 from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, NONE_WANTED, LiveLane, Structures
 from sash.kernels.live_loops import BACK, CAPACITY, FRONT
 from sash.kernels.state import AFTER
-from sash.query.planner import FOLD, but_size
+from sash.query.planner import FOLD, SEVERAL_SIZES, but_size
 from sash.query.sharing import Member
 from sash.stores import codec
 
-SEVERAL = (SlickDequeNonInv,)
+SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
 
 Result = tuple[pa.Array, Ints, Ints]
@@ -302,7 +301,7 @@ class LiveAggregate:
         asked = found.after, found.his
         given = self.lane.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
         out, valid, low, high = given
-        made = self._columns(Values(out, valid, np.ones(len(valid), np.bool_), low, high), NONE)
+        made = self._columns(Values(out, valid, np.ones(len(valid), np.bool_), low, high), found.after - 1)
         if found.rows is None:
             return [(column, low, high) for column in made]
         places = pa.array(found.rows)
@@ -354,24 +353,21 @@ class LiveAggregate:
         los, on, places = _starts(longest, [found[w] for w in members], alike)
         wanted = NONE_WANTED if alike and all(found[w].all_on for w in members) else on
         out, valid, low, high, missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
-        counted = len(low) > 0
+        counted, back = len(low) > 0, _inverse(order)
         lows = low.reshape(sizes, count) if counted else los
         highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)  # type: ignore[arg-type]
         if not missing and alike and self.direct is not None:
-            cut = [out[0][k * count : (k + 1) * count] for k in range(sizes)]
+            parts = out[0].reshape(sizes, count)
+            cut = [part[back] for part in parts] if len(order) else parts
             return {w: [(self._as_column(cut[k]), lows[k], highs[k])] for k, w in enumerate(members)}
-        back = _inverse(order)
-        if len(order):
-            on = on[:, back]
-            lows, highs = (lows, highs) if counted else (lows[:, back], highs[:, back])
         made = {}
         for k, w in enumerate(members):
             self.failed_in = found[w]
             here = slice(k * count, (k + 1) * count)
             leaves = out[here] if isinstance(out, list) else tuple(leaf[here] for leaf in out)
             values = Values(leaves, valid[here], on[k], lows[k], highs[k])
-            if not alike:
-                values = values.take(places[k])
+            if not alike or len(order):
+                values = values.take(back if alike else places[k])
             made[w] = [(column, values.low, values.high) for column in self._columns(values, back)]
         return made
 
@@ -380,14 +376,14 @@ class LiveAggregate:
         return pa.Array.from_buffers(self.direct, len(numbers), [None, pa.py_buffer(numbers)])
 
     def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
-        """The results of each view as a column; `back`: which of the loop's results each is, if they are reordered."""
+        """The results of each view as a column; `back`: the place to blame for each, if that is another."""
         made = []
         for view in self.views:
             self.failed_part = view.number
             try:
                 made.append(view.column(values, self.dictionaries))
             except Failed as failed:
-                place = int(back[failed.place]) if len(back) else failed.place
+                place = max(int(back[failed.place]), 0) if len(back) else failed.place
                 raise Failed(place, failed.error) from failed.error
         return made
 

@@ -28,7 +28,7 @@ from sash.kernels.lane import Failed
 from sash.kernels.sweeps import bounds
 from sash.kernels.sweeps.sweep import Counted, Crew, Numbers, Spans, Sweep, as_kind, index_type, sweep_of
 from sash.monoids.algebra import Kind
-from sash.query.planner import FOLD, Plan, swept
+from sash.query.planner import FOLD, SEVERAL_SIZES, Plan, swept
 from sash.query.resolved import Part, Span
 
 PLACED = (m.First, m.Last, m.Nth)
@@ -217,7 +217,7 @@ class Whole:
     def _slid(self, inputs: Inputs, part: Part, given: Counted | Spans, structure: str, on: Flags | None) -> Column:
         """The results of a lane."""
         rows = inputs.rows
-        if structure == FOLD or (structure == "SlickDequeNonInv" and not self.resolved.query.options.structure):
+        if structure == FOLD or (structure in SEVERAL_SIZES and not self.resolved.query.options.structure):
             structure = "TwoStacksLite"
         cls = sequential(structure)
         spans = self.crew.spans(given, len(rows))

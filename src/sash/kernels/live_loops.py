@@ -175,7 +175,8 @@ def slide_sizes(
     """The same for several starts to each end, from one structure: result k * len(his) + i is that of
     [los[k, i], his[i]).
 
-    Of each end the first start is the earliest, and none is before the last; the results of a start lie together.
+    Of each end the first start is the earliest, and none is before the last. The results of a start lie together, slot
+    by slot even where there is an `order`: to write so many streams out of order would miss the cache at each result.
     """
     monoid = spec.monoid
     ints, floats = fields
@@ -205,7 +206,7 @@ def slide_sizes(
         first, after = ints[s, FIRST], ints[s, AFTER]
         while i < stop:
             progress[0] = i
-            hi, place = his[i], order[i] if ordered else i
+            hi = his[i]
             if los[0, i] < hi:
                 move(window, x, first, after, offset, mask, los[0, i], hi)
                 first, after = los[0, i], max(after, hi)
@@ -214,7 +215,7 @@ def slide_sizes(
                 most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
             answered = 0
             for k in range(len(los)):
-                lo, at = los[k, i], k * len(his) + place
+                lo, at = los[k, i], k * len(his) + i
                 least, until = lo, most
                 if len(before) > 0:
                     least, until = 0, 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sash.aggregators.catalogue import CATALOGUE
 from sash.query import wording
 from sash.query.assumed import assumed
-from sash.query.planner import FOLD, Plan, Series, plan, siblings, swept
+from sash.query.planner import FOLD, SEVERAL_SIZES, Plan, Series, at_rows, plan, siblings, swept
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,10 +146,10 @@ def _one_structure(found: Plan, series: Series) -> list[str]:
     """Where one structure answers several windows."""
     groups = {siblings(found.resolved, series, place) for place in series.spans}
     return [
-        f"{keeper.part.name}: one SlickDequeNonInv for {_names(found, places)}"
+        f"{keeper.part.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
         for places in sorted(groups)
         for keeper, *_ in found.states
-        if len(places) > 1 and found.choices[places[0], keeper.number].structure == "SlickDequeNonInv"
+        if len(places) > 1 and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
     ]
 
 
@@ -184,7 +184,18 @@ def _structures(found: Plan) -> list[str]:
     special = [part.name for part in parts if swept(found.resolved, part)]
     if special:
         lines.append(f"where all rows are at hand: kernels of whole columns for {', '.join(special)}")
-    return lines
+    return lines + _apart(found)
+
+
+def _apart(found: Plan) -> list[str]:
+    """Which aggregates have a structure a size where all rows are at hand, and are not kept."""
+    if found.resolved.query.options.structure is not None or not at_rows(found.resolved):
+        return []
+    several = {number for (_, number), choice in found.choices.items() if choice.structure in SEVERAL_SIZES}
+    named = [
+        found.resolved.parts[n].name for n in sorted(several) if not swept(found.resolved, found.resolved.parts[n])
+    ]
+    return [f"where all rows are at hand: TwoStacksLite for each size of {', '.join(named)}"] if named else []
 
 
 def _cost(name: str) -> str:
