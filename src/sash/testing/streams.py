@@ -159,6 +159,20 @@ def split(batch: pa.RecordBatch, cuts: list[int]) -> list[pa.RecordBatch]:
 
 
 @st.composite
+def cuts(draw: st.DrawFn, rows: int) -> list[int]:
+    """Where to cut rows into calls: a few large ones, many of one to ten rows, or large ones and then small ones."""
+    how = draw(st.sampled_from(["large", "small", "mixed"]))
+    found = [] if how == "small" else draw(st.lists(st.integers(0, rows), max_size=5))
+    if how == "large":
+        return found
+    at = max(found, default=0)
+    while at < rows:
+        found.append(at)
+        at += draw(st.sampled_from([1, 1, 1, 2, 3, 10]))
+    return found
+
+
+@st.composite
 def calls(draw: st.DrawFn, query: Query, scale: Scale | None, mode: str = "rows", max_rows: int = 30) -> Case:
     """A stream for a query, cut into calls."""
     # a least size that is drawn: left to itself, Hypothesis makes lists of some five
@@ -174,7 +188,7 @@ def calls(draw: st.DrawFn, query: Query, scale: Scale | None, mode: str = "rows"
     may_advance = st.sampled_from([False, True] if mode == "given" else [False, False, True])
     steps: list[Step] = []
     seen = 0
-    for piece in split(batch, draw(st.lists(st.integers(0, batch.num_rows), max_size=5))):
+    for piece in split(batch, draw(cuts(batch.num_rows))):
         seen += piece.num_rows
         steps.append(Step("process", piece))
         if scale is not None and mode != "sorted" and draw(may_advance):
