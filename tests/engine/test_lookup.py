@@ -93,8 +93,45 @@ def test_what_is_no_key() -> None:
     op = operator(sash.Time(8))
     with pytest.raises(ValueError, match=r"lookup\(\) takes the columns of by=, 'k'"):
         op.lookup({"j": ["a"]})
-    with pytest.raises(ValueError, match="emit='final' and 'changes'"):
-        operator(sash.Time(8), emit="eager").lookup({"k": ["a"]})
+
+
+EAGER = {
+    **{name: window for name, (window, _) in WINDOWS.items()},
+    "time": sash.Time(8),
+    "closed on the left": sash.Time(7, closed="left"),
+    "full": sash.Count(4, full=True),
+    "delta": sash.Delta("t", 6),
+    "slides closed on the right": sash.Time(8, every=4, closed="right"),
+    "lifetime by time": sash.Lifetime(every=sash.Time(4)),
+}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"forget": 5}], ids=["", "forget"])
+@pytest.mark.parametrize("at", [None, 11, 13, 40])
+@pytest.mark.parametrize("name", EAGER)
+def test_an_eager_operator_answers_as_a_final_one(name: str, at: int | None, arguments: dict[str, Any]) -> None:
+    if name == "counted" and arguments:
+        return  # eager refuses the query
+    keys = {"k": ["b", "a", "nobody", "a"]}
+    eager, final = (operator(EAGER[name], emit=emit, **arguments) for emit in ("eager", "final"))
+    before = eager.snapshot()
+    mine, theirs = (one.lookup(keys, at=at).to_pydict() for one in (eager, final))
+    for found in (mine, theirs):  # a key of which nothing is held may be known, and have none, or not be known
+        found["n"] = [n or 0 for n in found["n"]]
+    assert mine == theirs
+    assert eager.snapshot() == before
+
+
+def test_an_eager_count_window_that_slides_in_time() -> None:
+    op = operator(sash.Count(2, every=sash.Time(4)), emit="eager")
+    found = op.lookup({"k": ["a"]}).to_pydict()  # [12, 16) is in progress
+    assert (found["n"], found["high"]) == ([2], [4])
+
+
+def test_a_shorter_range_of_an_eager_operator() -> None:
+    eager, final = (operator(sash.Time(8), emit=emit) for emit in ("eager", "final"))
+    for last in (1, 2, 5, 8):
+        assert eager.lookup({"k": ["a", "b"]}, last=last) == final.lookup({"k": ["a", "b"]}, last=last)
 
 
 # ---- what process() takes ----

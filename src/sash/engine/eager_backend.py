@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
 from sash.engine.eager import EagerEngine
+from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
@@ -95,8 +96,11 @@ class EagerBackend:
     # ---- looks ----
 
     def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
-        """Raises ValueError: the newest result of every row has been emitted."""
-        raise ValueError("lookup() answers for emit='final' and 'changes'; with 'eager' results leave as rows come")
+        """For each window and aggregate a column, in the order of these keys."""
+        found = EagerLookup(self.engine, columns, watermark)
+        if at is None and self.resolved.time is not None:
+            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
+        return found.results(at, last)
 
     @property
     def due(self) -> Any:

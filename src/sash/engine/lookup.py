@@ -117,7 +117,7 @@ class Lookup:
     def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowResults:
         slots = self.engine.live
         span = assigner.spans[w]
-        size = span.size if last is None else _shorter(span, self.resolved, last)
+        size = span.size if last is None else shorter(span, self.resolved, last)
         zeros = np.zeros(len(slots), np.int64)
         if isinstance(assigner, RunningAssigner):
             there = self._running(assigner, slots, at)
@@ -178,7 +178,7 @@ def _codec(engine: LiveEngine) -> StateCodec:
     return StateCodec(engine, None)
 
 
-def _shorter(span: Span, resolved: Resolved, last: Any) -> Any:
+def shorter(span: Span, resolved: Resolved, last: Any) -> Any:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
     if span.kind == "count" and span.slide == "row":
         if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(span.size or 1):
