@@ -40,8 +40,8 @@ class EagerBackend:
 
     def begin(self) -> None:
         """The engine keeps its own journal."""
-        if self.transaction is not None:
-            self.transaction.begin()
+        if self.durable is not None:
+            self.durable.transaction.begin()
 
     def recover(self) -> None:
         """Undo a call that failed; does nothing if none has."""
