@@ -47,6 +47,10 @@ NO_RANGES = (np.zeros((0, RANGE), np.int64), 0, 0, False, False)
 NO_CUTS = ((_NONE, _NONE, _NONE, _NONE, _NOBODY), NO_ROWS)
 
 
+FEW_ANSWERS = 256
+"""Ranges up to which the room for answers is used again: to make it takes 5 µs."""
+
+
 class TreeFailed(Failed):
     """A monoid raised: at what place of which phase (see `eager_trees`)."""
 
@@ -288,7 +292,7 @@ class EagerAggregate:
     def turn(self, work: TreeWork, heads: Ints, labels: Ints, ranges: Ranges | None = None) -> Answers:
         """Let the trees do what a call wants of them, and answer ranges. Raises TreeFailed."""
         lane = self.lane
-        found = Answers.room(lane, 0 if ranges is None else len(ranges))
+        found = self._room(0 if ranges is None else len(ranges))
         given: Any = NO_RANGES
         if ranges is not None:
             given = (ranges.table, ranges.split, len(ranges), self.exact, not self.exact)
@@ -296,6 +300,16 @@ class EagerAggregate:
         trees = (self.trees.storage, *self.trees.fields, heads, bases, self.base_seen)
         lane.turn(trees, (labels, states, self.seen), work, given, found)
         return found
+
+    def _room(self, count: int) -> Answers:
+        """Room for answers, which hold until the next call; small calls share it."""
+        if count > FEW_ANSWERS or not self.lane.compiled:
+            return Answers.room(self.lane, count)
+        if self._answers is None:
+            self._answers = Answers.room(self.lane, FEW_ANSWERS)
+        return self._answers
+
+    _answers: Answers | None = None
 
     # ---- results ----
 

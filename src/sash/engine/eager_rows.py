@@ -127,6 +127,9 @@ class OrderedRows:
 
     def fresh_numbers(self, count: int) -> Ints:
         """Free row numbers; they are in use once the call has succeeded."""
+        if count == 1 and not self.free_count and self.numbered < len(self.labels):
+            self.numbered += 1
+            return np.array([self.numbered - 1])
         reused = min(count, self.free_count)
         found = self.free[self.free_count - reused : self.free_count]
         self.free_count -= reused

@@ -254,15 +254,19 @@ class EagerState:
         if journal.saved:
             slots = np.setdiff1d(slots, journal.slots)
         arrays = self.rows.heads, self.alive, self.last, self.due, self.anchored, self.begins
-        saved = [part[slots] for part in arrays]
+        if len(slots) == 1:  # slices take a seventh of the time
+            at = slots.item(0)
+            saved = [part[at : at + 1].copy() for part in arrays]
+        else:
+            saved = [part[slots] for part in arrays]
         if not self.rules.anchors:
             if journal.saved:
                 saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
                 slots = np.concatenate([journal.slots, slots])
             journal.slots, journal.saved = slots, saved
             return
-        at = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
-        bases = [(at, *subset(one.bases, at), one.base_seen[at]) for one in self.aggregates]
+        places = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
+        bases = [(places, *subset(one.bases, places), one.base_seen[places]) for one in self.aggregates]
         if journal.saved:
             saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
             bases = [_joined(*pair) for pair in zip(journal.bases, bases, strict=True)]
