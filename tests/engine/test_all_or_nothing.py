@@ -46,7 +46,7 @@ def test_a_cold_operator_goes_on_where_the_last_one_was(window: Any, emit: str) 
         expected, found = getattr(warm, call)(*given), getattr(cold, call)(*given)
         assert found.equals(expected)
         mine, theirs = cold.metrics, warm.metrics
-        for name in ("rows_in", "rows_out", "late", "untimed", "keys"):
+        for name in ("rows_in", "rows_out", "late", "untimed", "keys", "elements"):
             assert getattr(mine, name) == getattr(theirs, name), name
 
 
@@ -126,16 +126,20 @@ class Broken(MemoryStore):
         super().put_many(pages)
 
 
-def test_a_call_may_be_made_again_when_the_store_is_back() -> None:
+@pytest.mark.parametrize("broken", ["get", "put"])
+def test_a_call_may_be_made_again_when_the_store_is_back(broken: str) -> None:
+    """Of an operator that was opened anew: pages are read when their keys are first touched."""
     query = sash.Query(sash.Time(3000), by="k", on="t", high=sash.max("x"))
     unharmed, operator = query.operator(SCHEMA), query.operator(SCHEMA, store=Broken())
     place = np.arange(5000)
     for batch in (rows(place % 3, place, place % 11), rows(place % 3, place + 5000, place % 7)):
         if operator.metrics.rows_in:
-            operator.store.broken = "put"
+            operator = query.operator(SCHEMA, store=operator.store)
+            operator.store.broken = broken
             for _ in range(2):
                 with pytest.raises(ConnectionError):
                     operator.process(batch)
+                assert operator.metrics.rows_in == len(place)
             operator.store.broken = ""
         assert operator.process(batch).equals(unharmed.process(batch))
     assert operator.finish().equals(unharmed.finish())

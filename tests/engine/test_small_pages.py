@@ -69,7 +69,8 @@ class Reopened:
         operator = self._open()
         found = getattr(operator, name)(*arguments)
         self.metrics, self.late = operator.metrics, operator.late_rows()
-        assert self._open().metrics.keys == self.metrics.keys
+        if self.query.emit != "eager":  # whose page still has the keys that are over with this call
+            assert self._open().metrics.keys == self.metrics.keys
         return found
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -154,7 +155,7 @@ def test_every_window(window: Any, mode: str) -> None:
             duel(small_case(window, mode, seed), begin, resume)
 
 
-@pytest.mark.parametrize("emit", ["changes"])
+@pytest.mark.parametrize("emit", ["changes", "eager"])
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), {"a": Time(25), "b": Time(6)}], ids=repr)
 def test_every_emission(window: Any, emit: str) -> None:
     for mode in ("rows", "given"):
