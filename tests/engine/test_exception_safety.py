@@ -202,6 +202,24 @@ def test_an_interrupt_anywhere_changes_nothing(name: str, stored: bool) -> None:
     harness.plain("finish")
 
 
+@pytest.mark.parametrize("name", ["rows", "slides"])
+def test_an_interrupted_lookup_changes_nothing(name: str) -> None:
+    """An operator that was opened anew reads what it is asked for, and the rows that wait: all of them or none."""
+    rng, store = random.Random(name), MemoryStore()
+    harness, failed = Harness(query_of(name), store), 0
+    with small_pages(2):
+        for i in range(40):
+            harness.plain("process", drawn(rng, 2 * i))
+            harness.reopened()
+            try:
+                with interrupts(rng, 900):
+                    harness.operator.lookup({"k": rng.sample("abcdefgh", 3)})
+            except KeyboardInterrupt:
+                failed += 1
+        harness.plain("finish")
+    assert failed > 5
+
+
 # ---- a user's function that raises ----
 
 

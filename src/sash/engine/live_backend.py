@@ -177,9 +177,7 @@ class LiveBackend:
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
             self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
-            for part in self.durable.released(None, everything=True):
-                assert self.buffer is not None
-                self.buffer.push_and_release(part, None)
+            self._take_waiting(self.durable)
         waiting = None
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
@@ -188,6 +186,19 @@ class LiveBackend:
         if at is None and self.resolved.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
         return found.results(at, last)
+
+    def _take_waiting(self, durable: DurableState) -> None:
+        """Bring all rows that wait into memory, or none of them."""
+        if self.buffer is None:
+            return
+        buffered, waiting = self.buffer.mark(), durable.waiting
+        try:
+            for part in durable.released(None, everything=True):
+                self.buffer.push_and_release(part, None)
+        except BaseException:
+            self.buffer.rollback(buffered)
+            durable.waiting = waiting
+            raise
 
     @property
     def due(self) -> Any:
