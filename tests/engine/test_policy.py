@@ -236,6 +236,21 @@ def test_any_number_leaves_in_logarithmically_many_combines(size: int, leave: fl
     assert monoid.taken() <= 3 * math.log2(size) + 6
 
 
+@pytest.mark.parametrize("size", [1000, 5000])
+@pytest.mark.parametrize("leave", [0.01, 0.3, 0.49, 0.9, 1.0])
+@pytest.mark.parametrize("of", [Max(), Sum()])
+def test_the_aggregates_of_the_window_follow_as_cheaply(of: Any, leave: float, size: int) -> None:
+    monoid, part = Counted(of), round(size * leave)
+    window = sash.Policy(lambda t, p: t[1] == 7 and p[0] <= part, (sash.count(), sash.last("x")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operator = sash.Query(interpreted(window), n=monoid("x")).operator(SCHEMA)
+    operator.process(batch(*(("a", t, 1) for t in range(size))))
+    monoid.taken()
+    operator.process(batch(("a", size, 7)))
+    assert monoid.taken() <= 4 * math.log2(size) + 6
+
+
 def test_an_insert_takes_a_few_combines_on_average() -> None:
     monoid, rows = Counted(Sum()), 3000
     operator = counting(lambda t, p: t - p >= 500, monoid)

@@ -98,6 +98,10 @@ class Plan:
         return explained(self)
 
 
+BULK = Choice("AMTA", "a policy gives up any number of rows at once, in a logarithmic number of ⊕")
+"""For windows that a policy slides."""
+
+
 def plan(resolved: Resolved) -> Plan:
     """The plan of a query. Raises TypeError, naming the missing property, if the options force what cannot be."""
     series, states = shared(resolved), _states(resolved)
@@ -105,10 +109,13 @@ def plan(resolved: Resolved) -> Plan:
     for one in series:
         for place in one.spans:
             sizes = len({resolved.spans[other].size for other in siblings(resolved, one, place)})
+            in_bulk = resolved.spans[place].kind == "policy"
             for keeper, *others in states:
-                choice = choices[place, keeper.number] = _choice(resolved, one, keeper.part, sizes)
+                choice = choices[place, keeper.number] = _choice(resolved, one, keeper.part, sizes, in_bulk)
                 for member in others:
-                    _choice(resolved, one, member.part, sizes)  # raises, if the options force what it cannot have
+                    _choice(
+                        resolved, one, member.part, sizes, in_bulk
+                    )  # raises, if the options force what it cannot have
                     choices[place, member.number] = _lowered(choice, keeper, member)
     return Plan(resolved, series, MappingProxyType(dict(sorted(choices.items()))), states)
 
@@ -192,7 +199,7 @@ def typed(part: Part) -> Monoid:
     return part.monoid.typed(*kinds)  # type: ignore[arg-type]
 
 
-def _choice(resolved: Resolved, series: Series, part: Part, sizes: int) -> Choice:
+def _choice(resolved: Resolved, series: Series, part: Part, sizes: int, in_bulk: bool) -> Choice:
     options = resolved.query.options
     if resolved.query.emit == "eager":
         return Choice("FiBA", "a row goes to its place at once, whenever it comes")
@@ -201,6 +208,8 @@ def _choice(resolved: Resolved, series: Series, part: Part, sizes: int) -> Choic
     monoid = typed(part)
     if options.structure is not None:
         return _forced(CATALOGUE[options.structure], monoid, part)
+    if in_bulk:
+        return BULK
     if options.prefer == "latency":
         return _steady(monoid)
     if _undone(monoid):
