@@ -45,7 +45,35 @@ class Failed(Exception):
         self.place, self.error = place, error
 
 
-class Lane:
+class Columnar:
+    """An aggregate whose states and results lie in columns where its loops compile, else are Python objects."""
+
+    why_interpreted: str
+    """Why its loops do not compile; empty if they do."""
+    layouts: Any
+    """How its inputs, states and results lie in columns, where they do."""
+
+    @property
+    def compiled(self) -> bool:
+        """Does it run compiled?"""
+        return not self.why_interpreted
+
+    @property
+    def leaves(self) -> tuple[Kind, ...]:
+        """The kinds of a state's arrays; none interpreted, where it is one array of objects."""
+        return self.layouts.state.leaves if self.compiled else ()
+
+    @property
+    def result(self) -> Layout | None:
+        """How results lie in columns; None if they are objects."""
+        return self.layouts.result if self.compiled else None
+
+    def nothing(self, length: int) -> States:
+        """Room for states."""
+        return self.layouts.state.allocate(length) if self.compiled else (np.empty(length, object),)
+
+
+class Lane(Columnar):
     """An aggregate with its loops, for the structures it will run on.
 
     `kinds` are those of its columns, or None for columns of Python objects; `several` are the structures that will be
@@ -106,25 +134,6 @@ class Lane:
         for shorter in several:
             if shorter in structures:
                 self.slide_sizes(shorter, states, none, none, nobody)
-
-    @property
-    def compiled(self) -> bool:
-        """Does it run compiled?"""
-        return not self.why_interpreted
-
-    @property
-    def leaves(self) -> tuple[Kind, ...]:
-        """The kinds of a state's arrays; none interpreted, where it is one array of objects."""
-        return self.layouts.state.leaves if self.compiled else ()
-
-    @property
-    def result(self) -> Layout | None:
-        """How results lie in columns; None if they are objects."""
-        return self.layouts.result if self.compiled else None
-
-    def nothing(self, length: int) -> States:
-        """Room for states."""
-        return self.layouts.state.allocate(length) if self.compiled else (np.empty(length, object),)
 
     def lift(self, columns: Sequence[Any], seen: Wanted, share: Share = whole) -> States:
         """The states of rows; the identity for those that are not seen. Raises Failed."""

@@ -16,8 +16,8 @@ from sash.aggregators.in_order import InOrder, require
 from sash.aggregators.running import Running
 from sash.kernels import live_loops
 from sash.kernels.fingerprint import NotKeyed
-from sash.kernels.lane import Failed, States
-from sash.kernels.layout import DTYPES, Layout, NotColumnar
+from sash.kernels.lane import Columnar, Failed, States
+from sash.kernels.layout import DTYPES, NotColumnar
 from sash.kernels.live_loops import HEAD
 from sash.kernels.machine import NotCompiled, machine_code
 from sash.kernels.run import Interpreted, specify, warn_once
@@ -105,7 +105,7 @@ def enlarged(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
     return new
 
 
-class LiveLane:
+class LiveLane(Columnar):
     """An aggregate with its loops over live state, for the structures it will run on.
 
     `kinds` are those of its columns, or None for columns of Python objects; `several` are the structures that are asked
@@ -168,25 +168,6 @@ class LiveLane:
             window.sizes = structure in several
             fields = np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))
             self.slide(window, fields, heads, states, counts, self.no_rows, many if window.sizes else one)
-
-    @property
-    def compiled(self) -> bool:
-        """Does it run compiled?"""
-        return not self.why_interpreted
-
-    @property
-    def leaves(self) -> tuple[Kind, ...]:
-        """The kinds of a state's arrays; none interpreted, where it is one array of objects."""
-        return self.layouts.state.leaves if self.compiled else ()
-
-    @property
-    def result(self) -> Layout | None:
-        """How results lie in columns; None if they are objects."""
-        return self.layouts.result if self.compiled else None
-
-    def nothing(self, length: int) -> States:
-        """Room for states."""
-        return self.layouts.state.allocate(length) if self.compiled else (np.empty(length, object),)
 
     # ---- the loops ----
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sash.aggregators.running import Running
 from sash.kernels.fingerprint import NotKeyed
-from sash.kernels.lane import Failed
+from sash.kernels.lane import Columnar, Failed
 from sash.kernels.layout import NotColumnar
 from sash.kernels.live_loops import lower_states
 from sash.kernels.machine import NotCompiled, machine_code
@@ -23,7 +23,7 @@ from sash.monoids.algebra import Kind, Monoid
 Flags = NDArray[np.bool_]
 
 
-class LoweringLane:
+class LoweringLane(Columnar):
     """The `lower` of an aggregate on columns of states, compiled where it can be, else on Python objects."""
 
     def __init__(self, monoid: Monoid, kinds: tuple[Kind, ...] | None) -> None:
@@ -38,16 +38,6 @@ class LoweringLane:
         except (NotColumnar, NotKeyed, NotCompiled) as error:
             self.why_interpreted = str(error)
             self.monoid = monoid
-
-    @property
-    def compiled(self) -> bool:
-        """Does it run compiled?"""
-        return not self.why_interpreted
-
-    @property
-    def leaves(self) -> tuple[Kind, ...]:
-        """The kinds of a state's arrays; none interpreted."""
-        return self.layouts.state.leaves if self.compiled else ()
 
     def lower(self, states: Any, there: Flags) -> tuple[Any, Flags]:
         """The results of the states that are there, and which are valid. Raises Failed, with the place."""

@@ -253,6 +253,17 @@ def last_peers(slots: Any, times: Any, latest: Any, rows: Any) -> None:
         latest[slots[i], 0] = -1
 
 
+def first_beyond(values: Any, offset: int, mask: int, p: int, hi: int, low: Any, inclusive: bool) -> int:
+    """The first position from `p` on whose value in a ring is at `low` (inclusive) or beyond it; `hi` if none is."""
+    if inclusive:
+        while p < hi and values[offset + (p & mask)] < low:
+            p += 1
+    else:
+        while p < hi and values[offset + (p & mask)] <= low:
+            p += 1
+    return p
+
+
 def bound_starts(
     slots: Any, begin: Any, his: Any, least: Any, inclusive: bool, heads: Any, column: int, values: Any, los: Any
 ) -> None:
@@ -260,13 +271,7 @@ def bound_starts(
     for i in range(len(slots)):
         s, low, hi = slots[i], least[i], his[i]
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        p = max(heads[s, column], begin[i])
-        if inclusive:
-            while p < hi and values[offset + (p & mask)] < low:
-                p += 1
-        else:
-            while p < hi and values[offset + (p & mask)] <= low:
-                p += 1
+        p = first_beyond(values, offset, mask, max(heads[s, column], begin[i]), hi, low, inclusive)
         los[i] = p
         heads[s, column] = p
 
@@ -285,13 +290,7 @@ def time_starts(
         offset, mask, hi = heads[s, OFFSET], heads[s, CAPACITY] - 1, his[i]
         p = max(heads[s, column], begin[i])
         if t >= floor:
-            low = t - size
-            if inclusive:
-                while p < hi and values[offset + (p & mask)] < low:
-                    p += 1
-            else:
-                while p < hi and values[offset + (p & mask)] <= low:
-                    p += 1
+            p = first_beyond(values, offset, mask, p, hi, t - size, inclusive)
         los[i] = p
         heads[s, column] = p
 
