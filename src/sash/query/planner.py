@@ -41,18 +41,18 @@ deque is at 2, 3, 5, 8, 20, 50 sizes:
 INDEX_SIZES = 8
 """The same for one FlatFIT, where ⊕ neither selects a value nor has an exact inverse.
 
-A sum of floats at 3, 5, 8, 20 sizes, measured the same way:
+A sum of floats at 3, 5, 8, 20 sizes, measured the same way, on a busy machine (two runs differed by up to 0.3):
 
     1,000 keys   at each row, Count   0.90  1.19  1.29  2.07
                  at each row, Time    1.01  1.21  1.19  1.30
-                 slides of 1 s        0.74  0.83  1.02  0.90
-    one key      at each row, Count      –  1.01  1.26  1.44
-                 slides of 1 s           –  0.92  0.97  0.94
+                 slides of 1 s        0.74  1.01  1.03  0.90
+    one key      at each row, Count      –  1.01  0.96  1.23
+                 slides of 1 s           –  1.27  1.17  1.08
 
-A variance, whose ⊕ costs more, gains 1.2 at 8 sizes and 1.7 at 20. With an exact inverse no structure for several sizes
-is chosen: for a sum of integers FlatFIT runs at 0.6 to 1.0 of the speed of one SubtractOnEvict a size. SlickDequeInv,
-which knows its ranges only where they are numbers of rows, runs on a column at 0.5 with 2 sizes, 0.9 with 10, 1.0 with
-20.
+A variance, whose ⊕ costs more, gained 1.2 at 8 sizes and 1.7 at 20, at each row. With an exact inverse no structure for
+several sizes is chosen. For a sum of integers FlatFIT against one SubtractOnEvict a size: 0.9 at 8 sizes of rows, 0.8
+with slides, 0.8 to 1.0 on one key; only at 20 sizes and 1,000 keys it was ahead, by 1.3 to 1.5. SlickDequeInv, which
+knows its ranges only where they are numbers of rows, ran on a column at 0.5 with 2 sizes, 0.9 with 10, 1.0 with 20.
 """
 
 SEVERAL_SIZES = ("SlickDequeNonInv", "FlatFIT")
