@@ -33,14 +33,33 @@ def held(key: str, inside: Any) -> tuple[int, Any]:
     return len(rows), max(seen, default=None)
 
 
-@pytest.mark.parametrize("at", [None, 5, 9, 11, 13, 40])
-def test_time_windows(at: int | None) -> None:
-    op = operator(sash.Time(8))
+CLOSED: dict[str, Any] = {
+    "right": lambda t, now: now - 8 < t <= now,
+    "left": lambda t, now: now - 8 <= t < now,
+    "both": lambda t, now: now - 8 <= t <= now,
+    "neither": lambda t, now: now - 8 < t < now,
+}
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("at", [None, 10, 11, 12, 13, 40])
+def test_time_windows(at: int | None, closed: Any, emit: str) -> None:
+    op = operator(sash.Time(8, closed=closed), emit=emit)
     found = op.lookup({"k": ["b", "a", "nobody"]}, at=at).to_pydict()
     now = 13 if at is None else at
     for key, n, high in zip(found["k"][:2], found["n"], found["high"], strict=False):
-        assert (n or 0, high) == held(key, lambda t: now - 8 < t <= now)
+        assert (n or 0, high) == held(key, lambda t: CLOSED[closed](t, now))
     assert (found["n"][2], found["high"][2]) == (None, None)
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_time_before_the_watermark_is_refused(emit: str) -> None:
+    """What has left the windows since then is gone: an answer would be a guess."""
+    op = operator(sash.Count(2), emit=emit)
+    assert op.watermark == 10
+    with pytest.raises(ValueError, match=r"lookup\(at=9\) asks for a time before the watermark, 10"):
+        op.lookup({"k": ["a"]}, at=9)
 
 
 def test_a_shorter_range_than_the_window() -> None:
@@ -61,6 +80,7 @@ WINDOWS: dict[str, tuple[Any, Any]] = {
     "session": (sash.Session(4), (2, 4)),
     "slides": (sash.Time(8, every=4), (2, 4)),  # [8, 16) is in progress
     "counted": (sash.Count(4, every=2), (3, 7)),  # rows 3 to 6, of which 5 are there
+    "rows of a slide": (sash.Count(3, every=sash.Time(4)), (3, 7)),  # the last three up to now, in a slide to 16
 }
 
 
@@ -76,7 +96,7 @@ def test_a_lookup_changes_nothing() -> None:
     before = asked.snapshot()
     for key in ("a", "b", "nobody"):
         asked.lookup({"k": [key]})
-        asked.lookup({"k": [key]}, at=7)
+        asked.lookup({"k": [key]}, at=11)
     assert asked.snapshot() == before
     assert asked.finish().equals(left_alone.finish())
 

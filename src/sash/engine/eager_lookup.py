@@ -116,7 +116,8 @@ class EagerLookup:
             return lo, max(min(int(time.searchsorted(slide_grid.ends(span, k), side)), until), lo)
         hi = until
         if at is not None and span.slide == "row":
-            hi = int(time.searchsorted(at, "right" if span.closed != "left" else "left"))
+            open_end = span.kind == "time" and span.closed in ("left", "neither")
+            hi = int(time.searchsorted(at, "left" if open_end else "right"))
         if span.kind == "count":
             return max(hi - int(size), 0), hi
         values, newest = time, at

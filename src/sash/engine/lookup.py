@@ -157,9 +157,8 @@ class Lookup:
             return lo, hi
         assert isinstance(assigner, RowAssigner)
         time = columns["time"][places]
-        hi = (
-            back if at is None else front + int(np.searchsorted(time, at, "right" if span.closed != "left" else "left"))
-        )
+        open_end = span.kind == "time" and span.closed in ("left", "neither")
+        hi = back if at is None else front + int(np.searchsorted(time, at, "left" if open_end else "right"))
         if span.kind == "count":
             return max(hi - int(size), front), hi
         if span.kind == "policy":

@@ -197,7 +197,8 @@ class Operator:
         row if nothing is said; rows that still wait for the watermark count. `last` asks for a shorter range than the
         window's. A window with `every` is the slide in progress. A key that is unknown has nulls.
 
-        Raises ValueError for other columns, and for a range that the window does not hold.
+        Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
+        watermark.
         """
         self._require_schema("lookup")
         columns = key_columns(self.resolved, keys)
@@ -205,9 +206,15 @@ class Operator:
         if at is not None and time is None:
             raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
         reached = None if at is None or time is None else number(at, time)
+        watermark = _finite(self.progress.watermark)
+        if reached is not None and watermark is not None and reached < watermark:
+            raise ValueError(
+                f"lookup(at={at!r}) asks for a time before the watermark, {watermark} in units of the column: what has "
+                "left the windows since then is not kept"
+            )
         with self._single:
             self._recover()
-            results = self.backend.lookup(columns, reached, last, _finite(self.progress.watermark))
+            results = self.backend.lookup(columns, reached, last, watermark)
         fields = [pa.field(name, column.type) for name, column in zip(self.resolved.by, columns, strict=True)]
         fields += [pa.field(name, column.type) for name, column in zip(names(self.resolved), results, strict=True)]
         return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
