@@ -12,6 +12,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
+from sash.stores import MemoryStore
 
 BURST = 60_000
 LIVE = 100
@@ -83,6 +84,41 @@ def test_memory_returns_after_a_burst_of_keys(name: str, text: bool) -> None:
     assert operator.metrics.keys == fresh.metrics.keys == LIVE
     assert state_bytes(fresh) < most / 5
     assert state_bytes(operator) < 1.5 * state_bytes(fresh)
+
+
+EAGER: dict[str, dict[str, Any]] = {
+    "time": {"windows": sash.Time(10)},
+    "count": {"windows": sash.Count(5), "forget": 10},
+    "slides": {"windows": sash.Time(10, every=2)},
+    "lifetime": {"windows": sash.Lifetime(), "forget": 10},
+}
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize("name", EAGER)
+def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
+    """And what it emits is what one gives that has never seen the burst."""
+    arguments = dict(EAGER[name])
+    windows = arguments.pop("windows")
+    made = []
+    for _ in range(2):
+        options = sash.Options(store=MemoryStore() if stored else None)
+        shown = {"high": sash.max("x"), "newest": sash.last("s")}
+        query = sash.Query(windows, by="k", on="t", lateness=5, emit="eager", options=options, **arguments, **shown)
+        made.append(query.operator(batch([0], 0).schema))
+    operator, fresh = made
+    operator.process(batch(range(LIVE, BURST // 4), 1))
+    most = operator.backend.engine.nbytes
+    for time in range(2, 60, 3):
+        found, expected = (one.process(batch(range(LIVE), time)) for one in made)
+        columns = [column for column in expected.schema.names if column != "_row"]
+        rows = [row for row in found.select(columns).to_pylist() if row["k"] < LIVE]
+        assert rows == expected.select(columns).to_pylist()
+    assert operator.metrics.keys == fresh.metrics.keys == LIVE
+    assert fresh.backend.engine.nbytes < most / 5
+    assert operator.backend.engine.nbytes < 2 * fresh.backend.engine.nbytes
+    lasting = [one.process(batch(range(5), 58)) for one in made]  # late rows of keys that have rows
+    assert lasting[0].num_rows == lasting[1].num_rows
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -43,6 +43,9 @@ MANY = 1024
 
 _NONE = np.zeros(0, np.int64)
 
+LARGE = 4096
+"""Arrays and dictionaries of fewer entries are left as they are."""
+
 
 class EagerEngine:
     """A query with emit="eager" on live state.
@@ -245,10 +248,17 @@ class EagerEngine:
         rows = self.state.rows
         rows.compact()
         for aggregate in self.state.aggregates:
-            if any(len(one) > 4096 for one in aggregate.dictionaries.values()):
+            if any(len(one) > LARGE for one in aggregate.dictionaries.values()):
                 aggregate.compact(rows.live)
 
     # ---- sizes ----
+
+    @property
+    def is_sparse(self) -> bool:
+        """Are most of the arrays unused, so that it pays to move the state into smaller ones?"""
+        rows = self.state.rows
+        unused_rows = _mostly_unused(rows.numbered - rows.free_count, len(rows.labels))
+        return unused_rows or _mostly_unused(self.keys, len(self.state.alive))
 
     @property
     def keys(self) -> int:
@@ -306,6 +316,10 @@ class EagerEngine:
         names = zip(self.resolved.by, self.state.keys.keys(slot), strict=True)
         whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
         return f" of key {whose}" if whose else ""
+
+
+def _mostly_unused(used: int, length: int) -> bool:
+    return length > LARGE and 8 * used < length
 
 
 def _nothing(numbers: np.dtype[Any]) -> Removed:

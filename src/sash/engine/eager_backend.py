@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.eager import EagerEngine
+from sash.engine.eager_codec import EagerCodec
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
 from sash.engine.output import Output
@@ -23,7 +25,7 @@ class EagerBackend:
     """Live state of one eager operator."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.resolved, self.mode, self.output = plan.resolved, mode, output
+        self.plan, self.resolved, self.mode, self.output = plan, plan.resolved, mode, output
         self.engine = EagerEngine(plan, mode, plan.resolved.query.retract)
         self.durable = None if store is None else EagerPages(self.engine, store, mode)
 
@@ -60,6 +62,23 @@ class EagerBackend:
             self.durable.committed()
         self.engine.commit()
         self.engine.compact()
+        if self.engine.is_sparse:
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Move the state into an engine of its own size: after a burst most of the arrays are unused."""
+        engine = EagerEngine(self.plan, self.mode, self.resolved.query.retract)
+        engine.arrived = self.engine.arrived
+        old, pages = self.durable, None
+        if old is None:
+            codec = EagerCodec(self.engine)
+            EagerCodec(engine).load([codec.encode(codec.everything())], None)
+        else:
+            pages = EagerPages(engine, old.transaction.store, self.mode)
+            pages.open(_finite)
+            pages.transaction.read_count += old.transaction.read_count
+            pages.transaction.written_count += old.transaction.written_count
+        all_at_once(attributes(self, engine=engine, durable=pages))
 
     def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
         """Take rows, and give the results that are new or have changed; without `rows` only the watermark moves."""
