@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,19 @@ def require_movable(schema: pa.Schema) -> None:
         movable.add(field.type)
 
 
+def require_one_zone(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
+    """Raises TypeError, naming the column, if objects that became times are partly with a time zone, partly without.
+
+    Arrow takes those without for UTC.
+    """
+    if pa.types.is_timestamp(kind):
+        zones = {value.tzinfo is None for value in values if hasattr(value, "tzinfo") and value == value}
+        if len(zones) > 1:
+            raise TypeError(
+                f"the column {name!r} has times with a time zone and times without: give all of them a zone, or none"
+            )
+
+
 def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     """A table, a frame of pandas or polars, or a dict of columns, as one batch; of this schema where it is known.
 
@@ -63,6 +77,9 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     if isinstance(given, dict):
         typed = {name: schema.field(name).type for name in given if schema is not None and name in schema.names}
         arrays = [pa.array(values, typed.get(name), from_pandas=False) for name, values in given.items()]
+        for (name, values), made in zip(given.items(), arrays, strict=True):
+            if isinstance(values, list | tuple):
+                require_one_zone(name, values, made.type)
         return pa.RecordBatch.from_arrays(arrays, names=list(given))
     if package == "pandas" and hasattr(given, "columns"):
         table = pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.input_checks import require_one_zone
 from sash.frames.frame import Ints, Result, not_in_arrow, with_index
 from sash.kernels.sweeps.sweep import Crew
 
@@ -51,9 +52,12 @@ class OfPandas:
         if _without_nulls(column):
             return _viewed(column.to_numpy())
         try:
-            return pa.Array.from_pandas(column)
+            found = pa.Array.from_pandas(column)
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise not_in_arrow(name, column.dtype, error) from error
+        if column.dtype == object:
+            require_one_zone(name, column, found.type)
+        return found
 
     def with_results(self, results: Sequence[Result], kept: Ints | None) -> Any:
         # the columns themselves, not copies of them
@@ -74,6 +78,10 @@ class OfPandas:
         numbers = result.numbers
         if numbers is not None and kind in (None, numbers.dtype):
             return numbers
+        if isinstance(kind, pd.ArrowDtype):  # null is not NaN here
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([result.values.cast(kind.pyarrow_dtype)]))
+        if isinstance(kind, pd.Float64Dtype | pd.Float32Dtype):
+            return _masked(result.values, kind.numpy_dtype)
         values = as_pandas(result.values)
         if kind is None:
             return values
@@ -113,6 +121,12 @@ def _without_nulls(column: Any) -> bool:
     if column.dtype in ("datetime64[ns]", "datetime64[us]", "datetime64[ms]", "datetime64[s]"):
         return bool(column.to_numpy().view(np.int64).min(initial=0) > np.iinfo(np.int64).min)
     return False
+
+
+def _masked(values: pa.Array, kind: np.dtype[Any]) -> Any:
+    """Floats in a nullable array, in which NaN is a value and null is not."""
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    return pd.arrays.FloatingArray(values.fill_null(0.0).to_numpy(zero_copy_only=False).astype(kind), missing)
 
 
 def as_pandas(values: pa.Array) -> Any:

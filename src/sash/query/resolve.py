@@ -92,8 +92,19 @@ def _distinct(schema: pa.Schema) -> None:
             raise ValueError(f"the data has the column {name!r} twice: rename one")
 
 
+def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
+    """Raises TypeError for categories that have an order of their own: it would be that of their names."""
+    kind = schema.field(name).type
+    if getattr(kind, "ordered", False):
+        raise TypeError(
+            f"{label} compares values, and the column {name!r} has ordered categories, whose names have another order: "
+            "give their codes, or cast them to text"
+        )
+
+
 def _sortable(schema: pa.Schema, name: str) -> None:
     found = known(schema, name, "on=")
+    _require_own_order(schema, name, "on=")
     if not types.admits("ordered", found):
         raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
 
@@ -157,6 +168,9 @@ def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
 def _part(name: str, bound: Bound, schema: pa.Schema, label: str) -> Part:
     found = tuple(known(schema, column, label) for column in bound.columns)
     types.check(label, bound.monoid, bound.columns, found)
+    for column, domain in zip(bound.columns, bound.monoid.domain, strict=False):
+        if domain == "ordered":
+            _require_own_order(schema, column, label)
     try:
         return Part(name, bound.monoid, bound.columns, found, types.result(bound.monoid, found))
     except TypeError as error:
