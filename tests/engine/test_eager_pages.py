@@ -75,7 +75,7 @@ def test_pages_of_rows_that_have_gone_go() -> None:
     assert len(dict(store.items())) < 60
     assert sum(len(page) for page in dict(store.items()).values()) < 300_000
     operator.finish()
-    assert set(dict(store.items())) == {"header"}
+    assert set(dict(store.items())) == {"header", "root"}
 
 
 # ---- opening again ----

@@ -100,8 +100,12 @@ class DurableState:
         self.when = buckets.column("due").to_pylist()
         self.counts = list(zip(buckets.column("keys").to_pylist(), buckets.column("elements").to_pylist(), strict=True))
         self.loaded = [not keys for keys, _ in self.counts]
-        rows = zip(*(column.to_pylist() for column in waiting.columns), strict=True)
-        self.waiting = tuple(Waiting(page, low, high, count, False) for page, low, high, count in rows)
+        rows = list(zip(*(column.to_pylist() for column in waiting.columns), strict=True))
+        self.waiting = tuple(Waiting(page, low, high, count, False) for page, low, high, count, _ in rows)
+        generations = zip(range(len(self.starts)), buckets.column("generation").to_pylist(), strict=True)
+        self.pages.expect({self._bucket(i): generation for i, generation in generations if not self.loaded[i]})
+        self.pages.expect({f"q{page[0]}": page[-1] for page in rows})
+        self.pages.expect({"held": header.held_generation} if header.has_held else {})
         self.next_large, self.next_page, self.holds = header.large, header.page, header.has_held
         self.pages.opened()
         return header
@@ -213,6 +217,7 @@ class DurableState:
 
     def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Any) -> None:
         """Hand to the store what has changed: these slots, the rows of the call that wait, the header."""
+        self.pages.generation = secrets.randbits(63) if self.is_shared else 0
         self._set_hashes(fresh)
         self._write_buckets(changed)
         self._write_waiting(given, watermark)
@@ -365,6 +370,7 @@ class DurableState:
             "due": pa.array(self.when, self.number_type),
             "keys": pa.array(keys, pa.int64()),
             "elements": pa.array(elements, pa.int64()),
+            "generation": self._generations([self._bucket(i) for i in range(len(self.starts))]),
         }
         return pa.RecordBatch.from_pydict(columns)
 
@@ -374,8 +380,12 @@ class DurableState:
             "low": pa.array([page.low for page in self.waiting], self.number_type),
             "high": pa.array([page.high for page in self.waiting], self.number_type),
             "rows": pa.array([page.rows for page in self.waiting], pa.int64()),
+            "generation": self._generations([f"q{page.number}" for page in self.waiting]),
         }
         return pa.RecordBatch.from_pydict(columns)
+
+    def _generations(self, names: list[str]) -> pa.Array:
+        return pa.array([self.pages.generation_of(name) for name in names], pa.int64())
 
     def move(self, store: Store) -> None:
         """Go on with another store, which has the same pages."""

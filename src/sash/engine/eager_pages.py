@@ -106,6 +106,7 @@ class EagerPages:
             )
         self.transaction.opened()
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
+        self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
         self.engine.arrived = header.counters[0]
         rids = self.codec.load(read, now(header.watermark))
@@ -134,6 +135,7 @@ class EagerPages:
         """Hand to the store what the call has changed, and the header."""
         journal = self.engine.state.journal
         self._before = self.pages, self.next
+        self.transaction.generation = secrets.randbits(63)
         if journal is not None:
             gone = np.zeros(len(self.engine.state.alive), np.bool_)
             gone[journal.gone] = True
@@ -158,7 +160,17 @@ class EagerPages:
         token = secrets.token_hex(16) if shared else ""
         header = replace(header, page=self.next, token=token)
         buckets, waiting = directories(self.number_type)
-        listed = [{"page": page.number, "low": 0, "high": 0, "rows": len(page.rids)} for page in self.pages]
+        generation = self.transaction.generation_of
+        listed = [
+            {
+                "page": page.number,
+                "low": 0,
+                "high": 0,
+                "rows": len(page.rids),
+                "generation": generation(f"e{page.number}"),
+            }
+            for page in self.pages
+        ]
         empty = pa.RecordBatch.from_pylist([], schema=buckets)
         write_header(self.transaction, header, self.mode, empty, pa.RecordBatch.from_pylist(listed, schema=waiting))
         self.transaction.commit()

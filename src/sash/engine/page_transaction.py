@@ -20,6 +20,9 @@ class Pages:
     A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. Of a
     call that fails at `commit` or after it nobody knows whether the store has its pages: they are doubtful until a
     later call has written them again, or deleted those that are not to be there.
+
+    A page knows its name and its generation: the call that has written it. One in the place of another, or of another
+    call than the header says, is refused when it is read.
     """
 
     def __init__(self, store: Store, fingerprint: str) -> None:
@@ -29,6 +32,12 @@ class Pages:
         """The size of all pages but the header, as it will be when the call has succeeded."""
         self.header = 0
         """The size of the header."""
+        self.generation = 0
+        """A number for the pages of the call under way."""
+        self._generations: dict[str, int] = {}
+        """Those of the pages of calls before, where they are known."""
+        self._written: dict[str, int] = {}
+        """Those of the pages that the call writes."""
         self._known: dict[str, int] = {}
         """The sizes of pages that have been read or written."""
         self._before = 0, 0
@@ -65,21 +74,38 @@ class Pages:
             self._known[name] = len(data)
             if name == "header":
                 self.header = len(data)
-            self._seen[name] = unpack(data, kind, self.fingerprint, schemas, f"page {name!r}")
+            page = unpack(data, kind, self.fingerprint, schemas, f"page {name!r}")
+            self._require(name, page[0])
+            self._seen[name] = page
         return [self._seen[name] for name in names]
+
+    def _require(self, name: str, meta: dict[str, Any]) -> None:
+        """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
+        if meta.get("name") != name:
+            raise PageError(f"the store has page {meta.get('name')!r} in the place of {name!r}: pages were mixed up")
+        if self._generations.get(name, meta["generation"]) != meta["generation"]:
+            raise PageError(
+                f"page {name!r} is of another call than the header says: only a part of a write has reached the store, "
+                "or an older copy of the page was put back"
+            )
+
+    def expect(self, generations: Mapping[str, int]) -> None:
+        """Pages that the header lists, with their generations."""
+        self._generations.update(generations)
+
+    def generation_of(self, name: str) -> int:
+        """The generation of a page that has been read or written, for the header."""
+        return self._written.get(name, self._generations.get(name, 0))
 
     def write(self, kind: str, name: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> int:
         """Replace a page, once the call has succeeded; gives its size. One that is there has been read before."""
+        meta = {**meta, "name": name, "generation": self.generation}
+        self._written[name] = self.generation
         data = pack(kind, self.fingerprint, meta, batches)
         self._count(name, len(data))
         self._changed[name] = data
         self._seen[name] = (meta, list(batches))
         return len(data)
-
-    def put(self, name: str, data: bytes) -> None:
-        """Replace a page by bytes, once the call has succeeded."""
-        self._count(name, len(data))
-        self._changed[name] = data
 
     def drop(self, names: Iterable[str], sizes: Mapping[str, int] | None = None) -> None:
         """Delete pages, once the call has succeeded. `sizes` are those of pages that have not been read."""
@@ -88,6 +114,7 @@ class Pages:
                 self._known.setdefault(name, sizes[name])
             self._count(name, 0)
             self._changed[name] = None
+            self._written.pop(name, None)
             self._seen.pop(name, None)
 
     def _count(self, name: str, size: int) -> None:
@@ -107,14 +134,18 @@ class Pages:
         self._sent = {name: self._known.get(name) for name in put}
         self.store.put_many(put)
         self._delete(gone)
-        after = self.nbytes, self.header
-        written = self.written_count + len(put)
-        undone = self._before, self._known, self._doubtful, self.written_count
-        all_at_once(attributes(self, _known=known, _before=after, _doubtful={}, written_count=written, _undone=undone))
+        generations = {**self._generations, **self._written}
+        for name in gone:
+            generations.pop(name, None)
+        undone: dict[str, Any] = {"_before": self._before, "_known": self._known, "_doubtful": self._doubtful}
+        undone |= {"written_count": self.written_count, "_generations": self._generations}
+        changes: dict[str, Any] = {"_before": (self.nbytes, self.header), "_known": known, "_doubtful": {}}
+        changes |= {"written_count": self.written_count + len(put), "_generations": generations, "_undone": undone}
+        all_at_once(attributes(self, **changes))
         self._clear()
 
-    _undone: Any = None
-    """What `commit` has changed, until the next call."""
+    _undone: dict[str, Any] | None = None
+    """What `commit` has changed, as it was, until the next call."""
 
     def _delete(self, names: list[str]) -> None:
         """Delete pages. The call has succeeded already: what cannot be deleted now is garbage for the next one."""
@@ -129,10 +160,7 @@ class Pages:
     def rollback(self) -> None:
         """Forget what was read and changed. May be interrupted, and called again."""
         if self._undone is not None:
-            before, known, doubtful, written = self._undone
-            all_at_once(
-                attributes(self, _before=before, _known=known, _doubtful=doubtful, written_count=written, _undone=None)
-            )
+            all_at_once(attributes(self, **self._undone, _undone=None))
         if self._sent:
             doubtful = {name: size is not None for name, size in self._sent.items()}
             all_at_once(attributes(self, _doubtful={**doubtful, **self._doubtful}, _sent={}))
@@ -141,5 +169,6 @@ class Pages:
     def _clear(self) -> None:
         self.nbytes, self.header = self._before
         self._sizes.clear()
+        self._written.clear()
         self._seen.clear()
         self._changed.clear()

@@ -14,6 +14,9 @@ from sash.stores import PageError
 
 NAME = "header"
 
+ROOT = "root"
+"""A page that is written once, with the first header: it tells a store that has lost its header from an empty one."""
+
 
 @dataclass(frozen=True)
 class Header:
@@ -26,6 +29,7 @@ class Header:
     eager: bool
     held: TimedRows | None = None
     has_held: bool = False
+    held_generation: int = 0
     large: int = 0
     page: int = 0
     token: str = ""
@@ -43,7 +47,10 @@ def token_of(pages: Pages, number: pa.DataType) -> str | None:
 
 def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, pa.RecordBatch, pa.RecordBatch] | None:
     """The header and its directories; None if the store is empty. Raises PageError if it is of another kind."""
-    if pages.store.get_many([NAME])[0] is None:
+    header, root = pages.store.get_many([NAME, ROOT])
+    if header is None:
+        if root is not None:
+            raise PageError(f"page {NAME!r} is missing from the store {pages.store!r}: its state is incomplete")
         return None
     ((meta, (buckets, waiting)),) = pages.read("header", [NAME], directories(number))
     if meta["hash"] != HASH_VERSION:
@@ -51,30 +58,33 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
     pages.nbytes = meta["bytes"]
-    header = Header(
+    found = Header(
         _from_text(meta["watermark"]),
         _from_text(meta["before"]),
         tuple(meta["counters"]),
         meta["offset"],
         meta["eager"],
         None,
-        meta["held"],
+        meta["held"] is not None,
+        meta["held"] or 0,
         meta["large"],
         meta["page"],
         meta["token"],
     )
-    return header, buckets, waiting
+    return found, buckets, waiting
 
 
 def directories(number: pa.DataType) -> list[pa.Schema]:
     """The schemas of the directories of buckets and of the reorder buffer, where times are such numbers."""
     buckets = [("start", pa.uint64()), ("due", number), ("keys", pa.int64()), ("elements", pa.int64())]
     waiting = [("page", pa.int64()), ("low", number), ("high", number), ("rows", pa.int64())]
-    return [pa.schema(buckets), pa.schema(waiting)]
+    return [pa.schema([*columns, ("generation", pa.int64())]) for columns in (buckets, waiting)]
 
 
 def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatch, waiting: pa.RecordBatch) -> None:
-    """Write the header, after all other pages of the call."""
+    """Write the header, after all other pages of the call; with the first one the root."""
+    if not pages.header:
+        pages.write(ROOT, ROOT, {}, [])
     meta = {
         "hash": HASH_VERSION,
         "mode": mode,
@@ -83,7 +93,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "counters": list(header.counters),
         "offset": header.offset,
         "eager": header.eager,
-        "held": header.held is not None,
+        "held": None if header.held is None else pages.generation_of("held"),
         "large": header.large,
         "page": header.page,
         "token": header.token,

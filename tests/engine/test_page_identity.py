@@ -1,0 +1,149 @@
+"""Pages in the wrong place, of the wrong time, or written in part: refused, never read as if nothing had happened."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.engine import durable_state
+from sash.engine.state_header import NAME, ROOT
+from sash.stores import MemoryStore, PageError
+
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("x", pa.float64())])
+QUERIES: dict[str, dict[str, Any]] = {
+    "final": {"windows": {"time": sash.Time(500), "count": sash.Count(7)}},
+    "slides": {"windows": sash.Time(60, every=10)},
+    "eager": {"windows": sash.Time(50), "emit": "eager"},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many pages of every kind."""
+    monkeypatch.setattr(durable_state, "BUCKET", 1500)
+    monkeypatch.setattr(durable_state, "RUN", 16)
+    monkeypatch.setattr(durable_state, "ROWS", 8)
+
+
+def query(name: str) -> sash.Query:
+    arguments = dict(QUERIES[name])
+    windows = arguments.pop("windows")
+    return sash.Query(windows, by="k", on="t", lateness=20, **arguments, high=sash.max("x"), n=sash.count())
+
+
+def batches() -> list[pa.RecordBatch]:
+    chance = np.random.default_rng(8)
+    return [
+        pa.record_batch(
+            [
+                pa.array(np.where(chance.random(12) < 0.5, 0, chance.integers(0, 30, 12))),
+                pa.array(start + chance.integers(0, 15, 12)),
+                pa.array(chance.random(12)),
+            ],
+            schema=SCHEMA,
+        )
+        for start in range(0, 300, 10)
+    ]
+
+
+def stored(name: str, calls: int) -> dict[str, bytes]:
+    """The pages after so many calls."""
+    return history(name, calls)[-1]
+
+
+def history(name: str, calls: int) -> list[dict[str, bytes]]:
+    """The pages after each of so many calls."""
+    store, found = MemoryStore(), []
+    operator = query(name).operator(SCHEMA, store=store)
+    for batch in batches()[:calls]:
+        operator.process(batch)
+        found.append(dict(store.items()))
+    return found
+
+
+def reopened(name: str, pages: dict[str, bytes]) -> list[Any]:
+    """All that is left to come, from pages."""
+    operator = query(name).operator(SCHEMA, store=MemoryStore(dict(pages)))
+    found = [operator.process(batches()[-1]), operator.finish()]
+    return pa.Table.from_batches(found).to_pylist()
+
+
+def kind(page: str) -> str:
+    return page if page in (NAME, ROOT) else page[0]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_pages_in_the_place_of_one_another_are_refused(name: str) -> None:
+    pages = stored(name, 29)
+    pairs = [(a, b) for a, b in combinations(sorted(pages), 2) if kind(a) == kind(b)]
+    assert len(pairs) >= 5
+    kinds = {kind(page) for page in pages}
+    assert kinds >= ({"e"} if name == "eager" else {"b", "q"})
+    for one, other in pairs[:: max(1, len(pairs) // 40)]:
+        with pytest.raises(PageError, match="pages were mixed up"):
+            reopened(name, {**pages, one: pages[other], other: pages[one]})
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
+    """Of the header, too, whose pages are newer or gone. Pages of an eager operator are written once."""
+    *earlier, pages = history(name, 30 if name == "eager" else 29)
+    if (
+        name == "eager"
+    ):  # an older header with all the pages that it lists is the state of then: take those that lack one
+        earlier = [old for old in earlier if not set(old) <= set(pages)]
+    refused = r"is of another call than the header says|is missing from the store"
+    stale = {(page, old[page]) for old in earlier[-8:] for page in old if page in pages and old[page] != pages[page]}
+    assert {kind(page) for page, _ in stale} >= ({NAME} if name == "eager" else {NAME, "b"})
+    for page, data in stale:
+        with pytest.raises(PageError, match=refused):
+            reopened(name, {**pages, page: data})
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_write_that_reached_the_store_in_part_is_found_out(name: str) -> None:
+    """A process that dies in the middle of it leaves the state of before, that of after, or one that is refused."""
+
+    class Torn(MemoryStore):
+        left: int | None = None
+
+        def put_many(self, items: Any) -> None:
+            if self.left is None:
+                super().put_many(items)
+                return
+            super().put_many(dict(list(dict(items).items())[: self.left]))
+            raise OSError("the machine has stopped")
+
+    before, after = reopened(name, stored(name, 27)), reopened(name, stored(name, 28))
+    outcomes = set()
+    for left in range(60):
+        store = Torn()
+        operator = query(name).operator(SCHEMA, store=store)
+        for batch in batches()[:27]:
+            operator.process(batch)
+        store.left = left
+        with pytest.raises(OSError, match="the machine has stopped"):
+            operator.process(batches()[27])
+        try:
+            found = reopened(name, dict(store.items()))
+        except PageError:
+            outcomes.add("refused")
+            continue
+        assert found in (before, after)
+        outcomes.add("before" if found == before else "after")
+        if found == after:
+            break
+    assert outcomes >= {"before", "after"}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_store_that_has_lost_its_header_is_not_empty(name: str) -> None:
+    pages = stored(name, 5)
+    del pages[NAME]
+    with pytest.raises(PageError, match="page 'header' is missing"):
+        reopened(name, pages)
