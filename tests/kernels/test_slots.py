@@ -66,7 +66,7 @@ class Slots:
     def __init__(self, structure: type[Any], given: Monoid, compiled: bool, sizes: bool = False) -> None:
         self.width = 2 if isinstance(given, monoids.ArgMax) else 1
         kinds: Any = ("int",) * self.width if compiled else None
-        self.sizes = sizes
+        self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NOBODY
         several = (structure,) if sizes else ()
         self.lane = LiveLane(given, kinds, "rows", (structure,), several, warn=False)
         assert self.lane.compiled is compiled, self.lane.why_interpreted
@@ -76,6 +76,7 @@ class Slots:
         for i, leaf in enumerate(self.lane.nothing(0)):
             self.arena.add(i, leaf.dtype)
         self.window = Structures(self.lane.specs[structure])
+        self.window.sizes = sizes
         self.table.add("ints", np.int64, [-1] * self.window.ints, derived=True)
         self.table.add("floats", np.float64, [0.0] * self.window.floats, derived=True)
         self.arena.followers.append(self)
@@ -90,9 +91,13 @@ class Slots:
     def grow(self, length: int) -> None:
         self.window.grow(length)
 
-    def pack(self, length: int) -> None:
+    def pack(self, length: int, renumbered: bool) -> None:
         self.window.pack(length)
         self.reset(np.arange(SLOTS))
+
+    def move(self, slots: Any) -> None:
+        if self.lane.compiled:
+            self.reset(slots)
 
     def reset(self, slots: Any) -> None:
         self.table["ints"][slots, : AFTER + 1] = -1
@@ -128,25 +133,18 @@ class Slots:
             rows = inputs, NOBODY, np.array([slot for slot, _ in pushed], np.int64), places
         states = tuple(self.arena.columns[i] for i in range(len(self.lane.nothing(0))))
         fields = self.table.wide["ints"], self.table.wide["floats"]
-        sizes = len(ranges[0][1]) if ranges else 1
-        los = np.array([lo for _, starts, _ in ranges for lo in starts], np.int64)
-        asked = (
-            NONE,
-            np.array([r[0] for r in ranges], np.int64),
-            los,
-            np.array([r[2] for r in ranges], np.int64),
-            NOBODY,
-        )
+        los = np.array([starts for _, starts, _ in ranges], np.int64).T if ranges else np.zeros((1, 0), np.int64)
+        los = np.ascontiguousarray(los) if self.sizes else los.reshape(-1)
+        ends = np.array([hi for _, _, hi in ranges], np.int64)
+        asked = NONE, np.array([slot for slot, _, _ in ranges], np.int64), los, ends, self.wanted
         counts = (NO_TOTALS, NONE)
-        out, valid, _, _, missing = self.lane.slide(
-            self.window, fields, self.arena.heads, states, counts, rows, asked, self.sizes
-        )
-        flat = [out[i] for i in range(len(los))] if isinstance(out, list) else list(out[0].tolist())
+        out, valid, _, _, missing = self.lane.slide(self.window, fields, self.arena.heads, states, counts, rows, asked)
+        flat = [out[i] for i in range(los.size)] if isinstance(out, list) else list(out[0].tolist())
         assert missing == int((~valid).sum())
         found = [value if ok else None for value, ok in zip(flat, valid.tolist(), strict=True)]
         for slot, starts, hi in ranges:
             self.arena.heads[slot, FRONT], self.ends[slot] = starts[0], hi
-        return [found[i : i + sizes] for i in range(0, len(found), sizes)]
+        return [found[i :: len(ranges)] for i in range(len(ranges))]
 
     def expected(self, slot: int, lo: int, hi: int) -> Any:
         """A range's aggregate, folded from its inputs."""

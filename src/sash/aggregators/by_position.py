@@ -10,7 +10,7 @@ the tree has the calls of an in-order structure: `push` at the young end, `pop` 
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
@@ -22,6 +22,9 @@ from sash.aggregators.window import State, Window, apart
 
 class ByPosition(Span):
     """A B-tree whose times are positions, with the calls of an in-order structure."""
+
+    bulk: ClassVar[int] = 1
+    """As of in-order structures: many elements leave at once, in O(log n)."""
 
     F: int
     E: int
@@ -55,11 +58,11 @@ class ByPosition(Span):
 class FiBAByPosition(ByPosition, FiBA):
     """FiBA over positions.
 
-    >>> from sash.monoids import Concat
-    >>> tree = FiBAByPosition(Concat())
-    >>> for letter in "window": tree.push(letter)
+    >>> from sash.monoids import Collect
+    >>> tree = FiBAByPosition(Collect())
+    >>> for letter in "window": tree.push((letter,))
     >>> tree.drop(3); tree.pop(); tree.aggregate(), len(tree)
-    ('ow', 2)
+    (('o', 'w'), 2)
     """
 
 

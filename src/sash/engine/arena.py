@@ -114,8 +114,8 @@ class Arena:
         """Is most of it free?"""
         return self.length > LEAST and 4 * (self.top - self.unused) < self.length
 
-    def pack(self, live: Ints) -> None:
-        """Lay the blocks of the live slots one behind the other in a new, smaller arena."""
+    def pack(self, live: Ints, renumbered: bool = False) -> None:
+        """Lay the blocks of the live slots, which may have new numbers, one behind the other in a smaller arena."""
         heads = self.heads
         live = live[heads[live, CAPACITY] > 0]
         moves = np.empty((len(live), 6), np.int64)
@@ -132,13 +132,14 @@ class Arena:
             copy_rings(old, moves, new)
         free, links = np.full(len(self.free), -1, np.int64), np.empty(length // BLOCK, np.int64)
         blocks = {"top": top, "length": length, "unused": 0, "free": free, "links": links}
-        self.reset(np.arange(self.table.capacity))
+        for follower in self.followers:
+            (follower.reset if renumbered else follower.move)(np.arange(self.table.capacity))
         all_at_once(
             items(heads, (live, OFFSET), moves[:, 2]),
             attributes(self, columns=columns, version=self.version + 1, **blocks),
         )
         for follower in self.followers:
-            follower.pack(length)
+            follower.pack(length, renumbered)
 
     @property
     def nbytes(self) -> int:

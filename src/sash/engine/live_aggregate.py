@@ -151,11 +151,12 @@ class LiveAggregate:
         for window in self.windows:
             window.grow(arena)
 
-    def pack(self, arena: int) -> None:
-        """Build all structures anew in an arena of this length."""
-        for window in self.windows:
-            window.pack(arena)
-        self.reset(np.arange(self.table.capacity))
+    def pack(self, arena: int, renumbered: bool) -> None:
+        """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
+        if self.lane.compiled or renumbered:
+            for window in self.windows:
+                window.pack(arena)
+            self.reset(np.arange(self.table.capacity))
 
     def move(self, slots: Ints) -> None:
         """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
@@ -414,10 +415,11 @@ class LiveAggregate:
                 changes.append(items(place, key, codes))
         all_at_once(*changes, attributes(self, recoded=[]))
 
-    @property
-    def due_for_compaction(self) -> bool:
-        """Has a dictionary doubled since it was last looked at?"""
-        return any(len(dictionary) > self._looked_at[j] for j, dictionary in self.dictionaries.items())
+    def due_for_compaction(self, shrunk: bool) -> bool:
+        """Has a dictionary doubled since it was last looked at, or has the state shrunk that a large one is for?"""
+        return any(
+            len(dictionary) > (LARGE if shrunk else self._looked_at[j]) for j, dictionary in self.dictionaries.items()
+        )
 
     def compact(self, live: Ints) -> None:
         """Drop values from the dictionaries that no state of these slots holds, where most are unused."""

@@ -139,6 +139,8 @@ class LiveEngine:
         self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
         self.journal: Journal | None = None
         self.gone: Ints = np.zeros(0, np.int64)
+        self._given_up = 0
+        """Keys that have gone since dictionaries were last looked at; rings that have shrunk count as all keys."""
 
     def _lasting(self) -> tuple[Any, Any, Any] | None:
         plain_rows = len(self.assigners) == 1 and isinstance(self.assigners[0], RowAssigner)
@@ -333,8 +335,13 @@ class LiveEngine:
         """The step has succeeded: free what it has left over."""
         self.journal = None
         self._release()
+        if not self.coded:
+            return
+        shrunk = self._given_up > self.keys.count
+        if shrunk:
+            self._given_up = 0
         for aggregate in self.coded:
-            if aggregate.due_for_compaction:
+            if aggregate.due_for_compaction(shrunk):
                 aggregate.compact(self.live)
 
     def rollback(self) -> None:
@@ -373,6 +380,7 @@ class LiveEngine:
     def _release(self) -> None:
         """Free the slots that are over, and memory where most of it is unused."""
         moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
+        self._given_up += len(self.gone) + (self.keys.count + 1 if moved else 0)
         if len(self.gone):
             self.free(self.gone)
             self.gone = self.gone[:0]
@@ -382,7 +390,7 @@ class LiveEngine:
                 all_at_once(smaller.change, self.table.renumbered(smaller.places, smaller.capacity))
                 live = self.live
                 for assigner in moved:
-                    assigner.arena.pack(live)
+                    assigner.arena.pack(live, renumbered=True)
                 self.timers.rebuild()
                 return
         for assigner in moved:

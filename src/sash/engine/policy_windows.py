@@ -98,10 +98,11 @@ class PolicyWindow:
         """Make room for more elements in the structures' queues."""
         self.structures.grow(arena)
 
-    def pack(self, arena: int) -> None:
-        """Build all structures anew in an arena of this length."""
-        self.structures.pack(arena)
-        self.reset(np.arange(self.table.capacity))
+    def pack(self, arena: int, renumbered: bool) -> None:
+        """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
+        if self.lane.compiled or renumbered:
+            self.structures.pack(arena)
+            self.reset(np.arange(self.table.capacity))
 
     def move(self, slots: Ints) -> None:
         """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
