@@ -53,7 +53,7 @@ class Sizes:
     """For the calls of a case, in all its turns."""
     turns: int = 4
     fill: int = 6_000_000
-    flink_rows: int = 1_500_000
+    flink_rows: int = 300_000
     cases: tuple[Case, ...] = CASES
 
 
