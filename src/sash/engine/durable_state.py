@@ -217,7 +217,8 @@ class DurableState:
 
     def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Any) -> None:
         """Hand to the store what has changed: these slots, the rows of the call that wait, the header."""
-        self.pages.generation = secrets.randbits(63) if self.is_shared else 0
+        if self.is_shared:
+            self.pages.number_call()
         self._set_hashes(fresh)
         self._write_buckets(changed)
         self._write_waiting(given, watermark)

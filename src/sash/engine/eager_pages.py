@@ -135,7 +135,7 @@ class EagerPages:
         """Hand to the store what the call has changed, and the header."""
         journal = self.engine.state.journal
         self._before = self.pages, self.next
-        self.transaction.generation = secrets.randbits(63)
+        self.transaction.number_call()
         if journal is not None:
             gone = np.zeros(len(self.engine.state.alive), np.bool_)
             gone[journal.gone] = True

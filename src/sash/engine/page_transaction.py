@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,10 @@ class Pages:
         """By page: is it to be there?"""
         self._garbage: list[str] = []
         """Pages that could not be deleted."""
+
+    def number_call(self) -> None:
+        """Give the call under way a number of its own, always of as many digits: sizes of pages do not depend on it."""
+        self.generation = 1 << 62 | secrets.randbits(62)
 
     def begin(self) -> None:
         """A call begins: the one before has succeeded, or has been rolled back."""
