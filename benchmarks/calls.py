@@ -125,7 +125,7 @@ def eager_calls(sizes: Sizes) -> str:
         batches = [data.slice(i, 1) for i in range(data.num_rows)]
         microseconds(operator, batches[: len(batches) // 10])
         found = microseconds(operator, batches[len(batches) // 10 :])
-        table.append(figures(f"{keys:,} keys, distance {distance:,} and more", found))
+        table.append(figures(f"{keys:,} {'key' if keys == 1 else 'keys'}, distance {distance:,} and more", found))
     return "\n\n".join(
         [
             (
