@@ -10,9 +10,9 @@ from benchmarks import page
 from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from sash.aggregators.catalogue import IN_ORDER
-from sash.kernels.columns import column
-from sash.kernels.run import specify
-from sash.kernels.state import start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.loops.runner import specify
 from sash.monoids import Max
 
 SIZES = [2**k for k in range(4, 21, 4)]

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sash.kernels.methods import NATIVE
+from sash.kernels.jit.numba_methods import NATIVE
 
 
 def clock() -> int:

@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks import page
 from benchmarks.contest import admitted, run_kernel, values
 from benchmarks.timing import best_of
-from sash.kernels.columns import column
-from sash.kernels.run import specify
-from sash.kernels.state import start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.loops.runner import specify
 from sash.monoids import Max
 
 WINDOW = 2**14

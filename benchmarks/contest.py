@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.timing import best_of
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.kernels import steady
-from sash.kernels.machine import machine_code
-from sash.kernels.state import Spec
+from sash.kernels.jit.compile import machine_code
+from sash.kernels.jit.numba_struct import StructSpec
 from sash.monoids.algebra import Monoid
 
 LARGEST_FOLD = 2**23
@@ -59,8 +59,8 @@ def seconds_a_round(runs: dict[str, Rounds], repeats: int = 5, seconds: float = 
     return {name: (best[name, "run"] - best[name, "fill"]) / rounds.count for name, rounds in runs.items()}
 
 
-def run_kernel(kernel: Any, spec: Spec, *arguments: Any) -> Any:
-    """Run a loop of a benchmark's own, compiled like those of `sash.kernels.drive`."""
+def run_kernel(kernel: Any, spec: StructSpec, *arguments: Any) -> Any:
+    """Run a loop of a benchmark's own, compiled like those of `sash.kernels.loops.structure_loops`."""
     return machine_code(kernel, spec.compiled_as, (spec, *arguments))(spec, *arguments)
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.kernels.columns import column
-from sash.kernels.run import specify
-from sash.kernels.run_timed import with_arity
-from sash.kernels.state import Spec, present, start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import StructSpec, present, start, stop
+from sash.kernels.loops.runner import specify
+from sash.kernels.loops.timed_runner import with_arity
 from sash.monoids.algebra import Kind, Monoid
 
 CONTESTANTS = {f"{cls.__name__}, min-arity {arity}": (cls, arity) for cls, arity in
@@ -22,7 +22,7 @@ CONTESTANTS = {f"{cls.__name__}, min-arity {arity}": (cls, arity) for cls, arity
 HIGH = 2**40
 
 
-def spec_of(name: str, monoid: Monoid, kind: Kind) -> Spec:
+def spec_of(name: str, monoid: Monoid, kind: Kind) -> StructSpec:
     """What to compile for a contestant."""
     cls, arity = CONTESTANTS[name]
     return specify(with_arity(cls, arity), monoid, (kind,), "int")

@@ -10,9 +10,9 @@ from benchmarks import page
 from benchmarks.clock import clock
 from benchmarks.contest import admitted, run_kernel, values
 from sash.aggregators.catalogue import Record
-from sash.kernels.columns import column
-from sash.kernels.run import specify
-from sash.kernels.state import start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.loops.runner import specify
 from sash.monoids import Max
 
 WINDOW = 2**14

@@ -8,7 +8,7 @@ from benchmarks import page
 from benchmarks.contest import admitted, values
 from benchmarks.timing import best_of
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.shorter import Shorter
+from sash.aggregators.suffix_query import SuffixQuery
 from sash.kernels import slide_many
 from sash.monoids import Max, Monoid, Sum
 
@@ -20,7 +20,7 @@ AGGREGATES: dict[str, tuple[Monoid, str]] = {"max of floats": (Max(), "float"), 
 def nanoseconds(monoid: Monoid, kind: str, sizes: list[int]) -> dict[str, list[float]]:
     """Nanoseconds an answer."""
     typed = monoid.typed(kind)  # type: ignore[arg-type]
-    structures = [record.cls for record in admitted(typed) if issubclass(record.cls, Shorter)]
+    structures = [record.cls for record in admitted(typed) if issubclass(record.cls, SuffixQuery)]
     column = values(ANSWERS)[kind]
     found: dict[str, list[float]] = {structure.__name__: [] for structure in structures}
     for size in sizes:

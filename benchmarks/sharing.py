@@ -10,8 +10,8 @@ from benchmarks import page
 from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from benchmarks.disorder import CONTESTANTS, spec_of
-from sash.kernels.columns import column
-from sash.kernels.state import start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import start, stop
 from sash.monoids import Sum
 
 WINDOW = 2**20

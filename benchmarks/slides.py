@@ -12,8 +12,8 @@ from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from benchmarks.disorder import CONTESTANTS, spec_of
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.kernels.columns import column
-from sash.kernels.state import start, stop
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import start, stop
 from sash.monoids import Sum
 
 SIZES = [2**k for k in range(8, 21, 4)]

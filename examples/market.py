@@ -90,8 +90,8 @@ def written(folder: Path, table: pa.Table) -> int:
 def streamed(spark: Any, work: Path) -> Any:
     """Run the stream to its end; gives what the monitor saw."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(work / "trades"))
-    both = sash.spark.with_aside(QUERY, stream)
-    writer = both.writeStream.foreachBatch(sash.spark.tables(work / "results", work / "aside"))
+    both = sash.spark.with_side_output(QUERY, stream)
+    writer = both.writeStream.foreachBatch(sash.spark.table_writer(work / "results", work / "aside"))
     query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
     with sash.spark.monitor(query, to=sys.stdout) as watched:
         query.awaitTermination()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(
-    "quick", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
 settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))

@@ -5,12 +5,12 @@
 `sash.aggregators`  how: the structures, one event at a time
 `sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
 `sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
-`sash.engine`     a query at work on Arrow record batches (imports pyarrow, so only when asked)
+`sash.engine`       a query at work on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       where its state lies: pages of bytes
 `sash.testing`      the laws, for tests of your own; `Reference`, which judges the engine
 """
 
-from sash import aggregators, monoids, query, testing, windows
+from sash import aggregators, monoids, plan, testing, windows
 from sash.monoids import monoid
 from sash.monoids.functions import (
     all,
@@ -53,7 +53,7 @@ from sash.monoids.functions import (
     sum_of_squares,
     var,
 )
-from sash.query import Options, Query, Window, rolling
+from sash.plan import Options, Query, Window, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 __version__ = "0.1.0"
@@ -103,8 +103,8 @@ __all__ = [
     "monoid",
     "monoids",
     "nth",
+    "plan",
     "product",
-    "query",
     "range",
     "rolling",
     "skewness",

@@ -10,10 +10,10 @@ from sash.aggregators import ABA, Recalc
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.aggregators.queue import SIZE, Queue
 from sash.kernels import replay
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE, held
 
 
@@ -78,7 +78,7 @@ def test_the_aggregates_of_either_part() -> None:
 @pytest.mark.parametrize("width", [1, 2, 7, 64, 500])
 def test_three_combines_a_round(width: int) -> None:
     """One for the insert, one for the query, and an element takes part in one turn."""
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = ABA(counted)
     for i in range(width):
         window.insert(i)
@@ -93,7 +93,7 @@ def test_three_combines_a_round(width: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_the_evict_that_turns_takes_one_less_than_it_turns(size: int) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = ABA(counted)
     for i in range(size):
         window.insert(i)
@@ -107,7 +107,7 @@ def test_the_evict_that_turns_takes_one_less_than_it_turns(size: int) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_repeated_query_costs_nothing(workload: str) -> None:
-    counted = Counted(Collect())
+    counted = OpCounter(Collect())
     window = ABA(counted)
     for step, operation in enumerate(WORKLOADS[workload](300)):
         drive(window, [operation])

@@ -13,7 +13,7 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE
 
 PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
@@ -155,7 +155,7 @@ def test_the_switch_from_single_evictions_to_all_at_once(monkeypatch: pytest.Mon
 
 
 def test_the_rest_stays_settled_while_the_leftmost_tree_lasts() -> None:
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     window = window_of(counted, [1] * 1000)
     window.query()
     M = window.M
@@ -178,7 +178,7 @@ def whole_log(n: int) -> int:
 @pytest.mark.parametrize("width", [*range(1, 34), 62, 63, 64, 100, 126, 127, 190, 255, 1000])
 def test_a_round_of_evict_insert_and_query(width: int) -> None:
     """At most 4 ⊕ and a sixteenth: a tree of 2^l elements takes (l - 3) / 2^l of one for each to settle on."""
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     window = window_of(counted, [1] * width)
     for _ in range(3 * width):
         window.evict()
@@ -197,7 +197,7 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 50])
 def test_on_average_whatever_the_order_of_operations(workload: str, every: int) -> None:
     """Two an insert, one an evict, one a query; and to settle, one an evict: all paid when an element comes."""
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     window = AMTA(counted)
     inserts = queries = 0
     for step, operation in enumerate(WORKLOADS[workload](3000)):
@@ -214,7 +214,7 @@ def test_on_average_whatever_the_order_of_operations(workload: str, every: int) 
 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
     """Whatever the place of the window: on a copy of each, settled or not, each operation once."""
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     worst = IN_ORDER["AMTA"].worst
     seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
     for start in range(66):
@@ -242,7 +242,7 @@ def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
 
 def test_the_worst_evict_is_reached() -> None:
     """It begins the second block of the leftmost pair, with no more elements to its right than there must be."""
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     worst = IN_ORDER["AMTA"].worst["evict"]
     for top in range(1, 9):
         window = window_of(counted, [1] * ((3 << top) - 1))

@@ -14,10 +14,10 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
 from sash.kernels import bulk, replay, slide_many
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE, held
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
@@ -65,7 +65,7 @@ def fewest(first: int, last: int) -> int:
 
 
 def test_the_drawing() -> None:
-    counted = Counted(Collect())
+    counted = OpCounter(Collect())
     window = window_between(3, 11, counted)
     counted.taken()
     assert (window.query(), counted.taken()) == (list(range(3, 11)), 3)
@@ -89,7 +89,7 @@ def test_all_complete_intervals_and_no_others(workload: str) -> None:
 
 
 def test_an_interval_that_began_before_the_window_is_not_completed() -> None:
-    counted = Counted(Collect())
+    counted = OpCounter(Collect())
     window = window_between(1, 7, counted)
     counted.taken()
     window.insert(7)
@@ -102,7 +102,7 @@ def test_an_interval_that_began_before_the_window_is_not_completed() -> None:
 
 @pytest.mark.parametrize("first", range(40))
 def test_a_query_joins_the_fewest_intervals(first: int) -> None:
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = window_between(first, first + 1, counted)
     for last in range(first + 1, first + 70):
         counted.taken()
@@ -115,7 +115,7 @@ def test_a_query_joins_the_fewest_intervals(first: int) -> None:
 def test_the_worst_window(levels: int) -> None:
     """1, 2, 4, … and …, 4, 2, 1 elements: two intervals of each size."""
     n = 2 * (2**levels - 1)
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = window_between(1, 1 + n, counted)
     counted.taken()
     window.query()
@@ -124,7 +124,7 @@ def test_the_worst_window(levels: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 100, 200])
 def test_an_insert_completes_what_ends_with_it(n: int) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = BInt(counted)
     for _ in range(5 * n):
         window.insert(1)
@@ -137,7 +137,7 @@ def test_an_insert_completes_what_ends_with_it(n: int) -> None:
 
 @workloads
 def test_less_than_one_an_insert_and_log_n_a_query(workload: str) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = BInt(counted)
     inserts = spent = queried = bound = 0.0
     for step, operation in enumerate(WORKLOADS[workload](3000)):

@@ -9,7 +9,7 @@ from sash.aggregators import DABA, InOrder
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.conformance.machines import fitting
 
 MARGIN = 1.02
@@ -22,7 +22,7 @@ records = pytest.mark.parametrize("record", IN_ORDER.values(), ids=IN_ORDER)
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
 
 
-def costs(window: InOrder, counted: Counted, operations: list[int]) -> Iterator[tuple[str, int, int]]:
+def costs(window: InOrder, counted: OpCounter, operations: list[int]) -> Iterator[tuple[str, int, int]]:
     """(operation, size of the window, ⊕ it took) for each operation, and for a query after each."""
     counted.taken()
     for step, operation in enumerate(operations):
@@ -36,8 +36,8 @@ def costs(window: InOrder, counted: Counted, operations: list[int]) -> Iterator[
         yield "query", len(window), counted.taken()
 
 
-def counting(record: Record) -> tuple[InOrder, Counted]:
-    counted = Counted(fitting(record.cls))
+def counting(record: Record) -> tuple[InOrder, OpCounter]:
+    counted = OpCounter(fitting(record.cls))
     return record.cls(counted), counted
 
 
@@ -122,7 +122,7 @@ def test_a_round_of_evict_insert_and_query(structure: str, most: int, width: int
 
 
 def test_a_second_query_of_daba_costs_nothing() -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = DABA(counted)
     for step, operation in enumerate(WORKLOADS["random"](500)):
         if operation == INSERT:

@@ -14,10 +14,10 @@ from sash.aggregators import DABA, DABALite, Recalc
 from sash.aggregators.in_order import INSERT, fields, fold
 from sash.aggregators.queue import SIZE
 from sash.kernels import replay
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE, held
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
@@ -131,7 +131,7 @@ def kind_of_step(before: tuple[int, ...], after: tuple[int, ...]) -> str:
 @workloads
 def test_the_cost_of_each_kind_of_step(workload: str) -> None:
     """Beside the one of an insert; the step that flips leaves the last value as it is, its own aggregate."""
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = DABALite(counted)
     taken = {"restart": 0, "flip": 1, "shrink": 2, "free ride": 0}
     for step, operation in enumerate(WORKLOADS[workload](2000)):
@@ -145,7 +145,7 @@ def test_the_cost_of_each_kind_of_step(workload: str) -> None:
 
 @workloads
 def test_at_most_three_an_insert_and_two_an_evict(workload: str) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = DABALite(counted)
     for step, operation in enumerate(WORKLOADS[workload](3000)):
         drive(window, deque([0]), operation, step)
@@ -154,7 +154,7 @@ def test_at_most_three_an_insert_and_two_an_evict(workload: str) -> None:
 
 @pytest.mark.parametrize("width", [2, 3, 16, 100, 1000])
 def test_two_an_insert_and_one_an_evict_on_average(width: int) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = DABALite(counted)
     for i in range(width):
         window.insert(i)

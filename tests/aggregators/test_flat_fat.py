@@ -12,16 +12,16 @@ from sash.aggregators import FlatFAT
 from sash.aggregators.in_order import INSERT
 from sash.monoids import functions
 from sash.monoids.algebra import agree
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.moments import Std
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
-from tests.aggregators.flat import leaves, window_of
+from sash.testing import WORKLOADS, OpCounter
+from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.conformance.machines import JOIN
 
 
-def eight() -> tuple[FlatFAT, Counted]:
-    counted = Counted(JOIN)
+def eight() -> tuple[FlatFAT, OpCounter]:
+    counted = OpCounter(JOIN)
     return window_of("abcdefgh", counted), counted
 
 
@@ -59,7 +59,7 @@ def test_a_prefix_of_seven_takes_two() -> None:
 def test_new_prefix_and_suffix_of_a_full_tree(height: int) -> None:
     """Theorem 4.2: n - 1 to build, log2 n at most for a prefix or suffix, and nothing for the aggregate."""
     n = 1 << height
-    counted = Counted(Collect())
+    counted = OpCounter(Collect())
     window = window_of(range(n), counted)
     window.query()
     assert counted.taken() == n - 1
@@ -103,7 +103,7 @@ def test_a_window_of_the_latest_four_numbers() -> None:
 
 
 def test_the_drawing() -> None:
-    counted = Counted(Collect())
+    counted = OpCounter(Collect())
     window = FlatFAT(counted)
     for i in range(13):
         window.insert(i)
@@ -211,7 +211,7 @@ class Changes:
     """A window, and which of its leaves changed since the last query."""
 
     def __init__(self) -> None:
-        self.counted = Counted(Sum())
+        self.counted = OpCounter(Sum())
         self.window = FlatFAT(self.counted)
         self.leaves: set[int] = set()
 
@@ -272,7 +272,7 @@ def test_a_query_propagates_once(seed: int, in_order: bool) -> None:
 
 @pytest.mark.parametrize("changed", [1, 2, 3, 7, 16, 100, 256])
 def test_scattered_updates(changed: int) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = window_of(range(256), counted)
     window.query()
     for i in random.Random(changed).sample(range(256), changed):
@@ -286,7 +286,7 @@ def test_scattered_updates(changed: int) -> None:
 def test_the_bound_is_met() -> None:
     """By leaves as far apart as can be: each has a path of its own, until all nodes of a level are taken."""
     for m in (1, 2, 4, 64):
-        counted = Counted(Sum())
+        counted = OpCounter(Sum())
         window = window_of(range(64), counted)
         window.query()
         for i in range(0, 64, 64 // m):
@@ -298,7 +298,7 @@ def test_the_bound_is_met() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_round_takes_log_n_on_average(workload: str) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = FlatFAT(counted)
     bound = 0.0
     for operation in WORKLOADS[workload](3000):
@@ -312,7 +312,7 @@ def test_a_round_takes_log_n_on_average(workload: str) -> None:
 
 
 def test_a_query_after_a_resize_takes_all_but_one() -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = FlatFAT(counted)
     height = 0
     for i in range(1000):

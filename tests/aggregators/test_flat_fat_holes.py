@@ -16,9 +16,9 @@ from sash.aggregators import FlatFAT, queue
 from sash.aggregators.flat_fat import FLOOR
 from sash.aggregators.queue import SIZE, Queue
 from sash.monoids import functions
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.sums import Sum
-from tests.aggregators.flat import leaves, window_of
+from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
 

@@ -8,16 +8,16 @@ import pytest
 
 from sash.aggregators import FlatFAT, Recalc
 from sash.kernels import bulk, replay, slide_many
-from sash.kernels.columns import column
-from sash.kernels.drive import emit
-from sash.kernels.methods import compiled
-from sash.kernels.run import specify
-from sash.kernels.state import rebuild, start, stop
-from sash.monoids.gather import Collect
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_methods import compiled
+from sash.kernels.jit.numba_struct import rebuild, start, stop
+from sash.kernels.loops.runner import specify
+from sash.kernels.loops.structure_loops import emit
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from sash.testing import WORKLOADS
-from tests.aggregators.flat import leaves, window_of
+from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE
 
 # ---- compiled ----

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sash.aggregators import FlatFIT
 from sash.aggregators.in_order import INSERT
-from sash.monoids.gather import Collect
-from sash.testing import WORKLOADS, Counted
+from sash.monoids.collect import Collect
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, small_chunks
 
@@ -31,7 +31,7 @@ def stored(window: FlatFIT) -> list[tuple[str, int]]:
 
 
 def test_the_drawing() -> None:
-    counted = Counted(JOIN)
+    counted = OpCounter(JOIN)
     window = window_of("abcdef", counted)
     assert [pointer for _, pointer in stored(window)] == [1, 2, 3, 4, 5, 6], "before a query each holds itself"
     assert window.query() == "abcdef"
@@ -83,7 +83,7 @@ def test_every_partial_is_what_it_points_over(operations: list[str], data: st.Da
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 50])
 def test_the_cycle_of_a_window_of_n(n: int) -> None:
     """A renewal in n - 1, between two slides of one, the others two: 3(n - 1) in n + 1 slides."""
-    counted = Counted(JOIN)
+    counted = OpCounter(JOIN)
     window = window_of("x" * n, counted)
     window.query()
     assert counted.taken() == n - 1
@@ -101,7 +101,7 @@ def test_the_cycle_of_a_window_of_n(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
 def test_all_ranges_at_each_slide_take_n_minus_1(n: int) -> None:
-    counted = Counted(JOIN)
+    counted = OpCounter(JOIN)
     window = FlatFIT(counted, ranges=range(1, n + 1))
     for i in range(5 * n):
         if len(window) == n:
@@ -117,7 +117,7 @@ def test_all_ranges_at_each_slide_take_n_minus_1(n: int) -> None:
 def test_three_operations_a_slide_whenever_it_is_asked(workload: str, often: float) -> None:
     """Amortised: no run costs more than three for each insert or evict before it."""
     chance = random.Random(4)
-    counted = Counted(JOIN)
+    counted = OpCounter(JOIN)
     window = FlatFIT(counted)
     for step, operation in enumerate(WORKLOADS[workload](1500), 1):
         if operation == INSERT:
@@ -133,7 +133,7 @@ def test_three_operations_a_slide_whenever_it_is_asked(workload: str, often: flo
 
 
 def test_inserts_and_evicts_take_none() -> None:
-    counted = Counted(JOIN)
+    counted = OpCounter(JOIN)
     window = window_of("abcdef", counted)
     window.evict()
     assert counted.taken() == 0

@@ -12,7 +12,7 @@ import pytest
 
 from sash.aggregators import DABA, InOrder, Recalc, SubtractOnEvict, TwoStacks, TwoStacksLite
 from sash.aggregators.in_order import INSERT
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.testing import WORKLOADS
 
 WRONG = ("wrong",)

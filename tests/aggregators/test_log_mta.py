@@ -11,7 +11,7 @@ from sash.aggregators import LogMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE
 
 PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
@@ -90,7 +90,7 @@ def test_a_zero_is_a_value_like_any_other() -> None:
 
 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     worst = IN_ORDER["LogMTA"].worst
     seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
     for start in range(66):
@@ -114,7 +114,7 @@ def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
 
 @pytest.mark.parametrize("width", [*range(1, 34), 62, 63, 64, 100, 126, 127, 1000])
 def test_a_round_of_evict_insert_and_query(width: int) -> None:
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     window = window_of(counted, [1] * width)
     rounds = 64 * width
     for _ in range(rounds):
@@ -125,7 +125,7 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
 
 
 def test_many_cost_no_more_than_one() -> None:
-    counted = Counted(PLAIN)
+    counted = OpCounter(PLAIN)
     worst = IN_ORDER["LogMTA"].worst["evict"]
     for start in (0, 1, 21, 31):
         filled = window_of(counted, [1] * (start + 150))

@@ -13,7 +13,7 @@ import pytest
 from sash.aggregators import ABA, DABA, DABALite, InOrder, TwoStacks, TwoStacksLite
 from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids.order import Max
-from sash.testing import Counted
+from sash.testing import OpCounter
 from tests.conformance.machines import admits
 
 STATES = {
@@ -91,7 +91,7 @@ ABA_AGGREGATES = {
 
 
 def test_the_aggregates_of_aba() -> None:
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = ABA(counted)
     start(window)
     for state, (front, back) in ABA_AGGREGATES.items():
@@ -138,7 +138,7 @@ DABA_LITE_SLOTS = {  # the slots; `right` where it is in use; `back`; ⊕ taken
 
 
 def test_the_slots_of_daba_lite() -> None:
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = DABALite(counted)
     start(window)
     for state, (slots, right, back, cost) in DABA_LITE_SLOTS.items():

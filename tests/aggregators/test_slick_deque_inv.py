@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import SlickDequeInv, SubtractOnEvict
 from sash.aggregators.in_order import INSERT
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
 
@@ -65,7 +65,7 @@ def test_example_2_step_by_step() -> None:
 
 def test_example_2_takes_24_operations() -> None:
     """The paper counts 32: while a range fills, it takes the identity off it, 3 times and 5 times."""
-    counted = Counted(NUMBERS)
+    counted = OpCounter(NUMBERS)
     window = SlickDequeInv(counted, ranges=(3, 5))
     of_the_identity = 0
     for step, value in enumerate(STREAM):
@@ -82,7 +82,7 @@ def test_example_2_takes_24_operations() -> None:
 
 @pytest.mark.parametrize("ranges", [(1,), (4,), (9,), (1, 2, 3, 9), (9, 2, 5, 2)])
 def test_two_operations_a_range_and_slide(ranges: tuple[int, ...]) -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = SlickDequeInv(counted, ranges)
     for value in range(100):
         slide(window, value, max(ranges))
@@ -95,7 +95,7 @@ def test_two_operations_a_range_and_slide(ranges: tuple[int, ...]) -> None:
 
 
 def test_a_window_longer_than_all_ranges_is_one_range_more() -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = SlickDequeInv(counted, (2, 5))
     for value in range(50):
         slide(window, value, 8)
@@ -109,7 +109,7 @@ def test_a_window_longer_than_all_ranges_is_one_range_more() -> None:
 def test_without_ranges_it_is_subtract_on_evict(workload: str) -> None:
     costs = []
     for structure in (SubtractOnEvict, SlickDequeInv):
-        counted = Counted(Sum())
+        counted = OpCounter(Sum())
         window = structure(counted)
         seen = []
         for step, operation in enumerate(WORKLOADS[workload](300)):
@@ -134,7 +134,7 @@ def test_query_last_of_any_length(ranges: tuple[int, ...]) -> None:
 
 
 def test_query_last_starts_from_the_nearest_range() -> None:
-    counted = Counted(Sum())
+    counted = OpCounter(Sum())
     window = window_of(range(20), (5, 12), counted)
     for n, nearest in (
         (5, 5),

@@ -17,10 +17,10 @@ from sash.aggregators.in_order import INSERT
 from sash.kernels import replay, slide_many
 from sash.kernels import slide as slide_columns
 from sash.monoids.algebra import Monoid
+from sash.monoids.first_last import First, Last
 from sash.monoids.order import ArgMax, ArgMin, Max, Min, Range
-from sash.monoids.positions import First, Last
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, Counted
+from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
 
@@ -60,7 +60,7 @@ FIGURE_9: list[tuple[list[int], tuple[int, int], int]] = [
 
 
 def test_example_3_step_by_step() -> None:
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = SlickDequeNonInv(counted, ranges=(3, 5))
     for value, (deque, answers, operations) in zip(STREAM, FIGURE_9, strict=True):
         slide(window, value, 5)
@@ -219,7 +219,7 @@ def test_under_two_operations_an_insert(workload: str, order: str) -> None:
     value = {
         "rising": lambda i: i, "falling": lambda i: -i, "random": lambda i: chance.random(), "equal": lambda i: 0
     }[order]  # fmt: skip
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = SlickDequeNonInv(counted, ranges=(2, 5))
     spent = inserts = 0
     for step, operation in enumerate(WORKLOADS[workload](1500)):
@@ -238,7 +238,7 @@ def test_under_two_operations_an_insert(workload: str, order: str) -> None:
 
 
 def test_the_worst_case_is_a_great_value_after_a_falling_window() -> None:
-    counted = Counted(Max())
+    counted = OpCounter(Max())
     window = window_of(range(100, 0, -1), counted)
     assert counted.taken() == 99
     window.evict()

@@ -26,7 +26,7 @@ from sash.aggregators import InOrder, queue
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 

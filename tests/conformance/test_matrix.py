@@ -1,8 +1,9 @@
 """Every structure on every monoid, interpreted and compiled, beside Recalc; and what must not go together.
 
-interpreted    structure × monoid × workload
-compiled       structure × typed form × workload: one typed form for each shape of state,
-               and all of them under the marker `all_compiled`
+interpreted    structure × monoid, each pair with one workload in turn
+compiled       structure × typed form × workload: each skeleton of states once, each structure with two sorts
+
+The marker `all_compiled` adds every pair with every workload, and every structure compiled with every typed form.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import pytest
 from sash.aggregators import InOrder, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
-from sash.kernels.layout import DTYPES, NotColumnar
-from sash.kernels.run import InterpretedWarning, replay, slide, specify
+from sash.kernels.jit.state_layout import DTYPES, NotColumnar
+from sash.kernels.loops.runner import InterpretedWarning, replay, slide, specify
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
@@ -81,10 +82,32 @@ ADMITTED = [(s, m) for s, record in IN_ORDER.items() for m in MONOIDS if admits(
 REFUSED = [(s, m) for s in IN_ORDER for m in MONOIDS if (s, m) not in ADMITTED]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize(("structure", "name"), ADMITTED)
+def in_turn() -> set[tuple[str, str, str]]:
+    """Every admitted pair with one workload, so that each structure and each monoid gets every workload."""
+    workloads = list(WORKLOADS)
+    chosen = set()
+    for position, structure in enumerate(IN_ORDER):
+        for number, name in enumerate(name for s, name in ADMITTED if s == structure):
+            chosen.add((structure, name, workloads[(position + number) % len(workloads)]))
+    return chosen
+
+
+EACH_TIME = in_turn()
+INTERPRETED = [
+    pytest.param(*each, id="-".join(each), marks=() if each in EACH_TIME else pytest.mark.all_compiled)
+    for each in ((s, name, workload) for s, name in ADMITTED for workload in WORKLOADS)
+]
+
+
+@pytest.mark.parametrize(("structure", "name", "workload"), INTERPRETED)
 def test_interpreted(structure: str, name: str, workload: str) -> None:
     same_as_recalc(structure, name, workload, LENGTH)
+
+
+def test_every_structure_and_every_monoid_meets_every_workload_each_time() -> None:
+    assert {(s, name) for s, name, _ in EACH_TIME} == {*ADMITTED}
+    assert {(s, workload) for s, _, workload in EACH_TIME} == {(s, w) for s in IN_ORDER for w in WORKLOADS}
+    assert {(name, workload) for _, name, workload in EACH_TIME} == {(m, w) for m in MONOIDS for w in WORKLOADS}
 
 
 @pytest.mark.parametrize("workload", ["fixed", "oscillating"])
@@ -211,6 +234,9 @@ def may_be_null(form: Form) -> bool:
     return form.typed.lower(form.typed.lift(*sample_rows(form.kinds, 1)[0])) is None
 
 
+SORTS = ("scalar", "nested", "tuple", "optional")
+"""Their order puts the two that differ most beside each other."""
+
 TELLING = ("max", "last", "var", "min * first * count")
 """Of each sort the one that tells most: an aggregate that depends on the values and, if possible, on their order."""
 
@@ -224,18 +250,42 @@ def of_each_sort(structure: str) -> dict[str, Form]:
     return chosen
 
 
-def of_each_shape() -> dict[Any, tuple[str, Form]]:
-    """One form of each shape of state, on the structures in turn."""
+def skeleton(form: Form) -> Any:
+    """The shape of its states; of a tuple's leaves only the places, for each is a column of its own kind."""
+    return _places(shape) if isinstance(shape := state_shape(form), tuple) else shape
+
+
+def _places(shape: Any) -> Any:
+    return tuple(map(_places, shape)) if isinstance(shape, tuple) else "leaf"
+
+
+def _leaves(shape: Any) -> set[str]:
+    return {kind for part in shape for kind in _leaves(part)} if isinstance(shape, tuple) else {shape}
+
+
+def of_each_skeleton() -> set[tuple[str, Form]]:
+    """One form of each skeleton, on the structures in turn; those with most kinds of leaves first."""
     chosen: dict[Any, tuple[str, Form]] = {}
     structures = list(IN_ORDER)
-    for form in FORMS:
+    for form in sorted(FORMS, key=lambda form: -len({*form.kinds})):
         start = len(chosen) % len(structures)
         in_turn = structures[start:] + structures[:start]
-        chosen.setdefault(state_shape(form), next((s, form) for s in in_turn if (s, form) in ADMITTED_FORMS))
-    return chosen
+        chosen.setdefault(skeleton(form), next((s, form) for s in in_turn if (s, form) in ADMITTED_FORMS))
+    return {*chosen.values()}
 
 
-CHOSEN = {*of_each_shape().values(), *((s, form) for s in IN_ORDER for form in of_each_sort(s).values())}
+def of_two_sorts(chosen: set[tuple[str, Form]]) -> set[tuple[str, Form]]:
+    """More, so that each structure is compiled with two sorts, and each sort on structures in turn."""
+    found = {*chosen}
+    for position, structure in enumerate(IN_ORDER):
+        offered = of_each_sort(structure)
+        sorts = [sort for sort in SORTS if sort in offered]
+        first = position % len(sorts)
+        found |= {(structure, offered[sort]) for sort in (sorts[first:] + sorts[:first])[:2]}
+    return found
+
+
+CHOSEN = of_two_sorts(of_each_skeleton())
 COMPILED = [
     pytest.param(*pair, id=f"{pair[0]}-{pair[1]}", marks=() if pair in CHOSEN else pytest.mark.all_compiled)
     for pair in ADMITTED_FORMS
@@ -289,14 +339,18 @@ def test_every_form_lies_in_columns(form: Form) -> None:
     specify(Recalc, form.generic, form.kinds)
 
 
-def test_every_sort_and_every_shape_is_compiled_each_time() -> None:
-    assert {sort_of(form) for _, form in CHOSEN} == {"scalar", "tuple", "nested", "optional"}
-    assert {state_shape(form) for _, form in CHOSEN} == {state_shape(form) for form in FORMS}
+def test_every_sort_and_every_skeleton_is_compiled_each_time() -> None:
+    assert {sort_of(form) for _, form in CHOSEN} == {*SORTS}
+    assert {skeleton(form) for _, form in CHOSEN} == {skeleton(form) for form in FORMS}
     assert {"bool", "int", "float"} <= {state_shape(form) for _, form in CHOSEN}
+    in_tuples = {kind for _, form in CHOSEN if isinstance(shape := state_shape(form), tuple) for kind in _leaves(shape)}
+    assert in_tuples == {"bool", "int", "float"}
     for structure, record in IN_ORDER.items():
-        found = {sort_of(form) for s, form in CHOSEN if s == structure}
-        assert found == {sort_of(form) for s, form in ADMITTED_FORMS if s == structure}
-        assert len(found) == 4 or record.needs
+        admitted = {sort_of(form) for s, form in ADMITTED_FORMS if s == structure}
+        assert len({sort_of(form) for s, form in CHOSEN if s == structure}) >= min(2, len(admitted))
+        assert len(admitted) == 4 or record.needs
+    for sort in SORTS:
+        assert len({s for s, form in CHOSEN if sort_of(form) == sort}) >= 4, sort
 
 
 @pytest.mark.parametrize("structure", [s for s, record in IN_ORDER.items() if admits(record.cls, MONOIDS["max"])])

@@ -16,8 +16,8 @@ import pytest
 
 from sash.aggregators.catalogue import TIMED
 from sash.aggregators.in_order import fold
-from sash.kernels.drive_timed import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
-from sash.kernels.run_timed import replay_timed
+from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
+from sash.kernels.loops.timed_runner import replay_timed
 from sash.monoids.algebra import Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from sash.testing import ARRIVALS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sash.aggregators.timed import Timed
+from sash.aggregators.time_ordered import TimeOrdered
 from tests.conformance.machines import Subject
 
 TIMES = st.integers(0, 60)
@@ -161,7 +161,7 @@ class TimedMachine(RuleBasedStateMachine):
         assert len(self.window.links.rows) <= (self.most + 9) // (self.min_arity - 1) + 8
 
 
-def timed_machine(structure: type[Timed], subject: Subject, min_arity: int) -> Any:
+def timed_machine(structure: type[TimeOrdered], subject: Subject, min_arity: int) -> Any:
     """The machine of a structure and an aggregate."""
     members = {"structure": structure, "subject": subject, "min_arity": min_arity}
     return type(f"{structure.__name__}Machine", (TimedMachine,), members)

@@ -1,19 +1,45 @@
 """What tests of the engine share."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sash.engine import eager_aggregate
-from sash.kernels.machine import NotCompiled
+from sash.kernels.jit.compile import NotCompiled
+from sash.kernels.loops import live_kernel, lowering_kernel
+
+
+def refuse(*_: Any) -> Any:
+    """In the place of what compiles."""
+    raise NotCompiled("the test says so")
+
+
+def interpret_lanes(patch: pytest.MonkeyPatch) -> None:
+    """Structures of operators as objects: to compile them for each of some fifty aggregates would take many minutes."""
+    patch.setattr(live_kernel.LiveKernel, "_compile", refuse)
+    patch.setattr(live_kernel, "warn_once", lambda *_: None)
+    patch.setattr(lowering_kernel, "machine_code", refuse)
+
+
+@pytest.fixture
+def interpreted_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aggregates of queries, interpreted."""
+    interpret_lanes(monkeypatch)
+
+
+@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
+def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Aggregates of queries, interpreted; under `all_compiled` also compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "interpreted":
+            interpret_lanes(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
 def interpreted_trees() -> Any:
     """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
-
-    def refuse(*_: Any) -> Any:
-        raise NotCompiled("the test says so")
 
     patch = pytest.MonkeyPatch()
     patch.setattr(eager_aggregate, "machine_code", refuse)

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 import sash
 from sash.engine.arrow_arrays import array, together
-from sash.engine.eager import EagerEngine
+from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_pages import EagerPages
-from sash.engine.keys import plain_schema
+from sash.engine.key_values import decoded_schema
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
-from sash.engine.watermark import Arrivals
+from sash.engine.watermark import WatermarkTracker
 from sash.stores import MemoryStore
 
 
@@ -24,20 +24,20 @@ class EagerOperator:
 
     def __init__(self, query: sash.Query, schema: pa.Schema, mode: str = "rows", retract: str | None = None) -> None:
         self.query, self.schema, self.mode = query, schema, mode
-        self.resolved = query.resolve(schema)
+        self.bound_query = query.bind(schema)
         self.engine = EagerEngine(query.plan(schema), mode, retract)
-        self.arrivals = Arrivals(self.resolved, mode, time.time)
-        self.plain = plain_schema(schema)
-        self.output = Output(self.resolved, mode)
+        self.arrivals = WatermarkTracker(self.bound_query, mode, time.time)
+        self.plain = decoded_schema(schema)
+        self.output = Output(self.bound_query, mode)
         self.watermark: Any = None
         self.rows_in = 0
         self.metrics = {"late": 0, "untimed": 0}
         self.late: list[pa.RecordBatch] = []
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.watermark == math.inf and self.resolved.time is None:
+        if self.watermark == math.inf and self.bound_query.time is None:
             raise ValueError("finish() has been called")
-        arrived = self.arrivals.judge(batch, self.watermark, self.rows_in)
+        arrived = self.arrivals.classify(batch, self.watermark, self.rows_in)
         self.arrivals.refuse(arrived, batch)
         self.engine.require_room(batch, arrived.time, arrived.taken)
         arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
@@ -60,7 +60,7 @@ class EagerOperator:
             return found
         late = chosen_rows(batch, self.schema, self.plain, ~arrived.taken)
         self.late.append(late)
-        if self.resolved.per_row and self.query.late == "flag":
+        if self.bound_query.per_row and self.query.late == "flag":
             return self.output.with_late(found, late, arrival[~arrived.taken])
         return found
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from tests.engine.asked import GREATEST, LEAST, SCHEMA, batch, every_mode, play, query, to_the_end
+from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, every_mode, play, query, to_the_end
 
 WINDOWS: dict[str, Any] = {
     "time": sash.Time(4),

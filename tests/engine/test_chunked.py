@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, assume, given, settings
 
 import sash
 from sash.engine import chunked as module
-from sash.engine.chunked import Flow, flows
+from sash.engine.chunked import ChunkedExecutor, is_chunkable
 from sash.testing.streams import Case, cases
-from tests.engine.duel import duel
+from tests.engine.differential import duel
 
 
-class Engine(Flow):
+class Engine(ChunkedExecutor):
     """A flow as an engine that a duel can call."""
 
     metrics: ClassVar[Any] = {"late": 0, "untimed": 0}
@@ -23,7 +23,7 @@ class Engine(Flow):
         return self
 
     def late_rows(self) -> Any:
-        return pa.RecordBatch.from_pylist([], schema=self.resolved.schema)
+        return pa.RecordBatch.from_pylist([], schema=self.bound_query.schema)
 
 
 @pytest.mark.parametrize("piece", [1, 4, 1000])
@@ -33,7 +33,7 @@ def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.M
     @settings(suppress_health_check=[HealthCheck.filter_too_much])
     @given(cases(modes=("sorted",), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
-        assume(flows(case.query.resolve(case.schema)))
+        assume(is_chunkable(case.query.bind(case.schema)))
         duel(case, lambda query, schema, mode: Engine(query, schema), lambda query, engine: engine)
 
     agrees()
@@ -48,7 +48,7 @@ def batches(rows: int, size: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("window", [sash.Count(50), sash.Time(50)])
 def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECE", 8)
-    one = Flow(sash.Query(window, by="k", on="t", s=sash.sum("x")), batches(1, 1)[0].schema)
+    one = ChunkedExecutor(sash.Query(window, by="k", on="t", s=sash.sum("x")), batches(1, 1)[0].schema)
     computed: list[int] = []
     found = one.whole.found
     monkeypatch.setattr(one.whole, "found", lambda table: computed.append(table.num_rows) or found(table))
@@ -63,7 +63,7 @@ def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monk
 
 def test_what_is_wrong_is_told_by_the_engine() -> None:
     query = sash.Query(sash.Delta("x", 2), by="k", on="t", n=sash.count())
-    one = Flow(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
+    one = ChunkedExecutor(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
     one.process(pa.record_batch({"k": ["a", "a"], "t": [1, 2], "x": [5, 4]}))
     with pytest.raises(ValueError, match="'x' of a Delta window must not decrease, but goes from 5 to 4"):
         one.finish()
@@ -72,4 +72,4 @@ def test_what_is_wrong_is_told_by_the_engine() -> None:
 @pytest.mark.parametrize("window", [sash.Lifetime(), sash.Session("1h"), sash.Time("1h", every="1h")])
 def test_what_does_not_flow(window: Any) -> None:
     schema = pa.schema({"t": pa.timestamp("us"), "x": pa.float64()})
-    assert not flows(sash.Query(window, on="t", s=sash.sum("x")).resolve(schema))
+    assert not is_chunkable(sash.Query(window, on="t", s=sash.sum("x")).bind(schema))

@@ -145,8 +145,8 @@ def test_a_combine_that_raises_changes_nothing(name: str) -> None:
             counter.fails = None
             truth.process(rows)
             continue
-        by = ["k"] if query.resolve(SCHEMA).per_row else ["k", "window"]
-        assert_same(got, truth_now, by=by, without=[] if query.resolve(SCHEMA).per_row else ["_row"])
+        by = ["k"] if query.bind(SCHEMA).per_row else ["k", "window"]
+        assert_same(got, truth_now, by=by, without=[] if query.bind(SCHEMA).per_row else ["_row"])
     assert failed > 10
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import sash
 from sash.engine import eager_pages
@@ -13,7 +13,7 @@ from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
 from sash.testing.streams import Case, cases
-from tests.engine.duel import duel
+from tests.engine.differential import duel
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
 
@@ -112,7 +112,6 @@ def small_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("interpreted_trees", "small_pages")
 def test_a_store_opened_before_each_call_gives_what_the_reference_gives() -> None:
-    @settings(max_examples=40, deadline=None)
     @given(cases(emits=("eager",), modes=("rows", "given")))
     def agrees(case: Case) -> None:
         duel(case, Reopened, Reopened.resume)
@@ -143,7 +142,7 @@ def test_many_calls_on_a_store(window: Any) -> None:
             engine.operator.process(rows)
             truth.process(rows)
             continue
-        per_row = query.resolve(SCHEMA).per_row
+        per_row = query.bind(SCHEMA).per_row
         assert_same(engine.process(rows), truth.process(rows), by=["k"], without=[] if per_row else ["_row"])
 
 

@@ -13,11 +13,11 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
-from tests.engine.asked import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
-from tests.engine.duel import duel
+from tests.engine.differential import duel
+from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
+from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_pages import LARGE, SMALL, rows, steady
 from tests.engine.test_small_pages import small_case, small_pages
-from tests.engine.test_truth import begin, resume
 
 # ---- results ----
 

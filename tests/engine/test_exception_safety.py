@@ -109,7 +109,7 @@ class Harness:
             warnings.simplefilter("ignore")
             self.operator = Operator(query, SCHEMA, store=store)
         self.truth = Reference(query, SCHEMA)
-        self.by = ["k"] if query.resolve(SCHEMA).per_row or "" in query.windows else ["k", "window"]
+        self.by = ["k"] if query.bind(SCHEMA).per_row or "" in query.windows else ["k", "window"]
         self.failed = 0
 
     def snapshot(self) -> Any:

@@ -16,9 +16,9 @@ from sash.engine import key_columns
 from sash.engine.atomic import all_at_once
 from sash.engine.key_columns import BytesColumn, WordColumn
 from sash.engine.key_table import SMALLEST, KeyTable
-from sash.engine.keys import key_column
-from sash.kernels import key_loops
-from sash.kernels.machine import NotCompiled
+from sash.engine.key_values import key_column
+from sash.kernels.jit.compile import NotCompiled
+from sash.kernels.loops import key_loops
 
 NAN = float("nan")
 

@@ -202,3 +202,15 @@ def test_the_store_of_the_options_is_used() -> None:
     query.operator(SCHEMA).process(data())
     assert "header" in store.pages
     assert query.operator(SCHEMA).metrics.rows_in == len(TIMES)
+
+
+@pytest.mark.parametrize("window", [sash.Lifetime(), sash.Session(5), sash.Count(3), sash.Time(8, every=2)])
+def test_with_a_store_it_answers_the_same(window: Any) -> None:
+    """State of an operator with a store has columns more, which its lookups do not."""
+    query = sash.Query(window, by="k", on="t", lateness=3, total=sash.sum("x"), high=sash.max("x"))
+    without, within = query.operator(SCHEMA), query.operator(SCHEMA, store=MemoryStore())
+    for operator in (without, within):
+        operator.process(data())
+    keys = {"k": ["a", "b", "nobody"]}
+    assert within.lookup(keys).equals(without.lookup(keys))
+    assert sash.engine.Operator.restore(query, without.snapshot()).lookup(keys).equals(without.lookup(keys))

@@ -141,6 +141,39 @@ def test_a_write_that_reached_the_store_in_part_is_found_out(name: str) -> None:
     assert outcomes >= {"before", "after"}
 
 
+def test_a_run_of_a_write_that_never_was_is_refused() -> None:
+    """Two writes are torn: the first leaves a run behind, the second everything but its own run of that name."""
+
+    class Picky(MemoryStore):
+        def put_many(self, items: Any) -> None:
+            super().put_many({name: page for name, page in items.items() if self.takes(name)})
+            if len(items) > sum(map(self.takes, items)):
+                raise OSError("the machine has stopped")
+
+        def takes(self, name: str) -> bool:
+            return True
+
+    def is_run(name: str) -> bool:
+        return name[0] == "r" and name != ROOT
+
+    def batch(start: int, value: float) -> pa.RecordBatch:
+        time = np.arange(start, start + 60)
+        columns = (np.zeros(60, np.int64), time, np.full(60, value))
+        return pa.record_batch([pa.array(column) for column in columns], schema=SCHEMA)
+
+    store = Picky()
+    query("final").operator(SCHEMA, store=store).process(batch(0, 1.0))
+    store.takes = is_run  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        query("final").operator(SCHEMA, store=store).process(batch(100, 2.0))
+    assert any(is_run(name) for name, _ in store.items())
+    store.takes = lambda name: not is_run(name)  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        query("final").operator(SCHEMA, store=store).process(batch(100, 3.0))
+    with pytest.raises(PageError, match=r"'r0\.0\.0' .* is of another call than their bucket says"):
+        query("final").operator(SCHEMA, store=store).process(batch(200, 4.0))
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_store_that_has_lost_its_header_is_not_empty(name: str) -> None:
     pages = stored(name, 5)

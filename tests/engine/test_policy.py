@@ -12,15 +12,15 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.kernels.run import InterpretedWarning
+from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore
-from sash.testing import Counted
+from sash.testing import OpCounter
 from sash.testing.queries import KeepLast
-from sash.testing.streams import Case, Step
-from tests.engine.asked import SCHEMA, batch
-from tests.engine.duel import duel
-from tests.engine.test_truth import begin, resume
+from sash.testing.streams import Case, StreamStep
+from tests.engine.differential import duel
+from tests.engine.lookup_cases import SCHEMA, batch
+from tests.engine.test_differential_queries import begin, resume
 
 NUMBERS = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("f", pa.float64())])
 
@@ -66,8 +66,8 @@ def interpreted(window: sash.Policy) -> sash.Policy:
     return sash.Policy(functools.partial(window.evict), window.over[0] if window.alone else window.over)
 
 
-def lane(operator: Any) -> Any:
-    return operator.backend.engine.assigners[0].policies[0].lane
+def kernel(operator: Any) -> Any:
+    return operator.backend.engine.assigners[0].policies[0].kernel
 
 
 def events(chance: random.Random, count: int, first: int) -> pa.RecordBatch:
@@ -81,16 +81,16 @@ def events(chance: random.Random, count: int, first: int) -> pa.RecordBatch:
     )
 
 
-def calls(seed: int, rows: int) -> tuple[Step, ...]:
+def calls(seed: int, rows: int) -> tuple[StreamStep, ...]:
     """Many small calls, with snapshots in between."""
     chance, steps, first = random.Random(seed), [], 0
     while first < rows:
         data = events(chance, chance.randint(1, 10), first)
-        steps.append(Step("process", data))
+        steps.append(StreamStep("process", data))
         first = data.column("t")[-1].as_py() + 1
         if chance.random() < 0.15:
-            steps.append(Step("snapshot"))
-    return (*steps, Step("finish"))
+            steps.append(StreamStep("snapshot"))
+    return (*steps, StreamStep("finish"))
 
 
 @pytest.mark.parametrize("forget", [None, 30])
@@ -103,7 +103,7 @@ def test_small_calls_give_what_the_reference_gives(name: str, how: str, forget: 
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error" if how == "compiled" else "ignore")
-        assert lane(query.operator(NUMBERS)).compiled == (how == "compiled")
+        assert kernel(query.operator(NUMBERS)).compiled == (how == "compiled")
         for seed in range(4):
             duel(Case(query, NUMBERS, "rows", calls(seed, 160)), begin, resume)
 
@@ -129,7 +129,7 @@ def test_captured_values_are_part_of_what_a_policy_means() -> None:
     for limit in (2, 5):
         window = sash.Policy(sums_to(limit), (sash.sum("x"), sash.last("x")))
         operator = sash.Query(window, by="k", on="t", n=sash.count()).operator(SCHEMA)
-        assert lane(operator).compiled
+        assert kernel(operator).compiled
         found = pa.Table.from_batches([operator.process(data), operator.finish()])
         assert max(found["n"].to_pylist()) == limit
 
@@ -140,7 +140,7 @@ def test_attributes_of_an_object_are_part_of_it_too() -> None:
         operator = sash.Query(sash.Policy(KeepLast(size), sash.count()), by="k", on="t", n=sash.count()).operator(
             SCHEMA
         )
-        assert lane(operator).compiled
+        assert kernel(operator).compiled
         found = pa.Table.from_batches([operator.process(data), operator.finish()])
         assert max(found["n"].to_pylist()) == min(size, 9)
 
@@ -153,7 +153,7 @@ def test_what_does_not_compile_is_told_once() -> None:
     query = sash.Query(sash.Policy(unsupported, sash.sum("x")), by="k", on="t", n=sash.count())
     with pytest.warns(InterpretedWarning, match=r"Policy\(unsupported, over=sum\('x'\)\) runs interpreted: "):
         operator = query.operator(SCHEMA)
-    assert not lane(operator).compiled
+    assert not kernel(operator).compiled
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         query.operator(SCHEMA)
@@ -163,7 +163,7 @@ def test_values_that_are_no_numbers_are_seen_as_they_are() -> None:
     """Our own aggregates of text run on codes elsewhere; nothing of the user's is to blame, so nothing is said."""
     query = sash.Query(sash.Policy(lambda t, p: t == "z", sash.max("k")), n=sash.count())
     operator = query.operator(SCHEMA)
-    assert not lane(operator).compiled
+    assert not kernel(operator).compiled
     found = operator.process(batch(("a", 1, 1), ("b", 2, 1), ("z", 3, 1), ("a", 4, 1)))
     assert found.column("n").to_pylist() == [1, 2, 0, 1]
 
@@ -197,7 +197,7 @@ def test_a_policy_that_raises_leaves_the_operator_as_it_was(how: str, store: boo
         warnings.simplefilter("ignore")
         pages = MemoryStore() if store else None
         operator, twin = query.operator(SCHEMA, store=pages), query.operator(SCHEMA)
-    assert lane(operator).compiled == (how == "compiled")
+    assert kernel(operator).compiled == (how == "compiled")
     first = batch(*(("ab"[t % 2], t, t) for t in range(8)))
     for one in (operator, twin):
         one.process(first)
@@ -216,7 +216,7 @@ def test_a_policy_that_raises_leaves_the_operator_as_it_was(how: str, store: boo
 # ---- costs, counted in calls of ⊕ ----
 
 
-def counting(gives_up: Callable[[Any, Any], bool], monoid: Counted) -> Any:
+def counting(gives_up: Callable[[Any, Any], bool], monoid: OpCounter) -> Any:
     query = sash.Query(sash.Policy(gives_up, monoid("x")), n=sash.count())
     return query.operator(SCHEMA)
 
@@ -225,7 +225,7 @@ def counting(gives_up: Callable[[Any, Any], bool], monoid: Counted) -> Any:
 @pytest.mark.parametrize("leave", [0.01, 0.3, 0.5, 0.9, 0.999, 1.0])
 def test_any_number_leaves_in_logarithmically_many_combines(size: int, leave: float) -> None:
     """The window is a count, which the row with the value 1,000,000 cuts to a part of its size."""
-    monoid = Counted(Sum())
+    monoid = OpCounter(Sum())
     part = 1_000_000 + round(size * leave)
     operator = counting(lambda t, p: t >= 1_000_000 and p <= part - 1_000_000, monoid)
     operator.process(batch(*(("a", t, 1) for t in range(size))))
@@ -240,7 +240,7 @@ def test_any_number_leaves_in_logarithmically_many_combines(size: int, leave: fl
 @pytest.mark.parametrize("leave", [0.01, 0.3, 0.49, 0.9, 1.0])
 @pytest.mark.parametrize("of", [Max(), Sum()])
 def test_the_aggregates_of_the_window_follow_as_cheaply(of: Any, leave: float, size: int) -> None:
-    monoid, part = Counted(of), round(size * leave)
+    monoid, part = OpCounter(of), round(size * leave)
     window = sash.Policy(lambda t, p: t[1] == 7 and p[0] <= part, (sash.count(), sash.last("x")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -252,7 +252,7 @@ def test_the_aggregates_of_the_window_follow_as_cheaply(of: Any, leave: float, s
 
 
 def test_an_insert_takes_a_few_combines_on_average() -> None:
-    monoid, rows = Counted(Sum()), 3000
+    monoid, rows = OpCounter(Sum()), 3000
     operator = counting(lambda t, p: t - p >= 500, monoid)
     for first in range(0, rows, 10):
         operator.process(batch(*(("a", t, 1) for t in range(first, first + 10))))
@@ -260,7 +260,7 @@ def test_an_insert_takes_a_few_combines_on_average() -> None:
 
 
 def test_one_row_does_not_pay_for_those_that_are_held() -> None:
-    monoid = Counted(Max())
+    monoid = OpCounter(Max())
     operator = counting(lambda t, p: False, monoid)
     operator.process(batch(*(("a", t, t % 97) for t in range(4000))))
     for t in range(4000, 4064):
@@ -274,7 +274,7 @@ def test_a_burst_that_ends_leaves_at_once(structure: str, most: int) -> None:
     """Rows of a Time window leave together when time jumps: all of them for next to nothing, and most of them so
     where the structure evicts in bulk.
     """
-    monoid = Counted(Max())
+    monoid = OpCounter(Max())
     options = sash.Options(structure=structure)
     operator = sash.Query(sash.Time(10_000), on="t", high=monoid("x"), options=options).operator(SCHEMA)
     operator.process(batch(*(("a", t, t % 97) for t in range(3000))))

@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash.stores import MemoryStore
-from tests.engine.asked import SCHEMA, batch, every_mode, query
+from tests.engine.lookup_cases import SCHEMA, batch, every_mode, query
 
 # ---- what does not fit is told before any row is read ----
 

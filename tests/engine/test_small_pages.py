@@ -19,9 +19,9 @@ from sash.engine import durable_state
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore
 from sash.testing.queries import FromHigh, KeepLast
-from sash.testing.streams import Case, Step, sorted_by_key, split
-from tests.engine.duel import duel
-from tests.engine.test_truth import plain_case
+from sash.testing.streams import Case, StreamStep, sorted_by_key, split
+from tests.engine.differential import duel
+from tests.engine.test_differential_queries import plain_case
 
 WINDOWS: dict[str, Any] = {
     "time": Time(25),
@@ -121,15 +121,15 @@ def small_case(window: Any, mode: str, seed: int, **arguments: Any) -> Case:
     if mode == "sorted":
         batch = sorted_by_key(batch, query)
     random = np.random.default_rng(seed + 1)
-    steps: list[Step] = []
+    steps: list[StreamStep] = []
     for piece in split(batch, random.integers(0, batch.num_rows, 8).tolist()):
-        steps.append(Step("process", piece))
+        steps.append(StreamStep("process", piece))
         if mode == "given" and piece.num_rows:
             latest = max((time for time in piece["t"].to_pylist() if time is not None), default=0)
-            steps.append(Step("advance", latest - 5))
+            steps.append(StreamStep("advance", latest - 5))
         if random.random() < 0.3:
-            steps.append(Step("snapshot"))
-    return Case(query, batch.schema, mode, (*steps, Step("finish")))
+            steps.append(StreamStep("snapshot"))
+    return Case(query, batch.schema, mode, (*steps, StreamStep("finish")))
 
 
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), Count(11, every=2)], ids=repr)
@@ -170,6 +170,7 @@ def test_keys_that_are_forgotten(window: Any) -> None:
             duel(small_case(window, mode, 5, forget=7), begin, resume)
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("window", [Time(12), Time(12, every=2), Count(6, every=2)], ids=repr)
 def test_the_states_of_every_aggregate_in_runs(window: Any) -> None:
     with small_pages(2):

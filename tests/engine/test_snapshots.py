@@ -8,7 +8,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
-from tests.engine.asked import MODES, SCHEMA, batch, query, to_the_end
+from tests.engine.lookup_cases import MODES, SCHEMA, batch, query, to_the_end
 
 # ---- snapshots and states ----
 

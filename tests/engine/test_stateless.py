@@ -7,28 +7,28 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import sash
-from sash.engine.stateless import Unfit, Whole
-from sash.kernels.sweeps import sweep
-from sash.query.planner import at_rows, plan
+from sash.engine.stateless import NeedsOperator, StatelessExecutor
+from sash.kernels.column import column_kernels
+from sash.plan.planner import at_rows, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from sash.testing.queries import loose
 from sash.testing.streams import Case, cases, sorted_by_key
-from tests.engine.duel import parted
+from tests.engine.differential import parted
 
 
 @pytest.fixture(autouse=True)
 def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread for each three rows, so that every range begins in the midst of windows."""
-    monkeypatch.setattr(sweep, "SHARE", 3)
-    monkeypatch.setattr(sweep, "cores", lambda: 4)
+    monkeypatch.setattr(column_kernels, "SHARE", 3)
+    monkeypatch.setattr(column_kernels, "cores", lambda: 4)
 
 
 def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with its results, by the whole table."""
-    resolved = query.resolve(batch.schema)
-    names = resolved.output("sorted").names[batch.num_columns :]
-    columns = [column.arrow() for column in Whole(plan(resolved)).found(batch).columns]
+    bound_query = query.bind(batch.schema)
+    names = bound_query.output("sorted").names[batch.num_columns :]
+    columns = [column.arrow() for column in StatelessExecutor(plan(bound_query)).found(batch).columns]
     return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *names])
 
 
@@ -54,12 +54,12 @@ def test_whole_tables_give_what_the_reference_gives(mode: str) -> None:
     @settings(suppress_health_check=[HealthCheck.filter_too_much])
     @given(cases(modes=(mode,), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
-        assume(at_rows(case.query.resolve(case.schema)))
+        assume(at_rows(case.query.bind(case.schema)))
         case = Case(case.query, case.schema, "sorted", case.steps)
         whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
         try:
             found = computed(case.query, whole[0])
-        except Unfit:  # the engine has something to say
+        except NeedsOperator:  # the engine has something to say
             with pytest.raises((ValueError, OverflowError, TypeError, ArithmeticError)):
                 judged(case, whole[0], whole[0])
             return
@@ -112,7 +112,7 @@ def test_threads_change_nothing(threads: int) -> None:
 
 def test_a_delta_that_falls_is_left_to_the_engine() -> None:
     query = sash.Query(sash.Delta("x", 2.0), by="k", n=sash.count())
-    with pytest.raises(Unfit):
+    with pytest.raises(NeedsOperator):
         computed(query, pa.record_batch({"k": ["a", "a"], "x": [2.0, 1.0]}))
     with pytest.raises(ValueError, match="must not decrease"):
         query.run(pa.table({"k": ["a", "a"], "x": [2.0, 1.0]}))

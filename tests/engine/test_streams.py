@@ -11,7 +11,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore
-from tests.testing.played import SCHEMA, rows
+from tests.testing.stream_text import SCHEMA, rows
 
 
 def times(batch: pa.RecordBatch) -> list[Any]:
@@ -31,6 +31,11 @@ def test_a_query_runs_on_an_iterator() -> None:
     batches = list(found)
     assert [times(one) for one in batches] == [[1], [2], [3, 3], [5]]
     assert [row["held"] for one in batches for row in one.to_pylist()] == [[0], [0, 1], [1, 2], [3], [2, 4]]
+
+
+def test_a_row_leaves_a_time_window_when_it_is_as_old_as_the_window_is_long() -> None:
+    (found, _) = query(sash.Time(2)).run(iter([rows("1 2 3 b3 5 6")]))
+    assert [row["held"] for row in found.to_pylist()] == [[0], [0, 1], [1, 2], [3], [4]]
 
 
 def test_an_operator_runs_on_batches() -> None:
@@ -358,7 +363,7 @@ def test_the_schema_of_what_leaves_is_told_by_the_first_empty_batch() -> None:
     for window in (sash.Count(2), sash.Time(4, every=2)):
         operator = query(window).operator(SCHEMA)
         first = operator.process(rows(""))
-        assert first.schema == operator.resolved.output("rows") == operator.process(rows("1 9")).schema
+        assert first.schema == operator.bound_query.output("rows") == operator.process(rows("1 9")).schema
 
 
 def test_an_operator_shows_what_it_is() -> None:

@@ -10,14 +10,12 @@ from sash import Count, Options, Query, Time
 from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE
 from sash.engine import Operator
-from sash.kernels import live_lane, lowering_lane
-from sash.kernels.machine import NotCompiled
-from sash.query import planner
+from sash.plan import planner
 from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
-from sash.testing.streams import Case, Step, split
-from tests.engine.duel import duel
-from tests.engine.fixed import PER_ROW, PER_SLIDE, stream
+from sash.testing.streams import Case, StreamStep, split
+from tests.engine.differential import duel
+from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, stream
 
 WINDOWS = {f"row: {name}": window for name, window in PER_ROW.items()} | {
     f"slide: {name}": window for name, window in PER_SLIDE.items()
@@ -42,17 +40,6 @@ CHOSEN: dict[str, tuple[Options, dict[str, Any]]] = {
 """Options, and aggregates that have what these need."""
 
 
-@pytest.fixture
-def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Structures as objects: to compile every structure for every aggregate would take many minutes."""
-
-    def refuse(*_: Any) -> Any:
-        raise NotCompiled("the test says so")
-
-    monkeypatch.setattr(live_lane.LiveLane, "_compile", refuse)
-    monkeypatch.setattr(lowering_lane, "machine_code", refuse)
-
-
 def begin(query: Query, schema: pa.Schema, mode: str) -> Operator:
     operator = Operator(query, schema, mode=mode)
     assert as_planned(operator)
@@ -68,15 +55,15 @@ def resume(query: Query, snapshot: bytes) -> Operator:
 def as_planned(operator: Operator) -> bool:
     """Do the structures that are alive have the names that the plan gives?"""
     plan = operator.plan
-    spans, parts = plan.resolved.spans, plan.resolved.parts
+    spans, parts = plan.bound_query.windows, plan.bound_query.aggregates
     said = {(spans[w].name, parts[p].name): choice.structure for (w, p), choice in plan.choices.items()}
     assert operator.structures == said
     return True
 
 
-def steps() -> tuple[Step, ...]:
-    pieces = [Step("process", piece) for piece in split(stream(), [5, 6])]
-    return (pieces[0], Step("snapshot"), *pieces[1:], Step("finish"))
+def steps() -> tuple[StreamStep, ...]:
+    pieces = [StreamStep("process", piece) for piece in split(stream(), [5, 6])]
+    return (pieces[0], StreamStep("snapshot"), *pieces[1:], StreamStep("finish"))
 
 
 def play(windows: Any, aggregates: Any, **arguments: Any) -> None:
@@ -87,7 +74,7 @@ def play(windows: Any, aggregates: Any, **arguments: Any) -> None:
 # ---- the structures that the plan names ----
 
 
-@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.usefixtures("interpreted_lanes")
 @pytest.mark.parametrize("chosen", ["throughput", "latency", "FiBA"])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
@@ -95,7 +82,7 @@ def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
     play(WINDOWS[window], aggregates, options=options)
 
 
-@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.usefixtures("interpreted_lanes")
 @pytest.mark.parametrize("chosen", CHOSEN)
 @pytest.mark.parametrize("windows", [PER_ROW, PER_SLIDE], ids=["row", "slide"])
 def test_all_windows_at_once(windows: dict[str, Any], chosen: str) -> None:
@@ -226,7 +213,7 @@ def combines(**aggregates: Any) -> int:
     return calls
 
 
-@pytest.mark.usefixtures("_interpreted")
+@pytest.mark.usefixtures("interpreted_lanes")
 @pytest.mark.parametrize(
     ("keeper", "more"),
     [

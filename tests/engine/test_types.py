@@ -9,10 +9,10 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.testing.streams import Case, Step
-from tests.engine.asked import query, results
-from tests.engine.duel import duel
-from tests.engine.test_truth import begin, resume
+from sash.testing.streams import Case, StreamStep
+from tests.engine.differential import duel
+from tests.engine.lookup_cases import query, results
+from tests.engine.test_differential_queries import begin, resume
 
 # ---- columns of every type ----
 
@@ -115,5 +115,5 @@ def test_slices_of_a_larger_batch() -> None:
     })  # fmt: skip
     asked = query(3, by=["k", "b"], high=sash.max("x"), low=sash.min("k"), any=sash.any("b"), total=sash.sum("x"))
     for mode in ("rows", "given"):
-        steps = [Step("process", whole.slice(1, 2)), Step("process", whole.slice(3)), Step("finish")]
+        steps = [StreamStep("process", whole.slice(1, 2)), StreamStep("process", whole.slice(3)), StreamStep("finish")]
         duel(Case(asked, whole.schema, mode, tuple(steps)), begin, resume)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Time
-from tests.frames.drawn import CLOSED, frames, same, with_times
+from tests.frames.frame_cases import CLOSED, frames, same, with_times
 
 # a column of nothing but nulls, in the skewness of pandas
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")

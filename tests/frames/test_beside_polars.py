@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Time
-from tests.frames.drawn import CLOSED, frames, same, with_times
+from tests.frames.frame_cases import CLOSED, frames, same, with_times
 
 X, N, B = pl.col("x"), pl.col("i"), pl.col("b")
 SPECIAL: dict[str, Any] = {name: getattr(sash, name)("x") for name in ("sum", "mean", "min", "max", "var", "std")}

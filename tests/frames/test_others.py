@@ -12,7 +12,7 @@ import pytest
 
 import sash
 from sash import Count, Time
-from tests.frames.drawn import NAN
+from tests.frames.frame_cases import NAN
 
 TIES = pd.DataFrame({"t": pd.to_datetime([0, 1, 1], unit="s"), "x": [1.0, 2.0, 4.0]})
 

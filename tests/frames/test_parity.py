@@ -12,7 +12,7 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Query, Session, Ti
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from sash.testing.streams import sorted_by_key
-from tests.frames.kinds import KINDS, blurred, without_nan
+from tests.frames.frame_kinds import KINDS, blurred, without_nan
 
 NAN = float("nan")
 AGGREGATES: dict[str, Any] = {

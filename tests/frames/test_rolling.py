@@ -11,7 +11,7 @@ import pytest
 
 import sash
 import sash.frames
-from tests.frames.kinds import KINDS
+from tests.frames.frame_kinds import KINDS
 
 TABLE = pa.table({"k": ["a", "b", "a"], "t": [3, 1, 2], "x": [1.0, 2.0, 3.0], "s": ["u", "v", "w"]})
 

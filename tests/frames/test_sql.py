@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Time
-from tests.frames.drawn import CLOSED, frames, same, with_times
+from tests.frames.frame_cases import CLOSED, frames, same, with_times
 
 Pairs = dict[str, tuple[Any, str]]
 

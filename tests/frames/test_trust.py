@@ -14,7 +14,7 @@ import pytest
 
 import sash
 from sash.testing import ADVERSARIAL, exact_windows, worst_error
-from tests.frames.kinds import KINDS
+from tests.frames.frame_kinds import KINDS
 
 ROWS = 600
 WIDTH = 60

@@ -1,28 +1,26 @@
 """The on-disk cache: found again by the next process, never stale, never another's, and never in the way."""
 
 import errno
-import hashlib
 import json
 import os
-import pickle
 import pwd
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import types
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sash
-from sash.kernels import cache
-from sash.kernels.cache import ENTRIES, KEPT, PREFIX, Files, directory, sources_key
+from sash.kernels.jit import cache, cache_directory
+from sash.kernels.jit.cache import ENTRIES, KEPT, PREFIX, directory, sources_key
+from sash.kernels.jit.cache_directory import SECRET, Directory
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +165,7 @@ def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) 
     keys = []
     for place in (sources, archive):
         done = subprocess.run(
-            [sys.executable, "-c", "import sash.kernels.cache as c; print(c.__file__); print(c.sources_key())"],
+            [sys.executable, "-c", "import sash.kernels.jit.cache as c; print(c.__file__); print(c.sources_key())"],
             env={**os.environ, "PYTHONPATH": str(place)},
             cwd=tmp_path,
             capture_output=True,
@@ -216,45 +214,39 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def found() -> str:
     """The candidate that was taken."""
-    path = directory()
-    assert path is not None
+    path = chosen()
     assert path.is_dir()
     assert path.name == PREFIX + sources_key()
     return path.parent.name
 
 
+def chosen() -> Path:
+    entries = directory()
+    assert entries is not None
+    return entries.path
+
+
 def test_the_chosen_place(fresh: None) -> None:
     assert found() == "chosen"
-    path = directory()
-    assert path is not None
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
 def test_a_place_relative_to_where_we_are(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SASH_CACHE_DIR", "here")
-    path = directory()
-    assert path is not None
-    assert path.parent == tmp_path / "here"
+    assert chosen().parent == tmp_path / "here"
 
 
 def test_a_place_in_the_home_directory(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SASH_CACHE_DIR", "~/here")
-    path = directory()
-    assert path is not None
-    assert path.parent == tmp_path / "home" / "here"
+    assert chosen().parent == tmp_path / "home" / "here"
 
 
 def test_the_users_cache(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SASH_CACHE_DIR")
-    path = directory()
-    assert path is not None
-    assert path.parent == tmp_path / "xdg" / "sash"
+    assert chosen().parent == tmp_path / "xdg" / "sash"
     directory.cache_clear()
     monkeypatch.delenv("XDG_CACHE_HOME")
-    path = directory()
-    assert path is not None
-    assert path.parent == tmp_path / "home" / ".cache" / "sash"
+    assert chosen().parent == tmp_path / "home" / ".cache" / "sash"
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
@@ -262,7 +254,7 @@ def test_other_platforms(fresh: None, tmp_path: Path, platform: str, monkeypatch
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     places = {"darwin": Path("~/Library/Caches/sash"), "win32": tmp_path / "local" / "sash"}
-    assert list(cache.candidates())[1] == places[platform]
+    assert list(cache_directory.candidates())[1] == places[platform]
 
 
 def test_a_file_in_the_way(fresh: None, tmp_path: Path) -> None:
@@ -272,14 +264,29 @@ def test_a_file_in_the_way(fresh: None, tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated: who runs as root may write anywhere."""
-    whole = tempfile.TemporaryFile
+    touch = Directory.touch
 
-    def refuse(dir: Path) -> Any:  # noqa: A002
-        if "chosen" in str(dir):
+    def refuse(self: Directory) -> None:
+        if "chosen" in str(self.path):
             raise PermissionError(errno.EROFS, "Read-only file system")
-        return whole(dir=dir)
+        touch(self)
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(Directory, "touch", refuse)
+    assert found() == "sash"
+
+
+def test_a_file_system_that_is_read_only(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home is read-only, and so are the directories that an earlier process has made in it."""
+    kernels = chosen().stat()
+    directory.cache_clear()
+    whole = os.open
+
+    def refuse(path: Any, flags: int, mode: int = 0, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_CREAT and dir_fd is not None and os.path.samestat(os.fstat(dir_fd), kernels):
+            raise OSError(errno.EROFS, "Read-only file system")
+        return whole(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", refuse)
     assert found() == "sash"
 
 
@@ -299,13 +306,13 @@ def test_no_temporary_directory(fresh: None, tmp_path: Path, monkeypatch: pytest
         raise FileNotFoundError("no usable temporary directory")
 
     monkeypatch.setattr(tempfile, "gettempdir", none)
-    assert len(list(cache.candidates())) == 2
+    assert len(list(cache_directory.candidates())) == 2
 
 
 def test_nowhere(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("chosen", "xdg", "temporary"):
         (tmp_path / name).touch()
-    with pytest.warns(RuntimeWarning, match="Set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="set SASH_CACHE_DIR") as told:
         assert directory() is None
     assert len(told) == 1
     with warnings.catch_warnings():
@@ -315,26 +322,24 @@ def test_nowhere(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert cache.keep(dispatcher)._cache == "none"
 
 
-def test_a_directory_of_another_user_is_refused(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_of_other_users_are_in_one_warning(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == "chosen"
     directory.cache_clear()
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match="others may write to"):
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.warns(RuntimeWarning, match="compiles anew.*belongs to user.*set SASH_CACHE_DIR") as told:
         assert directory() is None
+    assert len(told) == 1
 
 
-@pytest.mark.parametrize(("part", "mode"), [("", 0o777), (PREFIX, 0o777), (PREFIX, 0o770)])
-def test_a_directory_that_others_may_write_is_refused(fresh: None, tmp_path: Path, part: str, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_kernels_that_others_may_write_are_refused(fresh: None, tmp_path: Path, mode: int) -> None:
     assert found() == "chosen"
     directory.cache_clear()
-    (tmp_path / "chosen" / (part + sources_key() if part else "")).chmod(mode)
-    assert found() == "sash"
-
-
-def test_a_shared_directory_may_be_sticky(fresh: None, tmp_path: Path) -> None:
-    (tmp_path / "chosen").mkdir()
-    (tmp_path / "chosen").chmod(0o1777)
-    assert found() == "chosen"
+    kernels = tmp_path / "chosen" / (PREFIX + sources_key())
+    kernels.chmod(mode)
+    with pytest.warns(RuntimeWarning, match=f"kept in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
+        assert found() == "sash"
+    assert len(told) == 1
 
 
 # ---- what is old ----
@@ -347,151 +352,18 @@ def test_old_directories_go(fresh: None, tmp_path: Path) -> None:
         (base / name / "inside").mkdir(parents=True)
         os.utime(base / name, (1e9 - age, 1e9 - age))
     (base / "of somebody else").mkdir()
-    current = directory()
-    assert current is not None
-    assert {path.name for path in base.iterdir()} == {current.name, *names[:KEPT], "of somebody else"}
+    current = chosen().name
+    assert {path.name for path in base.iterdir()} == {SECRET, current, *names[:KEPT], "of somebody else"}
 
 
 def test_old_entries_go(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ENTRIES >= 1000
-    current = directory()
-    assert current is not None
+    current = chosen()
     for age in range(5):
         path = current / f"{age}.code"
         path.touch()
         os.utime(path, (1e9 - age, 1e9 - age))
     monkeypatch.setattr(cache, "ENTRIES", 3)
     directory.cache_clear()
-    assert directory() == current
+    assert chosen() == current
     assert sorted(path.name for path in current.iterdir()) == ["0.code", "1.code", "2.code"]
-
-
-def test_what_another_process_removed_is_no_error(tmp_path: Path) -> None:
-    cache._prune([tmp_path / "gone", tmp_path / "too"], 0)
-
-
-# ---- entries ----
-
-
-class Context:
-    """As much of Numba's context as the cache asks for."""
-
-    def refresh(self) -> None:
-        pass
-
-    def codegen(self) -> Any:
-        return types.SimpleNamespace(magic_tuple=lambda: ("this", "machine"))
-
-
-class Compiled:
-    """As much of what Numba compiled."""
-
-    lifted = ()
-    codegen = Context().codegen()
-
-    def __init__(self, content: Any, dynamic: bool = False) -> None:
-        self.content, self.library = content, types.SimpleNamespace(has_dynamic_globals=dynamic)
-
-    def _reduce(self) -> tuple[Any, ...]:
-        return (self.content,)
-
-
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
-    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda context, content: ("rebuilt", content))
-    return Files(tmp_path, "kernel")
-
-
-def test_an_entry_comes_back(files: Files, tmp_path: Path) -> None:
-    assert files.load_overload(("int",), Context()) is None
-    files.save_overload(("int",), Compiled(1))
-    files.save_overload(("float",), Compiled(2))
-    Files(tmp_path, "other kernel").save_overload(("int",), Compiled(3))
-    assert files.load_overload(("int",), Context()) == ("rebuilt", 1)
-    assert files.load_overload(("float",), Context()) == ("rebuilt", 2)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".code"] * 3
-
-
-def test_addresses_of_this_process_are_not_kept(files: Files, tmp_path: Path) -> None:
-    files.save_overload(("int",), Compiled(1, dynamic=True))
-    assert list(tmp_path.iterdir()) == []
-
-
-class Bomb:
-    """Unpickled, it raises what it is told to."""
-
-    def __init__(self, error: type[BaseException]) -> None:
-        self.error = error
-
-    def __reduce__(self) -> Any:
-        return _explode, (self.error,)
-
-
-def _explode(error: type[BaseException]) -> None:
-    raise error("damaged")
-
-
-def checked(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=16).digest() + payload
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:10],
-        lambda data: data[:-1],
-        lambda data: data + b"more",
-        lambda data: b"garbage" * 100,
-        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
-        lambda data: checked(b"garbage"),
-        lambda data: checked(pickle.dumps("no pair")),
-        lambda data: checked(pickle.dumps(("another key", (1,)))),
-        *(
-            lambda data, error=error: checked(pickle.dumps(Bomb(error)))
-            for error in (KeyError, ImportError, RecursionError, MemoryError, AssertionError, SystemError)
-        ),
-    ],
-)
-def test_a_damaged_entry_is_none(files: Files, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    files.save_overload(("int",), Compiled(1))
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(damage(path.read_bytes()))
-    assert files.load_overload(("int",), Context()) is None
-    files.save_overload(("int",), Compiled(1))
-    assert files.load_overload(("int",), Context()) == ("rebuilt", 1)
-
-
-def test_an_entry_that_cannot_be_rebuilt_is_none(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.save_overload(("int",), Compiled(1))
-    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda *parts: 1 / 0)
-    assert files.load_overload(("int",), Context()) is None
-
-
-def test_an_entry_under_the_name_of_another_is_none(files: Files, tmp_path: Path) -> None:
-    files.save_overload(("int",), Compiled(1))
-    (first,) = tmp_path.iterdir()
-    content = first.read_bytes()
-    first.unlink()
-    files.save_overload(("float",), Compiled(2))
-    (second,) = tmp_path.iterdir()
-    second.write_bytes(content)
-    assert files.load_overload(("float",), Context()) is None
-
-
-def full(*arguments: Any) -> Any:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize("step", ["replace", "fdopen"])
-def test_a_full_disk_is_no_error(files: Files, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, step, full)
-    files.save_overload(("int",), Compiled(1))
-    monkeypatch.undo()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_place_and_no_pickle_are_no_errors(files: Files, tmp_path: Path) -> None:
-    files.save_overload(("int",), Compiled(sys._getframe()))
-    Files(tmp_path / "missing", "kernel").save_overload(("int",), Compiled(1))
-    assert list(tmp_path.iterdir()) == []

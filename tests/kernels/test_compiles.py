@@ -382,7 +382,7 @@ def test_a_refusal_is_told_once_and_not_tried_again(monkeypatch: pytest.MonkeyPa
     def never(*arguments: Any) -> Any:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("sash.kernels.machine._compile", never)
+    monkeypatch.setattr("sash.kernels.jit.compile._compile", never)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = slide(Recalc, of(formats, name="told once"), (FLOATS,), 2)

@@ -10,7 +10,7 @@ from sash.aggregators import InOrder
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
 from sash.kernels import bulk, replay, slide, steady
-from sash.kernels.layout import DTYPES, Layout
+from sash.kernels.jit.state_layout import DTYPES, Layout
 from sash.monoids import Max, Monoid
 from sash.monoids.sums import Sum
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sash.kernels.fingerprint import fingerprint
-from sash.kernels.layout import NotColumnar
-from sash.kernels.policy_monoid import OrNone, Watched, compilable, joined, shown_alike, split
+from sash.kernels.jit.code_fingerprint import fingerprint
+from sash.kernels.jit.policy_monoid import OrNone, Watched, compilable, joined, shown_alike, split
+from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.testing.discovery import monoids
 from sash.testing.queries import KeepLast

@@ -8,16 +8,15 @@ import pytest
 import sash
 from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.shorter import Shorter
+from sash.aggregators.suffix_query import SuffixQuery
 from sash.kernels import InterpretedWarning, slide, slide_many
-from sash.monoids.algebra import Monoid
+from sash.monoids.first_last import First
 from sash.monoids.order import ArgMax, Max, Min
-from sash.monoids.positions import First
 from sash.monoids.sums import Mean, Sum
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, admits
 
-SHORTER: list[type[Shorter]] = [record.cls for record in IN_ORDER.values() if issubclass(record.cls, Shorter)]
+SHORTER: list[type[SuffixQuery]] = [record.cls for record in IN_ORDER.values() if issubclass(record.cls, SuffixQuery)]
 every = pytest.mark.parametrize("structure", SHORTER)
 
 RANGES = (3, 100, 1, 7, 3, 20)
@@ -46,11 +45,35 @@ def test_the_protocol_is_what_they_share() -> None:
     assert {FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv} <= {*SHORTER}
 
 
-@every
-@pytest.mark.parametrize("monoid", [Sum(), Max(), SUM, GREATEST, AFFINE, First()], ids=repr)
-def test_beside_recalc(structure: type[Shorter], monoid: Monoid) -> None:
-    if not admits(structure, monoid.typed("int")):
-        return
+MONOIDS = {repr(monoid): monoid for monoid in (AFFINE, First(), SUM, GREATEST, Sum(), Max())}
+ADMITTED = [(s, name) for s in SHORTER for name, monoid in MONOIDS.items() if admits(s, monoid.typed("int"))]
+
+
+def cross_section() -> set[tuple[type[SuffixQuery], str]]:
+    """Each structure with one monoid, that which was taken least so far, and each monoid with one structure."""
+    taken = dict.fromkeys(MONOIDS, 0)
+    chosen = set()
+    for structure in SHORTER:
+        least = min((name for s, name in ADMITTED if s is structure), key=taken.__getitem__)
+        taken[least] += 1
+        chosen.add((structure, least))
+    return chosen | {next(pair for pair in ADMITTED if pair[1] == name) for name in MONOIDS if not taken[name]}
+
+
+EACH_TIME = cross_section()
+
+
+def test_every_structure_and_every_monoid_is_compiled_each_time() -> None:
+    assert {structure for structure, _ in EACH_TIME} == {*SHORTER}
+    assert {name for _, name in EACH_TIME} == MONOIDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("structure", "name"),
+    [pytest.param(*pair, marks=() if pair in EACH_TIME else pytest.mark.all_compiled) for pair in ADMITTED],
+)
+def test_beside_recalc(structure: type[SuffixQuery], name: str) -> None:
+    monoid = MONOIDS[name]
     found = slide_many(structure, monoid, (values(),), RANGES)
     assert found.why_interpreted == ""
     found.structure.check_invariants()
@@ -59,7 +82,7 @@ def test_beside_recalc(structure: type[Shorter], monoid: Monoid) -> None:
 
 
 @every
-def test_by_hand(structure: type[Shorter]) -> None:
+def test_by_hand(structure: type[SuffixQuery]) -> None:
     monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
     found = slide_many(structure, monoid, (values(),), RANGES)
     assert found.to_list() == by_hand(fold, values(), RANGES)
@@ -67,7 +90,7 @@ def test_by_hand(structure: type[Shorter]) -> None:
 
 @every
 @pytest.mark.parametrize("n", [1, 2, 30])
-def test_all_ranges(structure: type[Shorter], n: int) -> None:
+def test_all_ranges(structure: type[SuffixQuery], n: int) -> None:
     """The maximum of queries: every range from 1 to n, at each row."""
     monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
     for ranges in (tuple(range(1, n + 1)), tuple(range(n, 0, -1))):
@@ -78,7 +101,7 @@ def test_all_ranges(structure: type[Shorter], n: int) -> None:
 
 
 @every
-def test_one_range_is_a_slide(structure: type[Shorter]) -> None:
+def test_one_range_is_a_slide(structure: type[SuffixQuery]) -> None:
     monoid = next(m for m in (Sum(), Max()) if admits(structure, m.typed("int")))
     for width in (1, 6, 1000):
         many = slide_many(structure, monoid, (values(),), (width,))
@@ -87,7 +110,7 @@ def test_one_range_is_a_slide(structure: type[Shorter]) -> None:
 
 @every
 @pytest.mark.parametrize("length", [0, 1, 5])
-def test_more_ranges_than_rows(structure: type[Shorter], length: int) -> None:
+def test_more_ranges_than_rows(structure: type[SuffixQuery], length: int) -> None:
     monoid, fold = (Sum(), sum) if admits(structure, Sum().typed("int")) else (Max(), max)
     ranges = tuple(range(1, 40))
     found = slide_many(structure, monoid, (values(length),), ranges)
@@ -96,7 +119,7 @@ def test_more_ranges_than_rows(structure: type[Shorter], length: int) -> None:
 
 
 @pytest.mark.parametrize("structure", [Recalc, FlatFIT, SlickDequeNonInv])
-def test_floats_and_several_columns(structure: type[Shorter]) -> None:
+def test_floats_and_several_columns(structure: type[SuffixQuery]) -> None:
     keys, payloads = values().astype(float), np.arange(150)
     found = slide_many(structure, ArgMax(), (keys, payloads), (5, 2))
     assert found.why_interpreted == ""
@@ -120,8 +143,8 @@ def test_the_structure_that_is_left_can_be_asked() -> None:
 
 
 @pytest.mark.parametrize("structure", [Recalc, FlatFIT])
-@pytest.mark.filterwarnings("default::sash.kernels.run.InterpretedWarning")
-def test_interpreted(structure: type[Shorter]) -> None:
+@pytest.mark.filterwarnings("default::sash.kernels.loops.runner.InterpretedWarning")
+def test_interpreted(structure: type[SuffixQuery]) -> None:
     letters = [chr(97 + i % 26) for i in range(40)]
     found = slide_many(structure, JOIN, (letters,), RANGES)
     assert "list of Python objects" in found.why_interpreted

@@ -20,9 +20,9 @@ from sash import monoids
 from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.engine.arena import Arena
 from sash.engine.slot_table import SlotTable
-from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, LiveLane, Structures
-from sash.kernels.live_loops import BACK, CAPACITY, FRONT, OFFSET
-from sash.kernels.state import AFTER
+from sash.kernels.jit.numba_struct import AFTER
+from sash.kernels.loops.live_kernel import NO_TOTALS, NOBODY, NONE, LiveKernel, Structures
+from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, OFFSET
 from sash.monoids.algebra import Monoid
 from sash.monoids.custom import monoid
 
@@ -53,9 +53,15 @@ def asked_of(needs: tuple[str, ...]) -> list[Monoid]:
 
 
 CASES = [
-    pytest.param(name, one, compiled, id=f"{name}-{one.name}-{'compiled' if compiled else 'interpreted'}")
+    pytest.param(
+        name,
+        one,
+        compiled,
+        id=f"{name}-{one.name}-{'compiled' if compiled else 'interpreted'}",
+        marks=pytest.mark.all_compiled if compiled and number else (),  # each time with the one that tells most
+    )
     for name, record in IN_ORDER.items()
-    for one in asked_of(record.needs)
+    for number, one in enumerate(asked_of(record.needs))
     for compiled in (True, False)
 ]
 
@@ -68,14 +74,14 @@ class Slots:
         kinds: Any = ("int",) * self.width if compiled else None
         self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NOBODY
         several = (structure,) if sizes else ()
-        self.lane = LiveLane(given, kinds, "rows", (structure,), several, warn=False)
-        assert self.lane.compiled is compiled, self.lane.why_interpreted
-        self.monoid = self.lane.monoid
+        self.kernel = LiveKernel(given, kinds, "rows", (structure,), several, warn=False)
+        assert self.kernel.compiled is compiled, self.kernel.why_interpreted
+        self.monoid = self.kernel.monoid
         self.table = SlotTable()
         self.arena = Arena(self.table, "heads", [])
-        for i, leaf in enumerate(self.lane.nothing(0)):
+        for i, leaf in enumerate(self.kernel.nothing(0)):
             self.arena.add(i, leaf.dtype)
-        self.window = Structures(self.lane.specs[structure])
+        self.window = Structures(self.kernel.specs[structure])
         self.window.sizes = sizes
         self.table.add("ints", np.int64, [-1] * self.window.ints, derived=True)
         self.table.add("floats", np.float64, [0.0] * self.window.floats, derived=True)
@@ -96,7 +102,7 @@ class Slots:
         self.reset(np.arange(SLOTS))
 
     def move(self, slots: Any) -> None:
-        if self.lane.compiled:
+        if self.kernel.compiled:
             self.reset(slots)
 
     def reset(self, slots: Any) -> None:
@@ -123,22 +129,26 @@ class Slots:
         heads = self.arena.heads
         places = heads[slots, OFFSET] + (np.array(positions, np.int64) & (heads[slots, CAPACITY] - 1))
         columns = [np.array([value[i] for _, value in pushed], np.int64) for i in range(self.width)]
-        return self.lane.inputs(columns if self.lane.compiled else [c.tolist() for c in columns], len(pushed)), places
+        return self.kernel.inputs(
+            columns if self.kernel.compiled else [c.tolist() for c in columns], len(pushed)
+        ), places
 
     def slide(self, pushed: list[tuple[int, Any]], ranges: list[tuple[int, list[int], int]]) -> list[list[Any]]:
-        """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the lane takes them."""
-        rows = self.lane.no_rows
+        """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the kernel takes them."""
+        rows = self.kernel.no_rows
         if pushed:
             inputs, places = self.push(pushed)
             rows = inputs, NOBODY, np.array([slot for slot, _ in pushed], np.int64), places
-        states = tuple(self.arena.columns[i] for i in range(len(self.lane.nothing(0))))
+        states = tuple(self.arena.columns[i] for i in range(len(self.kernel.nothing(0))))
         fields = self.table.wide["ints"], self.table.wide["floats"]
         los = np.array([starts for _, starts, _ in ranges], np.int64).T if ranges else np.zeros((1, 0), np.int64)
         los = np.ascontiguousarray(los) if self.sizes else los.reshape(-1)
         ends = np.array([hi for _, _, hi in ranges], np.int64)
         asked = NONE, np.array([slot for slot, _, _ in ranges], np.int64), los, ends, self.wanted
         counts = (NO_TOTALS, NONE)
-        out, valid, _, _, missing = self.lane.slide(self.window, fields, self.arena.heads, states, counts, rows, asked)
+        out, valid, _, _, missing = self.kernel.slide(
+            self.window, fields, self.arena.heads, states, counts, rows, asked
+        )
         flat = [out[i] for i in range(los.size)] if isinstance(out, list) else list(out[0].tolist())
         assert missing == int((~valid).sum())
         found = [value if ok else None for value, ok in zip(flat, valid.tolist(), strict=True)]

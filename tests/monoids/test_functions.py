@@ -2,15 +2,16 @@
 
 import inspect
 import pickle
-from typing import Any
+import pydoc
+from typing import Any, get_type_hints
 
 import pytest
 
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.first_last import Nth
 from sash.monoids.functions import AGGREGATES
 from sash.monoids.order import ArgMax, Max
-from sash.monoids.positions import Nth
 
 NAMES = [
     *("count", "sum", "product", "mean", "geometric_mean", "min", "max", "range", "arg_min", "arg_max", "min_count"),
@@ -29,18 +30,66 @@ def function(name: str) -> Any:
 
 
 def test_every_aggregate_of_the_design_is_there() -> None:
-    assert list(AGGREGATES) == NAMES
+    assert sorted(AGGREGATES) == sorted(NAMES)
+    assert sorted(functions.__all__) == sorted(["AGGREGATES", *NAMES])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_function_is_made_of_its_class(name: str) -> None:
+def test_a_function_is_named_as_its_class(name: str) -> None:
     bind, aggregate = function(name), AGGREGATES[name]
     assert issubclass(aggregate, Monoid)
     assert bind.__name__ == bind.__qualname__ == aggregate.name == name
     assert aggregate.__name__.lower() == name.replace("_", "")
-    assert bind.__doc__.splitlines()[0] == inspect.getdoc(aggregate).splitlines()[0]  # type: ignore[union-attr]
-    assert ">>>" not in bind.__doc__
     assert pickle.loads(pickle.dumps(bind)) is bind
+
+
+def public_parameters(aggregate: type[Monoid]) -> dict[str, Any]:
+    """The arguments of a constructor and their defaults, without those that only `typed` fills."""
+    return {
+        key: parameter.default
+        for key, parameter in inspect.signature(aggregate).parameters.items()
+        if key not in Monoid.__annotations__ and not key.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signature_is_that_of_lift_and_of_the_constructor(name: str) -> None:
+    bind, aggregate = function(name), AGGREGATES[name]
+    signature, hints = inspect.signature(bind), get_type_hints(bind)
+    columns = [one for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]
+    parameters = {one.name: one.default for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY}
+    _, *inputs = inspect.signature(aggregate.lift).parameters.values()
+    assert [one.name for one in columns] == [one.name for one in inputs]
+    for one, wanted in zip(columns, inputs, strict=True):
+        several = wanted.kind is wanted.VAR_POSITIONAL
+        assert one.kind is (one.VAR_POSITIONAL if several else one.POSITIONAL_ONLY)
+        assert hints[one.name] is str
+    assert parameters == public_parameters(aggregate)
+    wanted_hints = get_type_hints(aggregate.__init__)
+    assert {key: hints[key] for key in parameters} == {key: wanted_hints[key] for key in parameters}
+    assert hints["return"] is Bound
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_parameter_reaches_the_aggregate(name: str) -> None:
+    other = {"n": 3, "separator": "-", "ddof": 0, "bias": False, "lg_k": 10, "q": 0.25, "k": 20, "lg_max_k": 12}
+    other |= {"items": ("a",), "buckets": 2048, "hashes": 3, "bits": 128}
+    bind, aggregate = function(name), AGGREGATES[name]
+    given = {key: other[key] for key in public_parameters(aggregate)}
+    bound = bind(*"abc"[: aggregate(**given).arity[0]], **given)
+    assert {key: getattr(bound.monoid, key) for key in given} == given
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_says_what_it_computes_with_nulls_result_and_an_example(name: str) -> None:
+    text = pydoc.render_doc(function(name), renderer=pydoc.plaintext)
+    assert str(inspect.signature(function(name))) in text
+    assert ">>> window = sash.Window(" in text
+    assert f"sash.{name}(" in text
+    assert "ull" in text
+    assert "Result:" in text
+    for key in public_parameters(AGGREGATES[name]):
+        assert text.count(key) > 1, f"{key} is not explained"
 
 
 @pytest.mark.parametrize("name", NAMES)

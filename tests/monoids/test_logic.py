@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.logic import All, Any, BitAnd, BitOr, BitXor
-from tests.monoids.test_positions import INT64, lawful, one, results
+from tests.monoids.test_first_last import INT64, lawful, one, results
 
 TRUTH: list[Monoid] = [Any(), All()]
 BITS: list[Monoid] = [BitAnd(), BitOr(), BitXor()]

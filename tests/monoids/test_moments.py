@@ -1,6 +1,7 @@
 """Variance, standard deviation, skewness, kurtosis: laws, decisions, examples. Accuracy is in test_accuracy."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
 from sash.testing import check_laws
-from tests.monoids.test_positions import FLOATS, INT64, folds, lawful, one
+from tests.monoids.test_first_last import FLOATS, INT64, folds, lawful, one
 
 ALL: list[Monoid] = [
     Var(),
@@ -105,22 +106,49 @@ def test_what_is_not_finite_makes_nan(monoid: Monoid, strange: float) -> None:
     assert math.isnan(of(monoid, [LARGEST, -LARGEST, strange, LARGEST, 0.0]))
 
 
-def test_values_too_far_apart() -> None:
+def test_a_variance_beyond_the_range_is_infinite() -> None:
     far = [1e200, -1e200, 3e199, 1.0]
-    assert of(Var(), far) == math.inf
-    assert of(Std(), far) == math.inf
-    assert of(Var(), [LARGEST, -LARGEST]) == math.inf
-    assert math.isnan(of(Skewness(), far))
-    assert math.isnan(of(Kurtosis(), far))
-    assert of(Skewness(), [1e99, -1e99, 3e98]) == pytest.approx(of(Skewness(), [10.0, -10.0, 3.0]))
-    assert of(Kurtosis(), [1e74, -1e74, 3e73]) == pytest.approx(of(Kurtosis(), [10.0, -10.0, 3.0]))
+    assert of(Var(), far) == of(Var(), [LARGEST, -LARGEST]) == math.inf
+    assert of(Var(), [1e-165, 3e-165]) == 0.0
 
 
-def test_values_too_close_to_be_told_apart() -> None:
-    close = [1e-130, -1e-130, 3e-131]
-    assert of(Skewness(), close) is None
-    assert of(Kurtosis(), close) is None
-    assert of(Var(), close) == pytest.approx(of(Var(), [10.0, -10.0, 3.0]) * 1e-262, rel=1e-12)
+SHAPE = [10.0, -10.0, 3.0, 4.5, 9.75, -1.0]
+SIZES = [2.0**exponent for exponent in (-1020, -800, -550, -500, -450, -300, -200, 200, 300, 450, 500, 510, 900, 1019)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"2**{math.log2(size):.0f}")
+def test_results_that_are_floats_are_there_whatever_the_size_of_the_values(size: float) -> None:
+    """Powers of two round nothing, so all but the size of the values is the same."""
+    values = [x * size for x in SHAPE]
+    for monoid in (Std(), Std(ddof=0)):
+        assert of(monoid, values) == pytest.approx(of(monoid, SHAPE) * size, rel=1e-14, abs=0.0)
+    for monoid in (Skewness(), Skewness(bias=False), Kurtosis(), Kurtosis(bias=False)):
+        assert of(monoid, values) == pytest.approx(of(monoid, SHAPE), rel=1e-13)
+
+
+def test_values_of_every_size_in_one_window() -> None:
+    """From sums that underflow to such that overflow, and back to small values among large ones."""
+    values = [1e-320, 3e-200, 1e-170, -2e-160, 1.0, 5e150, -1e160, 3e250, 1e-300]
+    for end in range(2, len(values) + 1):
+        exact = [Fraction(x) for x in values[:end]]
+        mean = sum(exact) / end
+        variance = sum((x - mean) ** 2 for x in exact) / (end - 1)
+        found = Fraction(of(Std(), values[:end]))
+        assert abs(found**2 / variance - 1) < 1e-12, end
+
+
+@pytest.mark.parametrize("monoid", [Std(), Std(ddof=0), Skewness(), Kurtosis()], ids=repr)
+def test_the_largest_floats(monoid: Monoid) -> None:
+    values = [LARGEST, -LARGEST, LARGEST, 0.0, LARGEST]
+    size = 2.0**1000 if isinstance(monoid, Std) else 1.0
+    assert of(monoid, values) == pytest.approx(of(monoid, [x / 2.0**1000 for x in values]) * size, rel=1e-13)
+
+
+def test_the_smallest_floats() -> None:
+    assert of(Std(), [0.0, 5e-324]) == 5e-324
+    assert of(Std(), [0.0, 1e-315]) == pytest.approx(0.5**0.5 * 1e-315, rel=1e-6)
+    assert of(Var(), [5e-324] * 3) == of(Std(), [5e-324] * 3) == 0.0
+    assert of(Skewness(), [5e-324] * 3) is of(Kurtosis(), [LARGEST] * 3) is None
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=30))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
 from sash.testing import check_laws
-from tests.monoids.test_positions import FLOATS, INT64, OF_KIND, TEXT, Rows, folds, lawful, one, results
+from tests.monoids.test_first_last import FLOATS, INT64, OF_KIND, TEXT, Rows, folds, lawful, one, results
 
 KINDS: list[Kind] = ["bool", "int", "float"]
 SINGLE: list[Monoid] = [Min(), Max(), MinCount(), MaxCount()]

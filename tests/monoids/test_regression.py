@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.testing import check_laws
-from tests.monoids.test_positions import FLOATS, INT64, OF_KIND, Rows, folds, lawful
+from tests.monoids.test_first_last import FLOATS, INT64, OF_KIND, Rows, folds, lawful
 
 ALL: list[Monoid] = [Covariance(), Covariance(ddof=0), Correlation(), Slope(), Intercept()]
 KINDS: list[Kind] = ["bool", "int", "float"]
@@ -86,17 +86,36 @@ def test_the_line_is_of_y_on_x_in_this_order() -> None:
 
 
 @pytest.mark.parametrize("monoid", ALL, ids=repr)
-@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf, LARGEST])
-def test_nan_infinities_and_values_too_far_apart_make_nan(monoid: Monoid, strange: float) -> None:
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+def test_nan_and_infinities_make_nan(monoid: Monoid, strange: float) -> None:
     rows: Rows = [(1.0, 2.0), (2.0, 2.5), (4.0, 1.0)]
     assert math.isnan(of(monoid, [*rows, (strange, 1.0)]))
     assert math.isnan(of(monoid, [(1.0, strange), *rows]))
     assert math.isnan(of(monoid, [(strange, -strange), (strange, 1.0), *rows]))
 
 
-def test_values_too_close_to_be_told_apart_do_not_vary() -> None:
-    rows: Rows = [(1e-160, 1.0), (3e-160, 2.0)]
-    assert of(Correlation(), rows) is of(Slope(), rows) is of(Intercept(), rows) is None
+SIZES = [2.0**exponent for exponent in (-1000, -600, -500, -300, 0, 300, 500, 600, 1000)]
+
+
+@pytest.mark.parametrize("x", SIZES)
+@pytest.mark.parametrize("y", SIZES)
+def test_results_that_are_floats_are_there_whatever_the_size_of_the_values(x: float, y: float) -> None:
+    """Powers of two round nothing, so all but the sizes of x and y is the same."""
+    rows: Rows = [(a * x, b * y) for a, b in BENT]
+    slope = of(Slope(), rows)
+    assert of(Correlation(), rows) == pytest.approx(0.8, rel=1e-14)
+    assert of(Intercept(), rows) == pytest.approx(1.5 * y, rel=1e-14)
+    if 2.0**-1000 <= y / x <= 2.0**1000:
+        assert slope == pytest.approx(0.8 * (y / x), rel=1e-14)
+    if 2.0**-1000 <= x * y <= 2.0**1000:
+        assert of(Covariance(), rows) == pytest.approx(of(Covariance(), BENT) * x * y, rel=1e-14)
+
+
+def test_the_largest_floats() -> None:
+    rows: Rows = [(LARGEST, -LARGEST), (-LARGEST, LARGEST), (1.0, 2.0)]
+    assert of(Correlation(), rows) == pytest.approx(-1.0, rel=1e-15)
+    assert of(Slope(), rows) == pytest.approx(-1.0, rel=1e-15)
+    assert of(Covariance(), rows) == -math.inf
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), max_size=20))

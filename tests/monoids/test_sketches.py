@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.monoids import sketches
+from sash.monoids import count_min, sketches
 from sash.monoids.algebra import Monoid, agree
 from sash.monoids.bloom import Bloom, BloomFilter, decode_item, encode_item, item_digest
-from tests.monoids.test_positions import FLOATS, TEXT, Rows, check_laws, folds, lawful, one
+from tests.monoids.test_first_last import FLOATS, TEXT, Rows, check_laws, folds, lawful, one
 
 pytest.importorskip("datasketches")
 ApproxDistinct, ApproxQuantile = sketches.ApproxDistinct, sketches.ApproxQuantile
-CountMin, FrequentItems = sketches.CountMin, sketches.FrequentItems
+CountMin, FrequentItems = count_min.CountMin, sketches.FrequentItems
 
 ITEMS = st.one_of(FLOATS, st.integers(), TEXT, st.binary(max_size=3), st.booleans(), st.dates(), st.datetimes())
 OF_ITEMS: list[Monoid] = [ApproxDistinct(), FrequentItems(), CountMin(), Bloom()]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.monoids.algebra import Kind, Monoid, agree
-from sash.monoids.exact import number
+from sash.monoids.exact_integer import number
 from sash.monoids.product import FloatProduct, GeometricMean, IntProduct, Product, minus_product
 from sash.monoids.sums import (
     Count,
@@ -27,7 +27,7 @@ from sash.monoids.sums import (
     SumOfSquares,
 )
 from sash.testing import check_laws
-from tests.monoids.test_positions import FLOATS, INT64, folds, lawful, one
+from tests.monoids.test_first_last import FLOATS, INT64, folds, lawful, one
 
 GENERIC: list[Monoid] = [Sum(), Mean(), SumOfSquares(), Product(), GeometricMean()]
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Iterator[Any]:
     """The rows of `cases`, cut into many small batches on their way through a worker."""
-    from sash.spark.types import spark_schema
+    from sash.spark.spark_types import spark_schema
     from tests.spark.cases import SCHEMA, rows
 
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"

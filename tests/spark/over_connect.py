@@ -15,8 +15,8 @@ from pyspark.errors import PythonException
 import sash
 import sash.spark
 from sash import Lifetime, Options, Query, Time
-from sash.spark import worker
-from sash.spark.types import spark_schema
+from sash.spark.batch import partition_task
+from sash.spark.spark_types import spark_schema
 from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
 CHOSEN = {name: query for name, query in CASES.items() if name.startswith("all windows")}
@@ -41,7 +41,7 @@ def main() -> None:
     settings = {"sql.shuffle.partitions": 2, "sql.execution.arrow.maxRecordsPerBatch": 16, "log.level": "OFF"}
     spark = sash.spark.session(remote="local[2]", **settings)
     assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
-    worker.ROWS = 1
+    partition_task.ROWS = 1
     table = rows()
     frame = spark.createDataFrame(table, spark_schema(SCHEMA)).cache()
     with ThreadPoolExecutor(4) as pool:  # most of a small job's time is spent waiting

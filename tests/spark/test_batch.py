@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 import sash
 from sash import Count, Delta, Lifetime, Query, Time
-from sash.spark.types import spark_schema
+from sash.spark.spark_types import spark_schema
 from sash.testing import assert_same
 
 TABLE = pa.table({"k": ["a", "b", "a", "a"], "t": [1, 1, 2, 9], "x": [3.0, 4.0, 1.0, None]})

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import sash
-from sash.spark import batch
-from sash.spark import split as splitting
-from sash.spark.part_worker import PartWorker
-from sash.spark.worker import Worker
+from sash.spark.batch import plan_batch
+from sash.spark.batch import range_split as splitting
+from sash.spark.batch.partition_task import PartitionTask
+from sash.spark.batch.range_task import RangeTask
 
 MOST = 400
 """MiB for a worker, of which the libraries alone take some 200."""
@@ -24,7 +24,7 @@ MOST = 400
 def test_one_key_of_many_rows(
     spark: Any, rows: int, split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, worker = (batch, Worker) if split == 1 else (splitting, PartWorker)
+    module, worker = (plan_batch, PartitionTask) if split == 1 else (splitting, RangeTask)
 
     class Measured(worker):  # type: ignore[misc, valid-type]
         """By value to the worker, for it is defined here."""

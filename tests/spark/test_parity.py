@@ -7,15 +7,24 @@ from typing import Any
 
 import pytest
 
-from sash.spark import worker
+from sash.spark.batch import partition_task
 from tests.spark import over_connect
 from tests.spark.cases import CASES, check, rows
 
+SELDOM = {"row: count", "row: policy of two", "slide: count", "slide: lifetime by time"}
+"""Every aggregate compiled for more windows: a row, a slide and a lifetime are enough for each run."""
 
-@pytest.mark.parametrize("name", CASES)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.all_compiled if name in SELDOM else ()) for name in CASES]
+)
 def test_spark_gives_the_rows_of_the_local_host(frame: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "ROWS", 1)
+    monkeypatch.setattr(partition_task, "ROWS", 1)
     check(frame, rows(), CASES[name])
+
+
+def test_what_is_seldom_run_is_there() -> None:
+    assert CASES.keys() >= SELDOM
 
 
 def test_so_it_does_over_connect() -> None:

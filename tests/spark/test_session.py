@@ -132,6 +132,21 @@ def test_a_damaged_home_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert subprocess.run([home / "bin" / "java"], check=False).returncode == 0
 
 
+def test_no_home_where_other_users_can_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They could exchange the script before Spark runs it."""
+    monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "open"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "closed"))
+    home = java.bundled(Path("/usr/bin/true"))
+    assert home.parent == tmp_path / "open"
+    (tmp_path / "open").chmod(0o770)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert java.bundled(Path("/usr/bin/true")).parent == tmp_path / "closed" / "sash"
+    (tmp_path / "open").chmod(0o700)
+    home.chmod(0o777)
+    assert java.bundled(Path("/usr/bin/true")) == home
+    assert home.stat().st_mode & 0o777 == 0o700, "made anew"
+
+
 def test_two_processes_make_one_home(tmp_path: Path) -> None:
     program = "from pathlib import Path; from sash.spark import java; print(java.bundled(Path('/usr/bin/true')))"
     surroundings = os.environ | {"SASH_CACHE_DIR": str(tmp_path)}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.stores import PageError, page
-from sash.stores.frame import FORMAT, HEAD, seal, unseal
+from sash.stores.envelope import FORMAT, HEAD, unwrap, wrap
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 NAME = "page 'k/7'"
@@ -177,7 +177,7 @@ def test_batches_of_another_schema():
 @pytest.mark.parametrize("parts", [[], [b"nonsense"], [b"{}", b"nonsense"], [b"\xff", b""]])
 def test_parts_that_are_not_what_a_page_has(parts):
     with pytest.raises(PageError, match="page 'k/7'"):
-        unpacked(seal("run", OURS, parts))
+        unpacked(wrap("run", OURS, parts))
 
 
 def test_dictionaries_are_refused_when_written():
@@ -204,5 +204,5 @@ def test_a_fingerprint_has_32_digits(fingerprint):
 
 def test_many_parts_in_a_frame():
     parts = [bytes([n % 256]) * n for n in range(300)]
-    frame = seal("many", OURS, parts)
-    assert [bytes(part) for part in unseal(frame, "many", OURS, "it")] == parts
+    frame = wrap("many", OURS, parts)
+    assert [bytes(part) for part in unwrap(frame, "many", OURS, "it")] == parts

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.stores import PageError, page, snapshot
-from sash.stores.frame import seal
+from sash.stores.envelope import wrap
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 PAGES = {"header": b"first", "k/1": b"", "k/7": bytes(100)}
@@ -55,4 +55,4 @@ def test_what_is_refused_says_why():
 @pytest.mark.parametrize("parts", [[], [b"x"], [b"{}"], [b"[]"], [b'{"mode": "rows", "pages": ["a"]}']])
 def test_a_directory_that_does_not_fit(parts):
     with pytest.raises(PageError, match="the snapshot is damaged"):
-        snapshot.unpack(seal("snapshot", OURS, parts), OURS)
+        snapshot.unpack(wrap("snapshot", OURS, parts), OURS)

@@ -10,8 +10,8 @@ import pytest
 
 import sash
 from sash.monoids.algebra import Monoid
-from sash.monoids.direct import DirectProduct
-from sash.monoids.gather import Collect
+from sash.monoids.collect import Collect
+from sash.monoids.direct_product import DirectProduct
 from sash.monoids.logic import Any as AnyOf
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum

@@ -15,8 +15,8 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.aggregators import Recalc
 from sash.monoids.algebra import agree
 from sash.testing.reference import Reference
-from tests.engine.fixed import aggregates, stream
-from tests.testing.played import Play, held, slides
+from tests.engine.fixed_queries import aggregates, stream
+from tests.testing.stream_text import Play, held, slides
 
 # ---- per row ----
 
@@ -283,7 +283,7 @@ def test_every_aggregate_is_what_recalc_folds() -> None:
     query = sash.Query(Count(3), **aggregates(Count(3)))
     truth = Reference(query, batch.schema)
     found = truth.process(batch)
-    for part in truth.resolved.parts:
+    for part in truth.bound_query.aggregates:
         expected = []
         for end in range(1, batch.num_rows + 1):
             window = Recalc(part.monoid)

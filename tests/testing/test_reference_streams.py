@@ -15,7 +15,7 @@ from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from sash.testing.queries import rewritten
 from sash.testing.streams import Case, cases
-from tests.testing.played import SCHEMA, Play, rows
+from tests.testing.stream_text import SCHEMA, Play, rows
 
 
 def numbers(found: list[dict[str, Any]]) -> list[int]:

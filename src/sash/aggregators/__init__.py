@@ -15,7 +15,7 @@ from sash.aggregators.recalc import Recalc
 from sash.aggregators.slick_deque_inv import SlickDequeInv
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.subtract_on_evict import SubtractOnEvict
-from sash.aggregators.timed import Timed
+from sash.aggregators.time_ordered import TimeOrdered
 from sash.aggregators.two_stacks import TwoStacks
 from sash.aggregators.two_stacks_lite import TwoStacksLite
 
@@ -35,7 +35,7 @@ __all__ = [
     "SlickDequeInv",
     "SlickDequeNonInv",
     "SubtractOnEvict",
-    "Timed",
+    "TimeOrdered",
     "TwoStacks",
     "TwoStacksLite",
 ]

@@ -38,16 +38,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sash.aggregators.bulk import Asked, Bulk
+from sash.aggregators.block_levels import Levels
+from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
 from sash.aggregators.in_order import State, expect, fold
-from sash.aggregators.levels import Levels
 from sash.aggregators.queue import Queue
 
 LEVELS = 62
 """More than there are: positions are 64-bit integers where they are compiled."""
 
 
-class AMTA(Bulk):
+class AMTA(BulkEvict):
     """Constant time on average, and any number of elements out at once in logarithmic time.
 
     >>> from sash.monoids import Max
@@ -185,7 +185,7 @@ class AMTA(Bulk):
             self.stack[self.depth] = block if self.depth == 0 else self.combine(block, self.stack[self.depth - 1])
             self.depth += 1
 
-    def longest(self, policy: Asked, total: State) -> int:
+    def longest(self, policy: PolicyProbe, total: State) -> int:
         """Upwards from the front, so that to give up k elements takes O(log k) questions; then into what is kept."""
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:

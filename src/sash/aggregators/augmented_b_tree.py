@@ -16,14 +16,15 @@ Invariants: those of the B-tree (`nodes.py`, `tree.py`); every aggregate is ⊕ 
 
 from __future__ import annotations
 
-from sash.aggregators.nodes import ARITY, CHILD, FLAGS, INNER, PARENT, ROOT
-from sash.aggregators.span import Span
-from sash.aggregators.timed import Time
-from sash.aggregators.tree_check import Checked
-from sash.aggregators.window import State, apart
+from sash.aggregators.base import State
+from sash.aggregators.btree_check import BTreeCheck
+from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, PARENT, ROOT
+from sash.aggregators.btree_ranges import BTreeRanges
+from sash.aggregators.time_ordered import Time
+from sash.monoids.algebra import noinline
 
 
-class AugmentedBTree(Checked, Span):
+class AugmentedBTree(BTreeCheck, BTreeRanges):
     """A window in order of time, logarithmic in its size.
 
     >>> from sash.monoids import Max
@@ -48,14 +49,14 @@ class AugmentedBTree(Checked, Span):
     def settle_left(self, node: int) -> None:
         self.mend(self.left, 0)
 
-    @apart
+    @noinline
     def mend(self, node: int, hits: int) -> None:
         self.fold(node)
         while not self.links[node, FLAGS] & ROOT:
             node = self.links[node, PARENT]
             self.fold(node)
 
-    @apart
+    @noinline
     def fold(self, node: int) -> None:
         inner, last = self.links[node, FLAGS] & INNER, self.links[node, ARITY] - 1
         if last == 0:

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sash.aggregators.dyadic import Dyadic
+from sash.aggregators.block_levels import Levels
 from sash.aggregators.in_order import State, expect
-from sash.aggregators.levels import Levels
+from sash.aggregators.range_query import RangeQuery
 
 
-class BInt(Dyadic):
+class BInt(RangeQuery):
     """Dyadic intervals, from which any range of the window is joined.
 
     >>> from sash.monoids import Max

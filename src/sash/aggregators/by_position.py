@@ -13,14 +13,15 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from sash.aggregators.augmented_b_tree import AugmentedBTree
+from sash.aggregators.base import Aggregator, State
+from sash.aggregators.btree_ranges import BTreeRanges
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.in_order import InOrder
-from sash.aggregators.span import Span
-from sash.aggregators.window import State, Window, apart
+from sash.monoids.algebra import noinline
 
 
-class ByPosition(Span):
+class ByPosition(BTreeRanges):
     """A B-tree whose times are positions, with the calls of an in-order structure."""
 
     bulk: ClassVar[int] = 1
@@ -32,7 +33,7 @@ class ByPosition(Span):
     def size(self) -> int:
         return self.E - self.F
 
-    @apart
+    @noinline
     def push(self, v: State) -> None:
         """Add an element at the young end. A struct of zeros, as compiled code starts with, has no root yet."""
         if self.fresh == 0:
@@ -47,7 +48,7 @@ class ByPosition(Span):
         self.tidy()
         self.F += 1
 
-    @apart
+    @noinline
     def drop(self, n: int) -> None:
         """Remove the n oldest elements at once."""
         self.cut(self.F + n - 1)
@@ -82,6 +83,6 @@ def sequential(name: str) -> type[InOrder]:
     return cast("type[InOrder]", BY_POSITION[name] if name in BY_POSITION else IN_ORDER[name].cls)
 
 
-def catalogue_name(structure: type[Window]) -> str:
+def catalogue_name(structure: type[Aggregator]) -> str:
     """The name in the catalogue of a structure's class, or of the one that it derives from."""
     return next((cls.__name__ for cls in structure.__mro__ if cls.__name__ in CATALOGUE), structure.__name__)

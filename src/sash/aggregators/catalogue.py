@@ -15,6 +15,7 @@ from typing import cast
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
 from sash.aggregators.augmented_b_tree import AugmentedBTree
+from sash.aggregators.base import Aggregator
 from sash.aggregators.bint import BInt
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
@@ -27,10 +28,9 @@ from sash.aggregators.recalc import Recalc
 from sash.aggregators.slick_deque_inv import SlickDequeInv
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.subtract_on_evict import SubtractOnEvict
-from sash.aggregators.timed import Timed
+from sash.aggregators.time_ordered import TimeOrdered
 from sash.aggregators.two_stacks import TwoStacks
 from sash.aggregators.two_stacks_lite import TwoStacksLite
-from sash.aggregators.window import Window
 
 REPORT = "Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574, 2015"
 JOURNAL = "Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDBJ 2021"
@@ -82,7 +82,7 @@ class Record:
     Costs of the structures in order of time are for a min-arity of 4, on average for elements that come in order.
     """
 
-    cls: type[Window]
+    cls: type[Aggregator]
     paper: str
     section: str
     average: Mapping[str, Cost]
@@ -102,7 +102,7 @@ class Record:
     @property
     def timed(self) -> bool:
         """Are its elements in order of time, in whatever order they come?"""
-        return issubclass(self.cls, Timed)
+        return issubclass(self.cls, TimeOrdered)
 
     @property
     def keeps_elements(self) -> bool:

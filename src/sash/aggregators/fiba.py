@@ -31,15 +31,16 @@ each node either in the tree or, once, on the chain of those that are done with.
 
 from __future__ import annotations
 
-from sash.aggregators.nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE
-from sash.aggregators.pool import Aggs
-from sash.aggregators.span import Span
-from sash.aggregators.timed import Place, Time
-from sash.aggregators.tree_check import Checked
-from sash.aggregators.window import State, apart, expect, fold
+from sash.aggregators.base import State, expect, fold
+from sash.aggregators.btree_check import BTreeCheck
+from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE
+from sash.aggregators.btree_ranges import BTreeRanges
+from sash.aggregators.btree_storage import Aggs
+from sash.aggregators.time_ordered import Place, Time
+from sash.monoids.algebra import noinline
 
 
-class FiBA(Checked, Span):
+class FiBA(BTreeCheck, BTreeRanges):
     """A window in order of time, for events that come out of order.
 
     >>> from sash.monoids import Concat
@@ -103,11 +104,11 @@ class FiBA(Checked, Span):
     def whole(self, node: int) -> bool:
         return not self.links[node, FLAGS] & SPINE
 
-    @apart
+    @noinline
     def settle(self, node: int) -> None:
         self.fold(node)
 
-    @apart
+    @noinline
     def mend(self, node: int, hits: int) -> None:
         flags = 0
         while True:

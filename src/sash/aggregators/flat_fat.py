@@ -31,16 +31,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sash.aggregators.dyadic import Dyadic
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.shorter import whole
+from sash.aggregators.range_query import RangeQuery
+from sash.aggregators.suffix_query import whole
 
 FLOOR = 2
 """The height at which the tree stops shrinking: four leaves."""
 
 
-class FlatFAT(Dyadic):
+class FlatFAT(RangeQuery):
     """A tree of aggregates that the query brings up to date; elements may leave from anywhere.
 
     >>> from sash.monoids import Max

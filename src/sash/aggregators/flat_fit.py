@@ -25,10 +25,10 @@ from typing import ClassVar
 
 from sash.aggregators.in_order import State
 from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.shorter import Ranged
+from sash.aggregators.suffix_query import RegisteredRanges
 
 
-class FlatFIT(Ranged):
+class FlatFIT(RegisteredRanges):
     """Partial aggregates that skip ahead.
 
     >>> from sash.monoids import Max

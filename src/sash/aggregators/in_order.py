@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from sash.aggregators.window import FRESH, STEPS, STORED, State, Window, expect, fields, fold, require
+from sash.aggregators.base import FRESH, STEPS, STORED, Aggregator, State, expect, fields, fold, require
 
 __all__ = ["EVICT", "FRESH", "INSERT", "STEPS", "STORED", "InOrder", "State", "expect", "fields", "fold", "require"]
 
@@ -44,7 +44,7 @@ INSERT, EVICT = 1, 0
 """The operations that change a window, as data."""
 
 
-class InOrder(Window):
+class InOrder(Aggregator):
     """A window whose elements leave in the order they came."""
 
     keeps_elements: ClassVar[bool] = True

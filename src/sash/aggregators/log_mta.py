@@ -30,12 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sash.aggregators.bulk import Asked, Bulk
+from sash.aggregators.block_levels import Levels
+from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
 from sash.aggregators.in_order import State, expect, fold
-from sash.aggregators.levels import Levels
 
 
-class LogMTA(Bulk):
+class LogMTA(BulkEvict):
     """Logarithmic time, for one eviction as for many.
 
     >>> from sash.monoids import Max
@@ -116,7 +116,7 @@ class LogMTA(Bulk):
         for j in range(self.F >> level, ((self.E - 1) >> level) + 1):
             self.levels[level, j] = self.identity
 
-    def longest(self, policy: Asked, total: State) -> int:
+    def longest(self, policy: PolicyProbe, total: State) -> int:
         """Downwards from the top: of a block that is kept, is its left half given up?"""
         x, prefix = self.F, self.identity
         for level in range(self.top, -1, -1):

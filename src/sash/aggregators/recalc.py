@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from sash.aggregators.in_order import State
 from sash.aggregators.queue import Queue
-from sash.aggregators.shorter import Shorter
+from sash.aggregators.suffix_query import SuffixQuery
 
 
-class Recalc(Shorter):
+class Recalc(SuffixQuery):
     """The window folded anew at every query.
 
     >>> from sash.monoids import Max

@@ -27,10 +27,10 @@ from typing import ClassVar
 
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.shorter import Ranged
+from sash.aggregators.suffix_query import RegisteredRanges
 
 
-class SlickDequeInv(Ranged):
+class SlickDequeInv(RegisteredRanges):
     """A running answer for each range, undone exactly.
 
     >>> from sash.monoids import Sum

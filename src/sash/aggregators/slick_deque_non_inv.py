@@ -28,10 +28,10 @@ from typing import ClassVar
 
 from sash.aggregators.in_order import State
 from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.shorter import Ranged
+from sash.aggregators.suffix_query import RegisteredRanges
 
 
-class SlickDequeNonInv(Ranged):
+class SlickDequeNonInv(RegisteredRanges):
     """The candidates of a selective aggregate.
 
     >>> from sash.monoids import Max

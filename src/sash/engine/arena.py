@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.slot_table import SlotTable
-from sash.kernels.live_lane import call_loop
-from sash.kernels.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
-from sash.kernels.slot_loops import free_blocks, move_blocks, take_blocks
-from sash.kernels.state import BLOCK
+from sash.kernels.jit.numba_struct import BLOCK
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
+from sash.kernels.loops.slot_loops import free_blocks, move_blocks, take_blocks
 
 Ints = NDArray[np.int64]
 

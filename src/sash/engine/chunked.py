@@ -17,13 +17,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.engine.keys import plain_schema
+from sash.engine.key_values import decoded_schema
 from sash.engine.operator import Operator
 from sash.engine.output import Output, plain_batch
-from sash.engine.stateless import Unfit, Whole
-from sash.query.planner import at_rows, plan
-from sash.query.query import Query
-from sash.query.resolved import Resolved
+from sash.engine.stateless import NeedsOperator, StatelessExecutor
+from sash.plan.bound_query import BoundQuery
+from sash.plan.planner import at_rows, plan
+from sash.plan.query import Query
 
 PIECE = 1 << 16
 """The least number of new rows in a piece."""
@@ -32,31 +32,31 @@ REACH = ("time", "count", "delta")
 """The windows that reach back over so many rows and no more; the others may hold a key's rows since it began."""
 
 
-def flows(resolved: Resolved) -> bool:
+def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state?"""
-    return at_rows(resolved) and all(span.kind in REACH for span in resolved.spans)
+    return at_rows(bound_query) and all(span.kind in REACH for span in bound_query.windows)
 
 
 def over_sorted(
     query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
-) -> Flow | Operator:
+) -> ChunkedExecutor | Operator:
     """What takes batches sorted by key and time, and no others: a flow where the query allows it, else an operator.
 
     `threads` are those of a flow whose query does not say.
     """
-    if flows(query.resolve(schema)):
-        return Flow(query, schema, clock, threads)
+    if is_chunkable(query.bind(schema)):
+        return ChunkedExecutor(query, schema, clock, threads)
     return Operator(query, schema, mode="sorted", clock=clock)
 
 
-class Flow:
+class ChunkedExecutor:
     """A query at work on sorted batches. It has no snapshots: it starts and ends with its input.
 
     >>> import sash
     >>> query = sash.Query(2, by="k", on="t", s=sash.sum("x"))
-    >>> flow = Flow(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
+    >>> executor = ChunkedExecutor(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
     >>> first = pa.record_batch({"k": ["a", "a", "b"], "t": [1, 2, 1], "x": [1, 2, 4]})
-    >>> flow.process(first).num_rows, flow.finish()["s"].to_pylist()
+    >>> executor.process(first).num_rows, executor.finish()["s"].to_pylist()
     (0, [1, 3, 4])
     """
 
@@ -64,12 +64,15 @@ class Flow:
         self, query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
     ) -> None:
         self.query, self.clock = query, clock
-        self.resolved = query.resolve(schema)
-        self.schema = plain_schema(schema)
-        self.whole = Whole(plan(self.resolved), clock, threads)
-        self.output = Output(self.resolved, "sorted")
-        read = {name for part in self.resolved.parts for name in part.columns} | {*self.resolved.by, *query.on}
-        read |= {span.column for span in self.resolved.spans if span.column}
+        self.bound_query = query.bind(schema)
+        self.schema = decoded_schema(schema)
+        self.whole = StatelessExecutor(plan(self.bound_query), clock, threads)
+        self.output = Output(self.bound_query, "sorted")
+        read = {name for part in self.bound_query.aggregates for name in part.columns} | {
+            *self.bound_query.by,
+            *query.on,
+        }
+        read |= {span.column for span in self.bound_query.windows if span.column}
         self.read = [name for name in self.schema.names if name in read]
         self.tail = self._nothing().select(self.read)
         self.waiting: list[pa.RecordBatch] = []
@@ -96,8 +99,8 @@ class Flow:
         table = together([self.tail, new.select(self.read)], self.tail.schema)
         try:
             found = self.whole.found(table)
-        except Unfit as unfit:
-            raise self._told(table) from unfit
+        except NeedsOperator as unfit:
+            raise self._error_of(table) from unfit
         settled = table.num_rows if last else max(found.settled, known)
         columns = [column.arrow().slice(known, settled - known) for column in found.columns]
         results = self.output.typed([*new.slice(0, settled - known).columns, *columns])
@@ -107,7 +110,7 @@ class Flow:
         self.enough = max(PIECE, self.tail.num_rows, 2 * self.count)
         return results
 
-    def _told(self, table: pa.RecordBatch) -> Exception:
+    def _error_of(self, table: pa.RecordBatch) -> Exception:
         """What the engine says of these rows, which it does not take either."""
         operator = Operator(self.query, table.schema, mode="sorted", clock=self.clock)
         try:

@@ -22,20 +22,27 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.atomic import all_at_once, attributes
-from sash.engine.keys import keys_of, plain_schema
+from sash.engine.bucket_directory import BucketDirectory
+from sash.engine.bucket_reader import BucketReader, Listed, run_mark
+from sash.engine.key_values import decoded_schema, keys_of
 from sash.engine.live_engine import LiveEngine
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.sorted_rows import SortedRows
+from sash.engine.state_checks import require
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header, read_header, write_header
 from sash.engine.step_data import Ints
-from sash.kernels.live_loops import BACK, FRONT
-from sash.kernels.slot_loops import DUE
+from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.kernels.loops.slot_loops import DUE
 from sash.stores import PageError, Store
+from sash.stores.envelope import decoding
 
 BUCKET = 1 << 17
 """A bucket page beyond this many bytes is cut in two."""
+
+TOGETHER = 64
+"""So many buckets are encoded at once."""
 
 RUN = 4096
 """Elements of a run page."""
@@ -48,7 +55,7 @@ MERGE = 16
 
 
 @dataclass(frozen=True)
-class Waiting:
+class BufferPage:
     """A page of the reorder buffer: the least and the greatest time in it, and whether its rows are in memory."""
 
     number: int
@@ -63,12 +70,16 @@ class DurableState:
 
     def __init__(self, store: Store, engine: LiveEngine, codec: StateCodec, mode: str) -> None:
         self.store, self.engine, self.codec, self.mode = store, engine, codec, mode
-        resolved = engine.resolved
-        self.pages = Pages(store, resolved.fingerprint)
-        self.emit = resolved.query.emit
-        self.rows = pa.schema([*plain_schema(resolved.schema), pa.field(_ARRIVAL, pa.int64())])
+        bound_query = engine.bound_query
+        self.pages = Pages(store, bound_query.fingerprint)
+        self.emit = bound_query.query.emit
+        self.rows = pa.schema([*decoded_schema(bound_query.schema), pa.field(_ARRIVAL, pa.int64())])
         self.runs = [f"runs{a}" for a in range(len(codec.arenas))]
-        self._forget()
+        self.reader = BucketReader(self.pages, engine, codec)
+        self.buckets = BucketDirectory(engine.timers.never, engine.numbers)
+        self.waiting: tuple[BufferPage, ...] = ()
+        self.next_large = self.next_page = 0
+        self._numbering = engine.numbering
 
     @staticmethod
     def add_columns(engine: LiveEngine, arenas: int) -> None:
@@ -76,15 +87,8 @@ class DurableState:
         engine.table.add("hash", np.int64, 0, derived=True)
         engine.table.add("large", np.int64, -1)
         for a in range(arenas):
-            engine.table.add(f"runs{a}", np.int64, [0, 0])  # the first run that is there, and the one behind the last
-
-    def _forget(self) -> None:
-        self.starts = np.zeros(0, np.uint64)
-        self.when: list[Any] = []
-        self.counts: list[tuple[int, int]] = []
-        self.loaded: list[bool] = []
-        self.waiting: tuple[Waiting, ...] = ()
-        self.next_large = self.next_page = 0
+            # the first run that is there, the one behind the last, and a sum of their generations
+            engine.table.add(f"runs{a}", np.int64, [0, 0, 0])
 
     # ---- opening ----
 
@@ -96,14 +100,14 @@ class DurableState:
         header, buckets, waiting = found
         if header.eager:
             raise PageError("the state was written with emit='eager', which keeps a state of its own")
-        self.starts = buckets.column("start").to_numpy()
-        self.when = buckets.column("due").to_pylist()
-        self.counts = list(zip(buckets.column("keys").to_pylist(), buckets.column("elements").to_pylist(), strict=True))
-        self.loaded = [not keys for keys, _ in self.counts]
+        with decoding("page 'header'"):
+            in_order = self.engine.bound_query.time is not None
+            require(not waiting.num_rows or (in_order and self.mode != "sorted"), "it lists rows that wait for nothing")
+            require(not header.has_held or (in_order and self.mode == "sorted"), "it lists rows that wait for peers")
+        directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
         rows = list(zip(*(column.to_pylist() for column in waiting.columns), strict=True))
-        self.waiting = tuple(Waiting(page, low, high, count, False) for page, low, high, count, _ in rows)
-        generations = zip(range(len(self.starts)), buckets.column("generation").to_pylist(), strict=True)
-        self.pages.expect({self._bucket(i): generation for i, generation in generations if not self.loaded[i]})
+        self.waiting = tuple(BufferPage(page, low, high, count, False) for page, low, high, count, _ in rows)
+        self.pages.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
         self.pages.expect({f"q{page[0]}": page[-1] for page in rows})
         self.pages.expect({"held": header.held_generation} if header.has_held else {})
         self.next_large, self.next_page, self.holds = header.large, header.page, header.has_held
@@ -112,20 +116,26 @@ class DurableState:
 
     def held(self) -> TimedRows | None:
         """The rows that wait for their peers, in mode "sorted"."""
-        return self._timed(self._read("held", "held", [self.rows])[0])
+        found = self._read_rows("held", "held")
+        with decoding("page 'held'"):
+            peers = SortedRows(self.engine.bound_query).waiting(found.table, found.time)
+            require(len(found) and peers == len(found), "it has rows that are not of one key and time")
+        return found
 
-    def _read(self, kind: str, name: str, schemas: Sequence[pa.Schema]) -> list[pa.RecordBatch]:
-        ((_, batches),) = self.pages.read(kind, [name], schemas)
-        return batches
-
-    def _timed(self, batch: pa.RecordBatch) -> TimedRows:
-        axis = self.engine.resolved.time
+    def _read_rows(self, kind: str, name: str) -> TimedRows:
+        ((_, (batch,)),) = self.pages.read(kind, [name], [self.rows])
+        axis = self.engine.bound_query.time
         assert axis is not None
-        time, _ = axis.numbers(batch.column(axis.column))
+        with decoding(f"page {name!r}"):
+            time, valid = axis.numbers(batch.column(axis.column))
+            arrival = batch.column(batch.num_columns - 1)
+            require(valid, "it has a row without a time")
+            require(not arrival.null_count, "it has a row that never came")
+            self.engine.require_room(batch, time, valid)
         return TimedRows(
-            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=plain_schema(self.engine.resolved.schema)),
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=decoded_schema(self.engine.bound_query.schema)),
             np.ascontiguousarray(time),
-            batch.column(batch.num_columns - 1).to_numpy(),
+            arrival.to_numpy(),
         )
 
     # ---- before a step ----
@@ -143,9 +153,14 @@ class DurableState:
         self.waiting = tuple(after)
         return found
 
-    def _read_waiting(self, page: Waiting) -> TimedRows:
+    def _read_waiting(self, page: BufferPage) -> TimedRows:
         """The rows of a page that have not left yet."""
-        rows = self._timed(self._read("buffer", f"q{page.number}", [self.rows])[0])
+        name = f"q{page.number}"
+        rows = self._read_rows("buffer", name)
+        with decoding(f"page {name!r}"):
+            require(len(rows) == page.rows > 0, f"it has {len(rows)} rows, and by the header {page.rows}")
+            require(rows.time[1:] >= rows.time[:-1], "its rows are not in order")
+            require(rows.time[0] == page.low and rows.time[-1] == page.high, "its times are not those of the header")
         if self.settled is None:
             return rows
         start = int(np.searchsorted(rows.time, self.settled))
@@ -165,15 +180,16 @@ class DurableState:
 
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Bring the buckets of these keys into memory, and those of which something is due at `now`."""
-        if all(self.loaded):
+        buckets = self.buckets
+        missing = buckets.absent()
+        if not len(missing):
             return
-        wanted = {
-            i for i, due in enumerate(self.when) if everything or (now is not None and due is not None and due <= now)
-        }
-        if rows:
+        wanted = missing if everything else buckets.absent(now) if now is not None else missing[:0]
+        if rows and not everything:
             hashes = keys_of(columns, rows).hashes() if columns else np.zeros(1, np.uint64)
-            wanted.update((np.searchsorted(self.starts, np.unique(hashes), "right") - 1).tolist())
-        for i in sorted(i for i in wanted if not self.loaded[i]):
+            touched = np.unique(buckets.of(hashes))
+            wanted = np.union1d(wanted, touched[~buckets.loaded[touched]])
+        for i in wanted.tolist():
             self._load_bucket(i)
 
     def load_all(self) -> None:
@@ -181,32 +197,25 @@ class DurableState:
         self.load([], 0, None, everything=True)
 
     def _load_bucket(self, i: int) -> None:
-        ((meta, batches),) = self.pages.read("bucket", [self._bucket(i)], self._schemas())
+        buckets = self.buckets
+        name = buckets.name(i)
+        listed = Listed(name, int(buckets.starts[i]), buckets.stop(i), int(buckets.keys[i]), self.next_large, RUN)
+        bucket = self.reader.read(listed)
         try:
-            slots = self.codec.decode(batches, meta["emit"] == self.emit)
+            with decoding(f"page {name!r}"):
+                slots = self.codec.put(bucket.stored, bucket.emit == self.emit)
             self._set_hashes(slots)
-            for a, name in enumerate(self.runs):
-                bounds = self.engine.table[name][slots]
-                for slot, (first, stop) in zip(slots.tolist(), bounds.tolist(), strict=True):
-                    for run in range(first, stop):
-                        self._load_run(slot, a, run)
-            self.loaded[i] = True
+            for run in bucket.runs:
+                of, stops = slots[run.entry : run.entry + 1], np.array([run.start + run.batch.num_rows])
+                with decoding(f"page {run.page!r}"):
+                    self.codec.load_elements(run.arena, of, np.array([run.start]), stops, run.batch)
+            if buckets.members is not None:
+                buckets.members[i] = np.sort(slots)
+            buckets.loaded[i] = True
         except BaseException:
-            self.codec.forget(batches)  # keys are in memory as a whole, or not at all
+            buckets.members = None
+            self.codec.forget(bucket.stored)  # keys are in memory as a whole, or not at all
             raise
-
-    def _schemas(self) -> list[pa.Schema]:
-        return self.codec.schemas
-
-    def _load_run(self, slot: int, a: int, run: int) -> None:
-        large = int(self.engine.table["large"][slot])
-        ((meta, (batch,)),) = self.pages.read("run", [f"r{large}.{a}.{run}"], [self.codec.elements[a]])
-        front = int(self.codec.arenas[a].arena.heads[slot, FRONT])
-        start = max(int(meta["start"]), front)
-        batch = batch.slice(start - int(meta["start"]))
-        if batch.num_rows:
-            of = np.array([slot])
-            self.codec.load_elements(a, of, np.array([start]), np.array([start + batch.num_rows]), batch)
 
     def _set_hashes(self, slots: Ints) -> None:
         if self.engine.keys.types and len(slots):
@@ -229,51 +238,66 @@ class DurableState:
         self.holds = header.held is not None
         token = secrets.token_hex(16) if self.is_shared else ""
         header = replace(header, large=self.next_large, page=self.next_page, token=token)
-        write_header(self.pages, header, self.mode, self._directory(), self._waiting_directory())
+        write_header(self.pages, header, self.mode, self.buckets.batch(), self._waiting_directory())
         self.pages.commit()
         self.token = token
 
     def _write_buckets(self, changed: Ints) -> None:
-        engine = self.engine
-        if not len(self.starts):
-            self.starts, self.when, self.counts, self.loaded = np.zeros(1, np.uint64), [None], [(0, 0)], [True]
+        """Write the buckets that these slots belong to: looks at their keys, and at no others."""
+        engine, buckets = self.engine, self.buckets
+        if not len(buckets):
+            buckets.begin()
         hashes = engine.table["hash"].view(np.uint64)
         for slot in engine.gone.tolist():
             self._drop_runs(slot)
-        doubtful = [i for i in range(len(self.starts)) if self.pages.is_doubtful(self._bucket(i))]
-        touched = np.union1d(np.searchsorted(self.starts, hashes[changed], "right") - 1, doubtful).astype(int).tolist()
-        live = np.setdiff1d(engine.live, engine.gone)
-        bucket = np.searchsorted(self.starts, hashes[live], "right") - 1
-        for i in reversed(touched):  # cutting one in two moves those behind it
-            self._write_bucket(i, live[bucket == i])
+        if buckets.members is None or self._numbering != engine.numbering:
+            buckets.find_members(np.setdiff1d(engine.live, engine.gone), hashes)
+            self._numbering = engine.numbering
+        doubtful = buckets.named(self.pages.doubtful)
+        touched = np.union1d(buckets.changed_members(changed, engine.gone, hashes), doubtful).astype(int).tolist()
+        for stop in range(len(touched), 0, -TOGETHER):  # cutting one in two moves those behind it
+            self._write_together(touched[max(stop - TOGETHER, 0) : stop])
 
-    def _write_bucket(self, i: int, members: Ints) -> None:
-        start = int(self.starts[i])
-        if not len(members):
-            self.pages.drop([self._bucket(i)])
-            self.when[i], self.counts[i] = None, (0, 0)
-            return
-        cuts = [self._write_runs(a, members) for a in range(len(self.runs))]
-        batches = self.codec.encode(members, cuts)
-        stop = int(self.starts[i + 1]) if i + 1 < len(self.starts) else 2**64
-        if sum(batch.nbytes for batch in batches) > BUCKET and len(members) > 1 and stop - start > 1:
-            middle = start + (stop - start) // 2
-            self.starts = np.insert(self.starts, i + 1, np.uint64(middle))
-            self.when.insert(i + 1, None)
-            self.counts.insert(i + 1, (0, 0))
-            self.loaded.insert(i + 1, True)
-            upper = self.engine.table["hash"].view(np.uint64)[members] >= np.uint64(middle)
-            self._write_bucket(i + 1, members[upper])
-            self._write_bucket(i, members[~upper])
-            return
-        self.pages.write("bucket", self._bucket(i), {"emit": self.emit}, batches)
-        due = self.engine.table["stamps"][members, DUE].min()
-        self.when[i] = None if due == self.engine.timers.never else due.item()
+    def _write_together(self, several: Sequence[int]) -> None:
+        """Write some buckets. Those that are too large are cut."""
+        buckets = self.buckets
+        assert buckets.members is not None
+        members = [buckets.members[i] for i in several]
+        slots, counts = np.concatenate(members), np.array([len(mine) for mine in members])
+        buckets.looked_at += len(slots)
+        cuts = [self._write_runs(a, slots) for a in range(len(self.runs))]
+        parts = self.codec.encode_parts(slots, cuts, counts)
+        for i, mine, batches in zip(reversed(several), reversed(members), reversed(parts), strict=True):
+            if not len(mine):
+                self.pages.drop([buckets.name(i)])
+                buckets.clear(i)
+                continue
+            size = self.pages.write("bucket", buckets.name(i), {"emit": self.emit}, batches)
+            if made := self._cut(i, size):
+                self._write_together(range(i, i + made + 1))
+            else:
+                self._describe(i, mine)
+
+    def _cut(self, i: int, size: float) -> int:
+        """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
+        buckets = self.buckets
+        assert buckets.members is not None
+        count = len(buckets.members[i])
+        if size <= BUCKET or count <= 1 or not buckets.is_divisible(i):
+            return 0
+        buckets.cut(i, self.engine.table["hash"].view(np.uint64))
+        upper = self._cut(i + 1, size * len(buckets.members[i + 1]) / count)
+        return self._cut(i, size * len(buckets.members[i]) / count) + 1 + upper
+
+    def _describe(self, i: int, members: Ints) -> None:
+        """Note in the directory what a bucket has, as it was written."""
         elements = len(members) * (len(self.engine.assigners) - len(self.codec.arenas))
         for assigner in self.codec.arenas:
             heads = assigner.arena.heads
             elements += int((heads[members, BACK] - heads[members, FRONT]).sum())
-        self.counts[i] = (len(members), elements)
+        buckets = self.buckets
+        buckets.due[i] = self.engine.table["stamps"][members, DUE].min()
+        buckets.keys[i], buckets.elements[i], buckets.generation[i] = len(members), elements, self.pages.generation
 
     def _write_runs(self, a: int, members: Ints) -> Ints:
         """Write full runs of keys with very many elements, drop those that are over; the rest goes to the bucket."""
@@ -284,29 +308,29 @@ class DurableState:
                 self.engine.table["large"][slot] = self.next_large
                 self.next_large += 1
             if bounds[slot, 0] == bounds[slot, 1]:
-                bounds[slot] = front // RUN
+                bounds[slot] = front // RUN, front // RUN, 0
             for run in range(int(bounds[slot, 1]), (back - 1) // RUN):  # the last element may still change
                 start = max(run * RUN, front)
                 of, stop = np.array([slot]), np.array([(run + 1) * RUN])
                 batch = self.codec.encode_elements(a, of, np.array([start]), stop)
                 self.pages.write("run", self._run(slot, a, run), {"start": start}, [batch])
-                bounds[slot, 1] = run + 1
+                bounds[slot, 1:] = run + 1, bounds[slot, 2] ^ run_mark(run, self.pages.generation)
         for slot in members[bounds[members, 0] < bounds[members, 1]].tolist():
             kept = min(max(int(heads[slot, FRONT]) // RUN, int(bounds[slot, 0])), int(bounds[slot, 1]))
-            self.pages.drop([self._run(slot, a, run) for run in range(int(bounds[slot, 0]), kept)])
+            for run in range(int(bounds[slot, 0]), kept):
+                name = self._run(slot, a, run)
+                bounds[slot, 2] ^= run_mark(run, self.pages.generation_of(name))
+                self.pages.drop([name])
             bounds[slot, 0] = kept
         return np.where(bounds[members, 0] < bounds[members, 1], bounds[members, 1] * RUN, 0)
 
     def _drop_runs(self, slot: int) -> None:
         for a, name in enumerate(self.runs):
-            first, stop = self.engine.table[name][slot].tolist()
+            first, stop, _ = self.engine.table[name][slot].tolist()
             self.pages.drop([self._run(slot, a, run) for run in range(first, stop)])
 
     def _run(self, slot: int, a: int, run: int) -> str:
         return f"r{int(self.engine.table['large'][slot])}.{a}.{run}"
-
-    def _bucket(self, i: int) -> str:
-        return f"b{int(self.starts[i]):016x}"
 
     # ---- the reorder buffer ----
 
@@ -330,7 +354,7 @@ class DurableState:
             self._merge(small)
         self.settled = watermark
 
-    def _merge(self, small: list[Waiting]) -> None:
+    def _merge(self, small: list[BufferPage]) -> None:
         """Make one page of many small ones; what is on disk alone stays there."""
         for in_memory in (True, False):
             mine = [page for page in small if page.in_memory == in_memory]
@@ -338,7 +362,7 @@ class DurableState:
                 continue
             rows = [self._read_waiting(page) for page in mine]
             joined = TimedRows(
-                together([part.table for part in rows], plain_schema(self.engine.resolved.schema)),
+                together([part.table for part in rows], decoded_schema(self.engine.bound_query.schema)),
                 np.concatenate([part.time for part in rows]),
                 np.concatenate([part.arrival for part in rows]),
             )
@@ -349,10 +373,10 @@ class DurableState:
                 kept.append(replace(self._write_page(joined), in_memory=in_memory))
             self.waiting = tuple(kept)
 
-    def _write_page(self, rows: TimedRows) -> Waiting:
+    def _write_page(self, rows: TimedRows) -> BufferPage:
         number, self.next_page = self.next_page, self.next_page + 1
         self.pages.write("buffer", f"q{number}", {}, [self._batch(rows)])
-        return Waiting(number, rows.time[0].item(), rows.time[-1].item(), len(rows), True)
+        return BufferPage(number, rows.time[0].item(), rows.time[-1].item(), len(rows), True)
 
     def _batch(self, rows: TimedRows) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*rows.table.columns, array(rows.arrival)], schema=self.rows)
@@ -363,17 +387,6 @@ class DurableState:
     def number_type(self) -> pa.DataType:
         """The type of times."""
         return pa.int64() if self.engine.numbers.kind == "i" else pa.float64()
-
-    def _directory(self) -> pa.RecordBatch:
-        keys, elements = zip(*self.counts, strict=True) if self.counts else ((), ())
-        columns = {
-            "start": pa.array(self.starts),
-            "due": pa.array(self.when, self.number_type),
-            "keys": pa.array(keys, pa.int64()),
-            "elements": pa.array(elements, pa.int64()),
-            "generation": self._generations([self._bucket(i) for i in range(len(self.starts))]),
-        }
-        return pa.RecordBatch.from_pydict(columns)
 
     def _waiting_directory(self) -> pa.RecordBatch:
         columns = {
@@ -403,14 +416,15 @@ class DurableState:
     @property
     def absent(self) -> tuple[int, int]:
         """How many keys and elements are in the store alone."""
-        missing = [counts for counts, loaded in zip(self.counts, self.loaded, strict=True) if not loaded]
+        missing = self.buckets.absent()
         waiting = sum(page.rows for page in self.waiting if not page.in_memory)
-        return sum(keys for keys, _ in missing), sum(elements for _, elements in missing) + waiting
+        return int(self.buckets.keys[missing].sum()), int(self.buckets.elements[missing].sum()) + waiting
 
     @property
     def due(self) -> Any:
         """The least watermark at which something that is in the store alone is due; None if nothing is."""
-        missing = [when for when, loaded in zip(self.when, self.loaded, strict=True) if not loaded and when is not None]
+        due = self.buckets.due[self.buckets.absent()].min(initial=self.buckets.never).item()
+        missing = [] if due == self.buckets.never else [due]
         lows = [page.low for page in self.waiting if not page.in_memory]
         if self.engine.numbers.kind == "i":
             missing += [low + 1 for low in lows]
@@ -421,15 +435,15 @@ class DurableState:
     def mark(self) -> Any:
         """What `rollback` needs."""
         self.pages.begin()
-        directory = self.starts, list(self.when), list(self.counts), list(self.loaded)
-        return directory, self.waiting, self.next_large, self.next_page, self.settled, self.holds
+        return self.buckets.copy(), self.waiting, self.next_large, self.next_page, self.settled, self.holds
 
     def rollback(self, mark: Any) -> None:
         """Forget a call that failed. What it has loaded stays in memory."""
         self.pages.rollback()
-        (starts, when, counts, _), self.waiting, self.next_large, self.next_page, self.settled, self.holds = mark
-        loaded = [self.loaded[np.searchsorted(self.starts, start)] for start in starts]  # buckets are only ever cut
-        all_at_once(attributes(self, starts=starts, when=when, counts=counts, loaded=loaded))
+        before, self.waiting, self.next_large, self.next_page, self.settled, self.holds = mark
+        buckets = before.copy()
+        buckets.loaded = self.buckets.loaded[np.searchsorted(self.buckets.starts, before.starts)]  # only ever cut
+        self.buckets = buckets
 
 
 _ARRIVAL = "_arrival"

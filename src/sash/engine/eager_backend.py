@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
 from sash.engine.atomic import all_at_once, attributes
-from sash.engine.eager import EagerEngine
 from sash.engine.eager_codec import EagerCodec
+from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
-from sash.query.planner import Plan
+from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
 
@@ -25,8 +25,8 @@ class EagerBackend:
     """Live state of one eager operator."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.plan, self.resolved, self.mode, self.output = plan, plan.resolved, mode, output
-        self.engine = EagerEngine(plan, mode, plan.resolved.query.retract)
+        self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+        self.engine = EagerEngine(plan, mode, plan.bound_query.query.retract)
         self.durable = None if store is None else EagerPages(self.engine, store, mode)
 
     @property
@@ -61,23 +61,31 @@ class EagerBackend:
         if self.durable is not None:
             self.durable.committed()
         self.engine.commit()
+        if self.durable is not None:
+            self.durable.transaction.sweep()
         self.engine.compact()
         if self.engine.is_sparse:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Move the state into an engine of its own size: after a burst most of the arrays are unused."""
-        engine = EagerEngine(self.plan, self.mode, self.resolved.query.retract)
+        """Move the state into an engine of its own size: after a burst most of the arrays are unused.
+
+        With a store it is read from there. The call has succeeded already: a store that does not give back what it was
+        given leaves the engine as it is.
+        """
+        engine = EagerEngine(self.plan, self.mode, self.bound_query.query.retract)
         engine.arrived = self.engine.arrived
         old, pages = self.durable, None
         if old is None:
             codec = EagerCodec(self.engine)
-            EagerCodec(engine).load([codec.encode(codec.everything())], None)
+            EagerCodec(engine).load({"memory": codec.encode(codec.everything())}, None)
         else:
             pages = EagerPages(engine, old.transaction.store, self.mode)
-            pages.open(_finite)
-            pages.transaction.read_count += old.transaction.read_count
-            pages.transaction.written_count += old.transaction.written_count
+            try:
+                pages.open(_finite)
+            except Exception:  # the call has succeeded, and what is in memory is right: a later call tries again
+                return
+            pages.transaction.take_over(old.transaction)
         all_at_once(attributes(self, engine=engine, durable=pages))
 
     def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
@@ -117,7 +125,7 @@ class EagerBackend:
     def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
         """For each window and aggregate a column, in the order of these keys."""
         found = EagerLookup(self.engine, columns, watermark)
-        if at is None and self.resolved.time is not None:
+        if at is None and self.bound_query.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
         return found.results(at, last)
 
@@ -143,8 +151,8 @@ class EagerBackend:
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
-        names = [catalogue_name(aggregate.lane.spec.structure) for aggregate in self.engine.state.aggregates]
-        return {(w, p): name for w in range(len(self.resolved.spans)) for p, name in enumerate(names)}
+        names = [catalogue_name(aggregate.kernel.spec.structure) for aggregate in self.engine.state.aggregates]
+        return {(w, p): name for w in range(len(self.bound_query.windows)) for p, name in enumerate(names)}
 
 
 def _finite(watermark: Any) -> Any:

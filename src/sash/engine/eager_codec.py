@@ -23,16 +23,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.eager import EagerEngine
 from sash.engine.eager_aggregate import EagerAggregate, States, stored, subset
+from sash.engine.eager_checks import EagerChecks
+from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_log import BatchColumns
 from sash.engine.eager_records import RowRecords, TimeRecords
 from sash.engine.eager_rows import NewRows
 from sash.engine.eager_slides import SlideResults
 from sash.engine.eager_timers import expiry
 from sash.engine.input_encoding import numbers
-from sash.kernels.eager_windows import COUNT, PASSED, STRIDE
+from sash.engine.state_checks import require
+from sash.kernels.loops.eager_windows import COUNT, PASSED, STRIDE
 from sash.stores import codec
+from sash.stores.envelope import decoding
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +46,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 @dataclass
-class Part:
+class EagerShare:
     """Some of the state: sorted slots, rows of theirs, older rows, and by window what was emitted of their slides."""
 
     slots: Ints
@@ -61,25 +64,26 @@ class EagerCodec:
 
     def __init__(self, engine: EagerEngine) -> None:
         self.engine, self.state = engine, engine.state
+        self.checks = EagerChecks(engine)
         self.records: Sequence[TimeRecords | RowRecords] = (
             engine.results.records if isinstance(engine.results, SlideResults) else ()
         )
-        self.schemas = [batch.schema for batch in self.encode(Part(_NONE, _NONE, _NONE, slides=self.no_slides()))]
+        self.schemas = [batch.schema for batch in self.encode(EagerShare(_NONE, _NONE, _NONE, slides=self.no_slides()))]
 
     def no_slides(self) -> list[Ints]:
         """No slides, of each window."""
         return [np.zeros((0, 3 + isinstance(records, RowRecords)), np.int64) for records in self.records]
 
-    def everything(self) -> Part:
+    def everything(self) -> EagerShare:
         """The whole state."""
         slots = np.flatnonzero(self.state.alive)
         counts = self.state.rows.heads[slots, COUNT]
         slides = [np.stack(records.dump(), 1) for records in self.records]
-        return Part(slots, self.state.rows.first_rids(slots, counts), np.repeat(slots, counts), slides=slides)
+        return EagerShare(slots, self.state.rows.first_rids(slots, counts), np.repeat(slots, counts), slides=slides)
 
     # ---- out ----
 
-    def encode(self, part: Part) -> list[pa.RecordBatch]:
+    def encode(self, part: EagerShare) -> list[pa.RecordBatch]:
         """Some of the state as batches."""
         rows = self.state.rows
         arrival = np.concatenate([rows.arrival[part.revised], rows.arrival[part.gone]])
@@ -91,7 +95,7 @@ class EagerCodec:
     def _keys(self, slots: Ints) -> pa.RecordBatch:
         state = self.state
         columns: dict[str, pa.Array] = {
-            f"key:{name}": column for name, column in zip(state.resolved.by, state.keys.keys(slots), strict=True)
+            f"key:{name}": column for name, column in zip(state.bound_query.by, state.keys.keys(slots), strict=True)
         }
         columns["kept"], columns["passed"] = (
             array(state.rows.heads[slots, COUNT]),
@@ -106,7 +110,7 @@ class EagerCodec:
                 _put(columns, f"base{a}:{p}", aggregate, aggregate.base_seen[at], subset(aggregate.bases, at))
         return pa.RecordBatch.from_pydict(columns)
 
-    def _rows(self, part: Part) -> pa.RecordBatch:
+    def _rows(self, part: EagerShare) -> pa.RecordBatch:
         rows, rids = self.state.rows, part.rids
         columns: dict[str, pa.Array] = {"key": array(part.slots.searchsorted(part.of)), "time": array(rows.times[rids])}
         columns["arrival"], columns["revision"] = array(rows.arrival[rids]), array(rows.revision[rids])
@@ -124,32 +128,53 @@ class EagerCodec:
 
     # ---- in ----
 
-    def load(self, pages: Sequence[Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
-        """Put pages into a new engine of the same query. Returns the row numbers of each page's rows that are kept."""
+    def load(self, pages: Mapping[str, Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
+        """Put pages, by their names, into a new engine of the same query.
+
+        Returns the row numbers of each page's rows that are kept. Raises PageError for a page that cannot be; then the
+        engine is of no use.
+        """
+        names = [f"page {name!r}" for name in pages]
+        for name, page in zip(names, pages.values(), strict=True):
+            with decoding(name):
+                self.checks.page(page)
+        return self._load(names, list(pages.values()), now)
+
+    def _load(self, names: list[str], pages: list[Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
         state = self.state
-        slots = [self._find(page[0]) for page in pages]
+        slots = [self._find(name, page[0]) for name, page in zip(names, pages, strict=True)]
         every = np.unique(np.concatenate(slots)) if slots else _NONE
         state.reserve(every, np.zeros(len(every), np.int64))
         self._kept = np.zeros(len(state.alive), np.int64)
-        for page, of in zip(pages, slots, strict=True):
-            self._load_keys(page[0], of)
-        if self.engine.resolved.time is not None and now is not None and len(every):  # long expired, but in old pages
+        for name, page, of in zip(names, pages, slots, strict=True):
+            with decoding(name):
+                self._load_keys(page[0], of)
+        if (
+            self.engine.bound_query.time is not None and now is not None and len(every)
+        ):  # long expired, but in old pages
             when, ever = expiry(state, every)
             gone = ever & (when <= now)
             state.release(every[gone])
             every = every[~gone]
-        kept = self._load_rows(pages, slots)
+        kept = self._load_rows(names, pages, slots)
         state.watch(every)
-        self._load_slides(pages, slots)
+        with decoding(f"the state in {', '.join(names)}"):
+            self._load_slides(pages, slots)
+            self.checks.loaded(every, self._kept, self.records)
         return kept
 
-    def _find(self, keys: pa.RecordBatch) -> Ints:
-        columns = [keys.column(f"key:{name}") for name in self.state.resolved.by]
-        return self.state.keys.find(columns, keys.num_rows).slots if keys.num_rows else _NONE
+    def _find(self, name: str, keys: pa.RecordBatch) -> Ints:
+        columns = [keys.column(f"key:{name}") for name in self.state.bound_query.by]
+        if not keys.num_rows:
+            return _NONE
+        with decoding(name):
+            slots = self.state.keys.find(columns, keys.num_rows).slots
+            require(len(np.unique(slots)) == len(slots), "it has a key twice")
+        return slots
 
     def slots_of(self, keys: pa.RecordBatch) -> Ints:
         """The slots of keys that were loaded; -1 of those that have expired."""
-        columns = [keys.column(f"key:{name}") for name in self.state.resolved.by]
+        columns = [keys.column(f"key:{name}") for name in self.state.bound_query.by]
         if not keys.num_rows:
             return _NONE
         found = self.state.keys.find(columns, keys.num_rows, insert=False).slots
@@ -168,7 +193,9 @@ class EagerCodec:
                 aggregate.base_seen[at] = numbers(keys.column(f"base{a}:{p}"))
                 _take(aggregate, aggregate.bases, at, keys, f"base{a}:{p}")
 
-    def _load_rows(self, pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]) -> list[Ints]:
+    def _load_rows(
+        self, names: list[str], pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]
+    ) -> list[Ints]:
         state, rows = self.state, self.state.rows
         counts = [page[1].num_rows for page in pages]
         total = sum(counts)
@@ -177,11 +204,12 @@ class EagerCodec:
         rids = rows.fresh_numbers(total)
         of, time = np.empty(total, np.int64), np.empty(total, rows.numbers)
         at = 0
-        for page, mine, count in zip(pages, slots, counts, strict=True):
+        for name, page, mine, count in zip(names, pages, slots, counts, strict=True):
             here = slice(at, at + count)
             of[here] = mine[numbers(page[1].column("key"))]
             time[here] = numbers(page[1].column("time"))
-            self._load_columns(page[1], rids[here])
+            with decoding(name):
+                self._load_columns(page[1], rids[here])
             at += count
         rows.times[rids], rows.slot_of[rids] = time, of
         revised = _later_revisions(pages)
@@ -213,8 +241,8 @@ class EagerCodec:
             columns = [batch.column(f"row:{name}") for name in rows.columns.schema.names]
             logged = pa.RecordBatch.from_arrays(columns, schema=rows.columns.schema)
             rows.columns.set(rids, BatchColumns(logged), {})
-            if state.resolved.ties:
-                rows.tie_codes[rids] = rows.tie_code([logged.column(name) for name in state.resolved.ties])
+            if state.bound_query.ties:
+                rows.tie_codes[rids] = rows.tie_code([logged.column(name) for name in state.bound_query.ties])
         for name, values in rows.deltas.items():
             values[rids] = numbers(batch.column(f"delta:{name}"))
         for p, aggregate in enumerate(state.aggregates):
@@ -244,7 +272,7 @@ def _later_revisions(pages: Sequence[Sequence[pa.RecordBatch]]) -> Mapping[int, 
 def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, seen: Any, states: States) -> None:
     """A state for each place that is seen; null, or anything, elsewhere."""
     columns[name] = array(seen)
-    if not aggregate.lane.compiled:
+    if not aggregate.kernel.compiled:
         blank = np.empty(len(seen), object)
         blank[seen] = states[0][seen]
         states = (blank,)
@@ -254,20 +282,20 @@ def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, see
 
 def _take(aggregate: EagerAggregate, states: States, at: Ints, batch: pa.RecordBatch, name: str) -> None:
     """Put stored states at places."""
-    if not aggregate.lane.compiled:
+    if not aggregate.kernel.compiled:
         read = aggregate.part.monoid.load or codec.loads
         for place, data in zip(at.tolist(), batch.column(f"{name}:0").to_pylist(), strict=True):
-            states[0][place] = None if data is None else read(data)
+            states[0][place] = aggregate.kernel.monoid.identity if data is None else read(data)
         return
     for i in range(len(states)):
-        column, j = batch.column(f"{name}:{i}"), aggregate.measure.state_of.get(i)
+        column, j = batch.column(f"{name}:{i}"), aggregate.encoder.state_of.get(i)
         if j is None:
             states[i][at] = numbers(column)
         else:
             codes = aggregate.encoded(j, column)
             states[i][at] = codes
-            if aggregate.measure.forms[j] == "rank":
-                identity = _flat(aggregate.lane.monoid.identity)[i]
+            if aggregate.encoder.forms[j] == "rank":
+                identity = _flat(aggregate.kernel.monoid.identity)[i]
                 states[i][at] = np.where(codes < 0, identity, codes)
 
 

@@ -14,16 +14,29 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.eager import EagerEngine
-from sash.engine.eager_aggregate import Ranges
+from sash.engine.eager_aggregate import LabelRanges
+from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
-from sash.engine.eager_state import Blamed
-from sash.engine.keys import key_column
+from sash.engine.eager_state import AggregateRaised
+from sash.engine.key_values import key_column
 from sash.engine.lookup import shorter
 from sash.engine.row_errors import failure
-from sash.kernels.eager_windows import BASE, COUNT, END_AT, HIGH, LOW, OFFSET, ON, PASSED, RANGE, SLOT, SOME, START
-from sash.kernels.eager_windows import START_AT as BEGIN_AT
-from sash.query.planner import series_kind
+from sash.kernels.loops.eager_windows import (
+    BASE,
+    COUNT,
+    END_AT,
+    HIGH,
+    LOW,
+    OFFSET,
+    ON,
+    PASSED,
+    RANGE,
+    SLOT,
+    SOME,
+    START,
+)
+from sash.kernels.loops.eager_windows import START_AT as BEGIN_AT
+from sash.plan.planner import element_kind
 
 Ints = NDArray[np.int64]
 
@@ -48,18 +61,18 @@ class EagerLookup:
     def results(self, at: Any, last: Any) -> list[pa.Array]:
         """For each window and aggregate a column, in the order of the keys asked for. Raises what a monoid raises."""
         rules, state = self.state.rules.rules, self.state
-        sizes = [r.span.size if last is None else shorter(r.span, self.engine.resolved, last) for r in rules]
+        sizes = [r.span.size if last is None else shorter(r.span, self.engine.bound_query, last) for r in rules]
         parts = [
             self._range(rule, size, slot, at)
             for rule, size in zip(rules, sizes, strict=True)
             for slot in self.slots.tolist()
         ]
-        ranges = Ranges(np.array(parts, np.int64).reshape(-1, RANGE), 0)
+        ranges = LabelRanges(np.array(parts, np.int64).reshape(-1, RANGE), 0)
         try:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
             answers = state.turn(works, ranges)
-        except Blamed as blamed:
-            what = f"the aggregate {self.engine.resolved.parts[blamed.part].name!r}"
+        except AggregateRaised as blamed:
+            what = f"the aggregate {self.engine.bound_query.aggregates[blamed.part].name!r}"
             raise failure(what, blamed.failed, "a window that lookup() asked for") from blamed.failed.error
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found = []
@@ -74,7 +87,7 @@ class EagerLookup:
         rows, state = self.state.rows, self.state
         a, count = int(rows.heads[slot, OFFSET] + rows.heads[slot, START]), int(rows.heads[slot, COUNT])
         time = rows.time[a : a + count]
-        kind = series_kind(rule.span)
+        kind = element_kind(rule.span)
         until = count
         if at is not None:
             until = int(time.searchsorted(at, "right"))

@@ -18,17 +18,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.eager import EagerEngine
-from sash.engine.eager_codec import EagerCodec, Part
+from sash.engine.eager_codec import EagerCodec, EagerShare
+from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_log import longer
 from sash.engine.eager_records import RowRecords
 from sash.engine.input_encoding import numbers
 from sash.engine.page_transaction import Pages
 from sash.engine.state_header import Header, directories, read_header, write_header
-from sash.kernels.eager_windows import COUNT
+from sash.kernels.loops.eager_windows import COUNT
 from sash.stores import PageError, Store
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 FAN_OUT = 16
 """Pages of similar size that are merged into one."""
@@ -40,7 +41,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class EagerPage:
     """What a page has: row numbers, older rows and their arrival, slots, by window the slots and names of slides."""
 
     number: int
@@ -62,13 +63,17 @@ class EagerPages:
 
     def __init__(self, engine: EagerEngine, store: Store, mode: str) -> None:
         self.engine, self.mode = engine, mode
-        self.transaction = Pages(store, engine.resolved.fingerprint)
+        self.transaction = Pages(store, engine.bound_query.fingerprint)
         self.codec = EagerCodec(engine)
-        self.pages: tuple[Written, ...] = ()
+        self.pages: tuple[EagerPage, ...] = ()
         self.next = 0
         self.token = ""
         self.page_of = np.full(len(engine.state.rows.labels), -1, np.int64)
         """By row number: the page that has the row."""
+        self.kept: dict[int, int] = {}
+        """By page: how many of its rows it has still to keep."""
+        self.looked_at = 0
+        """How many rows were looked at to merge pages."""
         self._moved: list[tuple[Ints, Ints]] = []
         self._before: Any = None
         engine.state.rows.followers.append(self)
@@ -109,7 +114,7 @@ class EagerPages:
         self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
         self.engine.arrived = header.counters[0]
-        rids = self.codec.load(read, now(header.watermark))
+        rids = self.codec.load(dict(zip(names, read, strict=True)), now(header.watermark))
         rows = self.engine.state.rows
         every = np.concatenate(rids) if rids else _NONE
         by_arrival = dict(zip(rows.arrival[every].tolist(), every.tolist(), strict=True))
@@ -123,8 +128,9 @@ class EagerPages:
                 for table in batches[3:]
             ]
             alive = slots[slots >= 0]
-            pages.append(Written(int(name[1:]), mine, revised, np.array(arrival, np.int64), alive, slides))
+            pages.append(EagerPage(int(name[1:]), mine, revised, np.array(arrival, np.int64), alive, slides))
             self.page_of[mine] = pages[-1].number
+        self.kept = {page.number: len(page.rids) for page in pages}
         self.pages, self.next, self.token = tuple(pages), header.page, header.token
         self.transaction.rollback()
         return header
@@ -133,27 +139,30 @@ class EagerPages:
 
     def write(self, header: Header) -> None:
         """Hand to the store what the call has changed, and the header."""
-        journal = self.engine.state.journal
-        self._before = self.pages, self.next
+        state, journal = self.engine.state, self.engine.state.journal
+        self._before = self.pages, self.next, self.kept
+        self.kept = dict(self.kept)
         self.transaction.number_call()
         if journal is not None:
-            gone = np.zeros(len(self.engine.state.alive), np.bool_)
-            gone[journal.gone] = True
-            self._alive = self.engine.state.alive & ~gone
-            if self._alive.any():
+            if state.keys.count > len(journal.gone):
                 self._write_call(journal)
-                self._merge()
+                self._merge(journal.gone)
             else:
                 self.transaction.drop([f"e{page.number}" for page in self.pages])
-                self.pages = ()
+                self.pages, self.kept = (), {}
         self._write_header(header)
+
+    def _living(self, slots: Ints, gone: Ints) -> Flags:
+        """Which of these slots have a key that stays."""
+        found: Flags = self.engine.state.alive[slots]
+        return found & ~np.isin(slots, gone) if len(gone) else found
 
     def write_all(self, header: Header) -> None:
         """Write the whole state as one page."""
         part = self.codec.everything()
         self.next += 1
         self.transaction.write("eager", "e0", {}, self.codec.encode(part))
-        self.pages = (Written(0, part.rids, _NONE, _NONE, part.slots, []),)
+        self.pages = (EagerPage(0, part.rids, _NONE, _NONE, part.slots, []),)
         self._write_header(header, shared=False)
 
     def _write_header(self, header: Header, shared: bool = True) -> None:
@@ -184,15 +193,15 @@ class EagerPages:
         lost = np.concatenate(
             [*journal.dropped, state.rows.first_rids(journal.gone, state.rows.heads[journal.gone, COUNT])]
         )
-        kept = self._alive[of] & ~np.isin(fresh, lost)
+        kept = self._living(of, journal.gone) & ~np.isin(fresh, lost)
         fresh, of = fresh[kept], of[kept]
         revised = np.unique(np.concatenate([rids for rids, _ in journal.revised] or [_NONE]))
         revised = revised[~np.isin(revised, np.concatenate([fresh, lost])) & (self.page_of[revised] >= 0)]
-        slots = np.unique(journal.slots[self._alive[journal.slots]])
+        slots = np.unique(journal.slots[self._living(journal.slots, journal.gone)])
         self._move(lost, -1)
         slides = [self._of(records.changes(), slots) for records in self.codec.records]
         if len(slots) or len(revised) or len(taken_back):
-            self._put(Part(slots, fresh, of, revised, taken_back, slides))
+            self._put(EagerShare(slots, fresh, of, revised, taken_back, slides))
 
     def _of(self, rows: list[Any], slots: Ints) -> Ints:
         """Changes of slides of some slots, in one table."""
@@ -201,7 +210,7 @@ class EagerPages:
         table = np.array(rows, np.int64)
         return table[np.isin(table[:, 0], slots)]
 
-    def _put(self, part: Part) -> None:
+    def _put(self, part: EagerShare) -> None:
         """Write a page."""
         number, self.next = self.next, self.next + 1
         widths = [3 + isinstance(records, RowRecords) for records in self.codec.records]
@@ -210,34 +219,41 @@ class EagerPages:
         self.transaction.write("eager", f"e{number}", {}, self.codec.encode(part))
         arrival = self.engine.state.rows.arrival[part.revised]
         slides = [table[:, :2] for table in part.slides]
-        self.pages = (*self.pages, Written(number, part.rids, part.revised, arrival, part.slots, slides))
+        self.pages = (*self.pages, EagerPage(number, part.rids, part.revised, arrival, part.slots, slides))
         self._move(part.rids, number)
 
     def _move(self, rids: Ints, page: int) -> None:
-        self._moved.append((rids, self.page_of[rids]))
+        before = self.page_of[rids]
+        self._moved.append((rids, before))
         self.page_of[rids] = page
+        for number, count in zip(*(part.tolist() for part in np.unique_counts(before)), strict=True):
+            if number in self.kept:
+                self.kept[number] -= count
+        if page >= 0:
+            self.kept[page] = len(rids)
 
     # ---- merging ----
 
-    def _merge(self) -> None:
+    def _merge(self, gone: Ints) -> None:
         """Make one page of many of similar size, and write anew those of which most rows have gone."""
         while True:
-            levels: dict[int, list[Written]] = {}
+            levels: dict[int, list[EagerPage]] = {}
             for page in self.pages:
                 levels.setdefault(page.level, []).append(page)
             many = next((pages for pages in levels.values() if len(pages) >= FAN_OUT), None)
             if many is None:
                 break
-            self._rewrite(many)
+            self._rewrite(many, gone)
         for page in self.pages:
-            if len(page.rids) >= SPARSE and 4 * len(self._rows_of(page)) < len(page.rids):
-                self._rewrite([page])
+            if len(page.rids) >= SPARSE and 4 * self.kept[page.number] < len(page.rids):
+                self._rewrite([page], gone)
 
-    def _rows_of(self, page: Written) -> Ints:
+    def _rows_of(self, page: EagerPage) -> Ints:
+        self.looked_at += len(page.rids)
         found: Ints = page.rids[self.page_of[page.rids] == page.number]
         return found
 
-    def _rewrite(self, pages: list[Written]) -> None:
+    def _rewrite(self, pages: list[EagerPage], gone: Ints) -> None:
         """Write what is still needed of pages as one page, as it is now."""
         rows = self.engine.state.rows
         rids = np.concatenate([self._rows_of(page) for page in pages])
@@ -247,7 +263,7 @@ class EagerPages:
         ours = [page.number for page in pages]
         revised = revised[(self.page_of[revised] >= 0) & ~np.isin(self.page_of[revised], ours)]
         slots = np.unique(np.concatenate([rows.slot_of[rids], *(page.slots for page in pages)]))
-        slots = slots[self._alive[slots]]
+        slots = slots[self._living(slots, gone)]
         slides = [
             self._of(records.current(np.concatenate([page.slides[w] for page in pages])), slots)
             for w, records in enumerate(self.codec.records)
@@ -255,7 +271,9 @@ class EagerPages:
         self.pages = tuple(page for page in self.pages if page not in pages)
         self.transaction.drop([f"e{number}" for number in ours])
         if len(slots):
-            self._put(Part(slots, rids, rows.slot_of[rids], revised, _NONE, slides))
+            self._put(EagerShare(slots, rids, rows.slot_of[rids], revised, _NONE, slides))
+        for number in ours:
+            del self.kept[number]
 
     # ---- all or nothing ----
 
@@ -272,5 +290,5 @@ class EagerPages:
             self.page_of[rids] = before
             self._moved.pop()
         if self._before is not None:
-            self.pages, self.next = self._before
+            self.pages, self.next, self.kept = self._before
             self._before = None

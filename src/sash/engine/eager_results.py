@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, integers
-from sash.engine.eager_aggregate import Answers, Ranges
+from sash.engine.eager_aggregate import LabelRanges, RangeResults
 from sash.engine.eager_state import EagerState, Touched
-from sash.kernels import eager_changes, eager_order, eager_windows
-from sash.kernels.eager_windows import RANGE
+from sash.kernels.loops import eager_changes, eager_order, eager_windows
+from sash.kernels.loops.eager_windows import RANGE
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -33,7 +33,7 @@ class RowTurn:
     index: Ints
     changed: Flags
     pairs: Ints
-    ranges: Ranges
+    ranges: LabelRanges
 
 
 class RowResults:
@@ -71,9 +71,9 @@ class RowResults:
         if found < room:  # some were removed
             slots, index, changed = slots[:found], index[:found], changed[:found]
             table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
-        return RowTurn(slots, index, changed, pairs, Ranges(table, self.windows * count))
+        return RowTurn(slots, index, changed, pairs, LabelRanges(table, self.windows * count))
 
-    def after(self, touched: Touched, turn: RowTurn, answers: list[Answers]) -> list[pa.Array]:
+    def after(self, touched: Touched, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
         state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
         count = len(changed)
@@ -106,7 +106,7 @@ class RowResults:
         state, rows = self.state, self.state.rows
         columns = rows.columns.take(rids)
         for _ in state.rules.rules:
-            columns += [pa.nulls(len(rids), part.result) for part in state.resolved.parts]
+            columns += [pa.nulls(len(rids), part.result) for part in state.bound_query.aggregates]
         return self._finished(columns, rids, rows.revision[rids] + 1)
 
     def row_of(self, turn: RowTurn, place: int) -> int | None:

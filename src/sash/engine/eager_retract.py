@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sash.engine.eager_rows import NewRows
 from sash.engine.eager_state import EagerState, Removed
-from sash.engine.keys import plain
-from sash.kernels import eager_order
+from sash.engine.key_values import decode
+from sash.kernels.loops import eager_order
 
 Ints = NDArray[np.int64]
 
@@ -20,7 +20,7 @@ def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, R
 
     A row that takes back one of its own call removes both; one that finds none to take back is passed over.
     """
-    takes = plain(column).fill_null(False).to_numpy(zero_copy_only=False)[rows.source]
+    takes = decode(column).fill_null(False).to_numpy(zero_copy_only=False)[rows.source]
     if not takes.any():
         return rows, Removed(*(part[:0] for part in (rows.slots, rows.slots, rows.time, rows.rids))), rows.rids[:0]
     index = np.empty(len(rows), np.int64)

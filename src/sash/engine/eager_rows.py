@@ -20,10 +20,10 @@ from sash.engine.eager_log import BatchColumns, RowColumns, TieCodes, longer
 from sash.engine.eager_rules import WindowRules
 from sash.engine.plain_arrays import word_type
 from sash.engine.reorder_buffer import TimedRows
-from sash.kernels import eager_order
-from sash.kernels.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
-from sash.kernels.live_lane import call_loop
-from sash.query.resolved import Resolved
+from sash.kernels.loops import eager_order
+from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
+from sash.kernels.loops.live_kernel import call_loop
+from sash.plan.bound_query import BoundQuery
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -51,10 +51,10 @@ class NewRows:
 class OrderedRows:
     """The rows of all slots."""
 
-    def __init__(self, resolved: Resolved, rules: WindowRules, schema: pa.Schema) -> None:
-        self.resolved, self.rules, self.numbers = resolved, rules, rules.numbers
+    def __init__(self, bound_query: BoundQuery, rules: WindowRules, schema: pa.Schema) -> None:
+        self.bound_query, self.rules, self.numbers = bound_query, rules, rules.numbers
         self.kind = self.numbers.str
-        axis = resolved.time
+        axis = bound_query.time
         is_word = axis is not None and axis.kind == "int" and word_type(axis.type) == np.int64
         self.time_name = axis.column if axis is not None and is_word else ""
         """The column that has the times as they are."""
@@ -63,15 +63,15 @@ class OrderedRows:
         self.breaks = np.zeros((0, len(rules.gaps)), np.int64)
         self.top = 0
         self.free_blocks: dict[int, list[int]] = {}
-        self.ties = TieCodes([schema.field(name).type for name in resolved.ties])
+        self.ties = TieCodes([schema.field(name).type for name in bound_query.ties])
         self.labels, self.arrival, self.revision, self.slot_of = (np.zeros(0, np.int64) for _ in range(4))
         self.times = np.zeros(0, self.numbers)
-        self.tie_codes = np.zeros((0, 2 * len(resolved.ties)), np.int64)
+        self.tie_codes = np.zeros((0, 2 * len(bound_query.ties)), np.int64)
         of_floats = sum(kind for kind, _ in rules.deltas.values())
         self.wholes = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
         self.reals = np.zeros((0, of_floats))
-        self.axes = {str(span.column): span.axis for span in resolved.spans if span.kind == "delta"}
-        kept = schema.names if resolved.per_row else list(resolved.ties)
+        self.axes = {str(span.column): span.axis for span in bound_query.windows if span.kind == "delta"}
+        kept = schema.names if bound_query.per_row else list(bound_query.ties)
         self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(kept)]))
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
         self.followers: list[Any] = []
@@ -104,8 +104,8 @@ class OrderedRows:
         self.revision[rids] = -1
         self.slot_of[rids] = slots
         codes = None
-        if self.resolved.ties:
-            codes = self.tie_codes[rids] = self.tie_code([columns[name] for name in self.resolved.ties])
+        if self.bound_query.ties:
+            codes = self.tie_codes[rids] = self.tie_code([columns[name] for name in self.bound_query.ties])
         for name, values in self.deltas.items():
             values[rids] = self.axes[name].numbers(columns[name])[0]  # type: ignore[union-attr]
         time = self.times[rids] = np.ascontiguousarray(given.time, self.numbers)
@@ -173,6 +173,8 @@ class OrderedRows:
     def reserve(self, capacity: int, slots: Ints, more: Ints, moving: Callable[[Ints], None]) -> None:
         """Make room for more rows in slots, of which there are `capacity`. `moving` is told whose blocks move.
 
+        Every slot gets a block, also for no row: trees lie at the place of the block, and one without would lie where
+        the first block does.
         May be interrupted anywhere: what others have is enlarged before what says that it is.
         """
         if capacity > len(self.heads):
@@ -180,13 +182,13 @@ class OrderedRows:
             self.heads = longer(self.heads, capacity)
         if len(slots) == 1:  # the usual case of a small call
             _, room, start, count, _ = self.heads[slots.item(0)].tolist()
-            if start + count + more.item(0) <= room:
+            if room and start + count + more.item(0) <= room:
                 return
         head = self.heads[slots]
-        full = head[:, START] + head[:, COUNT] + more > head[:, CAPACITY]
+        full = (head[:, START] + head[:, COUNT] + more > head[:, CAPACITY]) | (head[:, CAPACITY] == 0)
         if not full.any():
             return
-        moved, needed = slots[full], head[full, COUNT] + more[full]
+        moved, needed = slots[full], np.maximum(head[full, COUNT] + more[full], 1)
         sizes = head[full, CAPACITY].copy()
         # half of a block at least is free after a move, so that moves are rare
         too_small = 2 * needed > sizes

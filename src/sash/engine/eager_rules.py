@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.kernels.eager_windows import COUNTED, DELTA, LEAST_INT, LIFETIME, SESSION, TIME
-from sash.query.resolved import Resolved, Span
+from sash.kernels.loops.eager_windows import COUNTED, DELTA, LEAST_INT, LIFETIME, SESSION, TIME
+from sash.plan.bound_query import BoundQuery, WindowSpec
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
 MOST_ROWS = 2**61
@@ -23,10 +23,10 @@ class WindowRule:
     windows that start where a session or life does, -1 for others; `life`: the column of gaps of `forget`, or -1.
     """
 
-    def __init__(self, resolved: Resolved, place: int, life: int, column: int, anchor: int) -> None:
-        span = self.span = resolved.spans[place]
+    def __init__(self, bound_query: BoundQuery, place: int, life: int, column: int, anchor: int) -> None:
+        span = self.span = bound_query.windows[place]
         self.place, self.life, self.column, self.anchor = place, life, column, anchor
-        self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
+        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
         self.kind = KINDS[span.kind]
         in_time = span.slide == "time"
         self.peers = span.closed in ("right", "both") if span.kind == "time" or in_time else span.kind != "count"
@@ -65,7 +65,7 @@ def bounds(size: Any, whole: bool) -> tuple[Any, Any, Any]:
     return float(size), -np.inf, -np.inf
 
 
-def gap_row(span: Span | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
+def gap_row(span: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
     """A kind of gap: that of a session (None: of none), and that of `forget` (None: none)."""
     whole = numbers.kind == "i"
     gap: Any = 0 if span is None else span.size
@@ -82,26 +82,26 @@ class WindowRules:
     Column 0 of the gaps is that of `forget`, where it is set; each Session window has one that heeds both.
     """
 
-    def __init__(self, resolved: Resolved) -> None:
-        self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
+    def __init__(self, bound_query: BoundQuery) -> None:
+        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
         rows: list[list[Any]] = []
         self.life = -1
-        if resolved.forget is not None:
+        if bound_query.forget is not None:
             self.life = 0
-            rows.append(gap_row(None, resolved.forget, self.numbers))
+            rows.append(gap_row(None, bound_query.forget, self.numbers))
         self.rules: list[WindowRule] = []
         self.anchors = 0
-        for place, span in enumerate(resolved.spans):
+        for place, span in enumerate(bound_query.windows):
             column, anchor = self.life, -1
             if span.kind == "session":
                 column = len(rows)
-                rows.append(gap_row(span, resolved.forget, self.numbers))
+                rows.append(gap_row(span, bound_query.forget, self.numbers))
             if span.kind in ("session", "lifetime"):
                 anchor = self.anchors
                 self.anchors += 1
-            self.rules.append(WindowRule(resolved, place, self.life, column, anchor))
+            self.rules.append(WindowRule(bound_query, place, self.life, column, anchor))
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
-        self.deltas = delta_columns(resolved)
+        self.deltas = delta_columns(bound_query)
         """The columns of Delta windows: whether they are of floats, and their places among those of their kind."""
         ints = [rule.ints(self.deltas.get(str(rule.span.column), (False, -1))[1]) for rule in self.rules]
         numbers = [(rule.size, rule.floor, rule.least) for rule in self.rules]
@@ -115,10 +115,10 @@ class WindowRules:
         return [rule for rule in self.rules if rule.anchor >= 0]
 
 
-def delta_columns(resolved: Resolved) -> dict[str, tuple[bool, int]]:
+def delta_columns(bound_query: BoundQuery) -> dict[str, tuple[bool, int]]:
     """The columns of Delta windows."""
     found: dict[str, tuple[bool, int]] = {}
-    for span in resolved.spans:
+    for span in bound_query.windows:
         if span.kind == "delta" and span.axis is not None and str(span.column) not in found:
             of_floats = span.axis.kind != "int"
             found[str(span.column)] = of_floats, sum(kind == of_floats for kind, _ in found.values())

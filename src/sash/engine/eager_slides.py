@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.eager_aggregate import Answers, Ranges
+from sash.engine.eager_aggregate import LabelRanges, RangeResults
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
 from sash.engine.eager_results import united
 from sash.engine.eager_state import EagerState, Touched
-from sash.engine.keys import Keys
-from sash.kernels import eager_order, eager_windows
-from sash.kernels.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
+from sash.engine.key_values import Keys
+from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -50,27 +50,31 @@ class SlideTurn:
 
     old: list[Any]
     new: list[Any]
-    ranges: Ranges
-    answers: list[Answers]
+    ranges: LabelRanges
+    answers: list[RangeResults]
     moved: Any
 
 
 class SlideResults:
-    """The results of a query with one for each slide. `takes_back`: a slide that a row empties is emitted once more."""
+    """The results of a query with one for each slide. One that a row empties is emitted once more, without results.
 
-    def __init__(self, state: EagerState, takes_back: bool) -> None:
-        self.state, self.takes_back = state, takes_back
-        self.spans = state.resolved.spans
+    A row that takes another back may empty a slide. So may a late row, where slides are counted in rows and a window
+    does not hold the row it ends at: all slides behind the late row end at other rows from then on.
+    """
+
+    def __init__(self, state: EagerState) -> None:
+        self.state = state
+        self.windows = state.bound_query.windows
         self.records: list[TimeRecords | RowRecords] = [
-            TimeRecords() if span.slide == "time" else RowRecords() for span in self.spans
+            TimeRecords() if span.slide == "time" else RowRecords() for span in self.windows
         ]
-        self.named = any(span.name for span in self.spans)
+        self.named = any(span.name for span in self.windows)
 
     def before(self, touched: Touched) -> list[Any]:
         """The slides that the touched rows may change, as they are now."""
         return [
             self._time_before(place, touched) if span.slide == "time" else self._rows_before(place, touched)
-            for place, span in enumerate(self.spans)
+            for place, span in enumerate(self.windows)
         ]
 
     def turn(self, touched: Touched, known: list[Any]) -> SlideTurn:
@@ -80,7 +84,7 @@ class SlideResults:
         given = (rows.heads, rows.lists, self.state.rules.gaps, touched.done)
         rows.run(eager_order.change_rows, fresh, gone, touched.among_the_rest(), *given)
         after = []
-        for place, (span, before) in enumerate(zip(self.spans, known, strict=True)):
+        for place, (span, before) in enumerate(zip(self.windows, known, strict=True)):
             if span.slide == "time":
                 after.append(self._slides(place, before.slots, before.names, before.ends))
                 after[-1].revisions = before.revisions
@@ -92,14 +96,14 @@ class SlideResults:
             one.at = at
             at += len(one.slots)
         table = np.concatenate([one.ranges for one in (*old, *after)])
-        return SlideTurn(known, after, Ranges(table, after[0].at), [], (*touched.moved, rows.labels))
+        return SlideTurn(known, after, LabelRanges(table, after[0].at), [], (*touched.moved, rows.labels))
 
-    def after(self, touched: Touched, turn: SlideTurn, answers: list[Answers]) -> list[pa.Array]:
+    def after(self, touched: Touched, turn: SlideTurn, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
         turn.answers = answers
         parts = [
             (self._time_changed if span.slide == "time" else self._rows_changed)(place, turn)
-            for place, span in enumerate(self.spans)
+            for place, span in enumerate(self.windows)
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
@@ -112,7 +116,7 @@ class SlideResults:
     # ---- slides in time ----
 
     def _time_before(self, place: int, touched: Touched) -> Slides:
-        state, span, rule = self.state, self.spans[place], self.state.rules.rules[place]
+        state, span, rule = self.state, self.windows[place], self.state.rules.rules[place]
         slots, _, time, _ = given = touched.all()
         if rule.kind == TIME:
             right = span.closed == "right"
@@ -138,7 +142,7 @@ class SlideResults:
             out = np.empty(count, np.int64), np.empty(count, np.int64)
 
     def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any]) -> Slides:
-        state, span = self.state, self.spans[place]
+        state, span = self.state, self.windows[place]
         is_time = self.state.rules.rules[place].kind == TIME
         starts = ends - span.size if is_time else ends
         ranges = state.slide_ranges(place, of, starts, ends)
@@ -154,7 +158,7 @@ class SlideResults:
         changed = there & ~was
         both = np.flatnonzero(there & was)
         changed[both] = self._differ(turn, (old, new), both, both)
-        emptied = was & ~there & self.takes_back
+        emptied = was & ~there
         at = np.flatnonzero(changed | emptied)
         revisions = old.revisions[at] + 1
         records = self.records[place]
@@ -203,7 +207,7 @@ class SlideResults:
         return found, np.stack([given[0], from_number], 1), np.array(ordinals, np.int64)
 
     def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints) -> Slides:
-        state, rows, span = self.state, self.state.rows, self.spans[place]
+        state, rows, span = self.state, self.state.rows, self.windows[place]
         rule = state.rules.rules[place]
         index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
         ranges = state.row_ranges(place, slots, index)
@@ -213,7 +217,7 @@ class SlideResults:
             if rule.kind == TIME
             else state.starts(place, slots, ranges)
         )
-        if state.resolved.time is None:
+        if state.bound_query.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
             starts = np.where(ranges[:, BASE] >= 0, 0, passed + ranges[:, START_AT])
@@ -246,7 +250,7 @@ class SlideResults:
         at = some[changed]
         columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), turn)
         fewer = np.flatnonzero(before > counts)
-        if not self.takes_back or not len(fewer):
+        if not len(fewer):
             return columns
         lost = np.concatenate([np.arange(offset[i] + counts[i], offset[i] + before[i]) for i in fewer.tolist()])
         more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), turn)
@@ -273,9 +277,8 @@ class SlideResults:
             more[:kept], revisions[: len(last)] = known[:kept], last
             more[kept : kept + count] = numbers[at : at + count]
             revisions[kept : kept + count] += changed[at : at + count]
-            if self.takes_back:
-                there = int(np.searchsorted(known, VANISHED))
-                revisions[kept + count : there] += 1
+            there = int(np.searchsorted(known, VANISHED))
+            revisions[kept + count : there] += 1
             made.append(revisions[kept : kept + count])
             records.set(slot, start, more, revisions)
             at += count
@@ -293,7 +296,7 @@ class SlideResults:
         keys = state.keys.keys(slots)
         columns = list(keys)
         if self.named:
-            columns.append(pa.repeat(pa.scalar(self.spans[place].name, pa.string()), len(at)))
+            columns.append(pa.repeat(pa.scalar(self.windows[place].name, pa.string()), len(at)))
         columns += [self._bound(found.starts[at]), self._bound(found.ends[at])]
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
         for aggregate, answers in zip(state.aggregates, turn.answers, strict=True):
@@ -305,14 +308,14 @@ class SlideResults:
         return [*columns, array(slide_ids(keys, place, names)), array(revisions)]
 
     def _bound(self, numbers: NDArray[Any]) -> pa.Array:
-        axis = self.state.resolved.time
+        axis = self.state.bound_query.time
         return array(numbers.astype(np.int64)) if axis is None else axis.array(numbers)
 
     # ---- all or nothing ----
 
     def settle(self, slots: Ints, now: Any, settled: Ints) -> None:
         """Forget what was emitted of slides that are final."""
-        for place, (span, records) in enumerate(zip(self.spans, self.records, strict=True)):
+        for place, (span, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
                 records.settle(slots, int(slide_grid.last_end(span, at, span.closed == "right")[0]))

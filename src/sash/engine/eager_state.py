@@ -10,17 +10,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.eager_aggregate import Answers, EagerAggregate, Ranges, TreeFailed, TreeWork, subset
+from sash.engine.block_timers import BlockTimers
+from sash.engine.eager_aggregate import EagerAggregate, LabelRanges, RangeResults, TreeFailed, TreeWork, subset
 from sash.engine.eager_log import longer
 from sash.engine.eager_rows import NewRows, OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
-from sash.engine.keys import plain_schema
-from sash.kernels import eager_order, eager_windows
-from sash.kernels.eager_order import DONE
-from sash.kernels.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
-from sash.kernels.machine import is_switched_off
-from sash.query.resolved import Resolved
+from sash.engine.key_values import decoded_schema
+from sash.kernels.jit.compile import is_switched_off
+from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops.eager_order import DONE
+from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
+from sash.plan.bound_query import BoundQuery
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -91,7 +92,7 @@ class Touched:
 
 
 @dataclass(slots=True)
-class Journal:
+class EagerJournal:
     """What a call changes, as it was: until the call is committed, it can be undone."""
 
     fresh: Ints
@@ -111,26 +112,25 @@ class Journal:
 class EagerState:
     """Keys, rows and aggregates of a query; every change is in a journal until it is committed."""
 
-    def __init__(self, resolved: Resolved) -> None:
-        self.resolved = resolved
-        self.rules = WindowRules(resolved)
+    def __init__(self, bound_query: BoundQuery) -> None:
+        self.bound_query = bound_query
+        self.rules = WindowRules(bound_query)
         self.numbers = self.rules.numbers
-        self.plain = plain_schema(resolved.schema)
-        self.keys = KeyTable([self.plain.field(name).type for name in resolved.by])
-        self.rows = OrderedRows(resolved, self.rules, self.plain)
-        self.aggregates = [EagerAggregate(part, self.rules.anchors) for part in resolved.parts]
+        self.plain = decoded_schema(bound_query.schema)
+        self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
+        self.rows = OrderedRows(bound_query, self.rules, self.plain)
+        self.aggregates = [EagerAggregate(part, self.rules.anchors) for part in bound_query.aggregates]
         self.rows.followers += self.aggregates
         self.never: Any = np.iinfo(np.int64).max if self.numbers.kind == "i" else np.inf
         self.least: Any = np.iinfo(np.int64).min if self.numbers.kind == "i" else -np.inf
         self.alive = np.zeros(0, np.bool_)
-        self.last, self.due = np.zeros(0, self.numbers), np.zeros(0, self.numbers)
-        self.soonest: Any = self.never
-        """The least of all `due`, or below it."""
+        self.last = np.zeros(0, self.numbers)
+        self.timers = BlockTimers(self.numbers)
         self.anchored = np.zeros((0, self.rules.anchors), np.bool_)
         """By slot and window with a base: does the first kept row go on with rows before it?"""
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
         """When the session or life of these rows began."""
-        self.journal: Journal | None = None
+        self.journal: EagerJournal | None = None
 
     # ---- room ----
 
@@ -139,16 +139,17 @@ class EagerState:
         capacity = self.keys.capacity
         if capacity > len(self.alive):
             before = len(self.alive)
-            for name in ("last", "due", "anchored", "begins"):
+            for name in ("last", "anchored", "begins"):
                 setattr(self, name, longer(getattr(self, name), capacity))
-            self.due[before:], self.last[before:] = self.never, self.least
+            self.last[before:] = self.least
+            self.timers.grow(capacity)
             self.alive = longer(self.alive, capacity)
         self.rows.reserve(capacity, slots, more, self._move)
 
     def _move(self, slots: Ints) -> None:
         """The blocks of slots move, and with them the pools of compiled trees."""
         for aggregate in self.aggregates:
-            if aggregate.lane.compiled:
+            if aggregate.kernel.compiled:
                 aggregate.trees.reset(slots)
 
     def stale(self, slots: Ints) -> None:
@@ -166,14 +167,14 @@ class EagerState:
         counts = self.rows.heads[found, COUNT]
         return TreeWork(emptied=found, built=(np.repeat(found, counts), self.rows.first_rids(found, counts)))
 
-    def turn(self, works: Sequence[TreeWork], ranges: Ranges | None) -> list[Answers]:
+    def turn(self, works: Sequence[TreeWork], ranges: LabelRanges | None) -> list[RangeResults]:
         """Let each aggregate's trees do what a call wants of them. Raises Blamed."""
         found = []
         for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
             try:
                 found.append(aggregate.turn(work, self.rows.heads, self.rows.labels, ranges))
             except TreeFailed as failed:
-                raise Blamed(p, failed) from failed.error
+                raise AggregateRaised(p, failed) from failed.error
         return found
 
     # ---- windows ----
@@ -207,7 +208,7 @@ class EagerState:
 
     # ---- all or nothing ----
 
-    def begin(self, fresh: Ints) -> Journal:
+    def begin(self, fresh: Ints) -> EagerJournal:
         """Open the journal of a call, in which these keys are new."""
         rows = self.rows
         dictionaries = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
@@ -217,7 +218,7 @@ class EagerState:
             rows.ties.mark(),
             [(one, one.mark()) for one in dictionaries],
         )
-        self.journal = Journal(fresh, marks)
+        self.journal = EagerJournal(fresh, marks)
         return self.journal
 
     def enter(self, change: Touched, slots: Ints) -> None:
@@ -231,7 +232,7 @@ class EagerState:
                 self.journal.copies.append((slot, self.rows.time[mine].copy(), self.rows.rids[mine].copy()))
         self.journal.change = change
 
-    def _undo(self, journal: Journal) -> None:
+    def _undo(self, journal: EagerJournal) -> None:
         """Undo a change of rows; the heads are those of before."""
         rows, change = self.rows, journal.change
         if change is None or not change.done[0]:
@@ -253,7 +254,7 @@ class EagerState:
         assert journal is not None
         if journal.saved:
             slots = np.setdiff1d(slots, journal.slots)
-        arrays = self.rows.heads, self.alive, self.last, self.due, self.anchored, self.begins
+        arrays = self.rows.heads, self.alive, self.last, self.timers.due, self.anchored, self.begins
         if len(slots) == 1:  # slices take a seventh of the time
             at = slots.item(0)
             saved = [part[at : at + 1].copy() for part in arrays]
@@ -279,14 +280,13 @@ class EagerState:
         if journal is None:
             return
         rows = self.rows
-        self.soonest = self.least
         if journal.saved:
             slots = journal.slots
-            head = journal.saved[0]
+            head, alive, last, due, anchored, begins = journal.saved
             rows.heads[slots, START:] = head[:, START:]  # a block that has moved stays where it is
-            arrays = self.alive, self.last, self.due, self.anchored, self.begins
-            for part, saved in zip(arrays, journal.saved[1:], strict=True):
-                part[slots] = saved
+            self.alive[slots], self.last[slots] = alive, last
+            self.anchored[slots], self.begins[slots] = anchored, begins
+            self.timers.set(slots, due)
             for aggregate, (at, *states, seen) in zip(self.aggregates, journal.bases, strict=False):
                 for leaf, saved in zip(aggregate.bases, states, strict=True):
                     leaf[at] = saved
@@ -316,7 +316,8 @@ class EagerState:
     def release(self, slots: Ints) -> None:
         """Forget keys and all that belongs to them."""
         self.rows.clear(slots)
-        self.alive[slots], self.due[slots], self.anchored[slots] = False, self.never, False
+        self.alive[slots], self.anchored[slots] = False, False
+        self.timers.clear(slots)
         self.last[slots] = self.least
         self.stale(slots)
         for a in range(self.rules.anchors):
@@ -328,16 +329,11 @@ class EagerState:
 
     def watch(self, slots: Ints) -> None:
         """Look at slots that have no timer when their newest row of now is settled."""
-        idle = slots[self.due[slots] == self.never]
+        idle = slots[self.timers.due[slots] == self.never]
         if len(idle):
             newest = self.last[idle]
             due = newest + (newest < self.never) if self.numbers.kind == "i" else np.nextafter(newest, np.inf)
-            self.due[idle] = due
-            self.soonest = min(self.soonest, due.min().item())
-
-    def fired(self, now: Any) -> Ints:
-        """The slots whose timers are at most `now`."""
-        return _NONE if now is None or now < self.soonest else np.flatnonzero(self.due <= now)
+            self.timers.set(idle, due)
 
     def needed(self, slots: Ints, now: Any) -> tuple[Ints, Ints]:
         """By slot: how many rows are settled at a watermark, and the first row that a window may still hold."""
@@ -383,7 +379,7 @@ class EagerState:
     @property
     def nbytes(self) -> int:
         """The memory of the state."""
-        arrays = self.alive, self.last, self.due, self.anchored, self.begins
+        arrays = self.alive, self.last, self.timers, self.anchored, self.begins
         own = sum(part.nbytes for part in arrays) + self.keys.nbytes + self.rows.nbytes
         return own + sum(aggregate.nbytes for aggregate in self.aggregates)
 
@@ -391,7 +387,7 @@ class EagerState:
 _NO_FOLDS = (*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, np.bool_))
 
 
-class Blamed(Exception):
+class AggregateRaised(Exception):
     """The monoid of an aggregate raised."""
 
     def __init__(self, part: int, failed: TreeFailed) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.eager_state import EagerState
-from sash.kernels.eager_windows import COUNT, SESSION, TIME
+from sash.kernels.loops.eager_windows import COUNT, SESSION, TIME
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -23,16 +23,16 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
 
     Time and Session windows end; all others last as long as the key lives, and slides by rows count its rows.
     """
-    resolved, rules = state.resolved, state.rules.rules
+    bound_query, rules = state.bound_query, state.rules.rules
     last = state.last[slots]
     ends = all(rule.kind in (TIME, SESSION) for rule in rules)
-    if resolved.time is None or any(rule.every for rule in rules) or not (ends or resolved.forget is not None):
+    if bound_query.time is None or any(rule.every for rule in rules) or not (ends or bound_query.forget is not None):
         return last, np.zeros(len(slots), np.bool_)
     when = None
     if ends:
         when = beyond(later(last, max(rule.span.size or 0 for rule in rules)))
-    if resolved.forget is not None:
-        forgotten = beyond(later(last, resolved.forget))
+    if bound_query.forget is not None:
+        forgotten = beyond(later(last, bound_query.forget))
         when = forgotten if when is None else np.minimum(when, forgotten)
     assert when is not None
     for rule in rules:  # what was emitted of a slide is needed until it is final

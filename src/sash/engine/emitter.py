@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
-from sash.engine.live_engine import LiveEngine, Step
-from sash.engine.step_data import Flags, Found, Ints
+from sash.engine.live_engine import LiveEngine, StepResult
+from sash.engine.step_data import Flags, Ints, WindowResults
 from sash.engine.value_compare import differ
 from sash.engine.value_dictionary import PlaceLog
 
@@ -39,23 +39,24 @@ class ChangeEmitter:
 
     def __init__(self, engine: LiveEngine) -> None:
         self.engine = engine
-        resolved = engine.resolved
-        self.per_row = resolved.per_row
-        parts = [part for _ in (resolved.spans if self.per_row else (None,)) for part in resolved.parts]
+        bound_query = engine.bound_query
+        self.per_row = bound_query.per_row
+        parts = [part for _ in (bound_query.windows if self.per_row else (None,)) for part in bound_query.aggregates]
         exact = {view.number: view.exact for aggregate in engine.aggregates[0] for view in aggregate.views}
         self.exact = [exact[i % len(exact)] for i in range(len(parts))]
-        self.groups = 1 if self.per_row else len(resolved.spans)
+        self.groups = 1 if self.per_row else len(bound_query.windows)
         self.logs = [[PlaceLog(part.result) for part in parts] for _ in range(self.groups)]
         for g in range(self.groups):
             # the place of the last result in the logs, -1 for none; the counts
             engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(parts))
 
-    def chosen(self, step: Step) -> list[Flags]:
+    def chosen(self, step: StepResult) -> list[Flags]:
         """Which results of a step leave, for each window (per row: for all of them together)."""
-        groups: Sequence[list[Found]] = [step.found] if self.per_row else [[found] for found in step.found]
+        self._marks = [log.mark() for logs in self.logs for log in logs]
+        groups: Sequence[list[WindowResults]] = [step.found] if self.per_row else [[found] for found in step.found]
         return [self._differing(g, self._compared(found), step) for g, found in enumerate(groups)]
 
-    def _compared(self, group: list[Found]) -> Compared:
+    def _compared(self, group: list[WindowResults]) -> Compared:
         results = group[0].results
         columns = [column for found in group for column in found.columns]
         low: list[Ints] = []
@@ -68,7 +69,7 @@ class ChangeEmitter:
                     side.append(np.where(on, held, ~held))
         return Compared(results.slots, results.life, columns, np.stack(low, 1), np.stack(high, 1))
 
-    def _differing(self, g: int, given: Compared, step: Step) -> Flags:
+    def _differing(self, g: int, given: Compared, step: StepResult) -> Flags:
         emitted, width = self.engine.table["emitted", g], len(given.columns)
         count = len(given.slots)
         lost = step.rows.slots[step.rows.anew] if step.rows.has_anew else given.slots[:0]
@@ -102,7 +103,7 @@ class ChangeEmitter:
         chosen[order] = found
         return chosen
 
-    def _lives(self, step: Step, slots: Ints) -> Any:
+    def _lives(self, step: StepResult, slots: Ints) -> Any:
         return step.rows.lives_of(slots)
 
     def _remembered(self, g: int, slots: Ints, codes: Ints) -> Compared:
@@ -126,14 +127,27 @@ class ChangeEmitter:
 
     # ---- all or nothing, memory ----
 
-    def mark(self) -> list[Any]:
-        """What `rollback` needs; the slots are in the engine's journal."""
-        return [log.mark() for logs in self.logs for log in logs]
+    _marks: list[Any] | None = None
+    """The logs before the call has added to them, but behind what it has read from pages: that stays in memory."""
 
-    def rollback(self, marks: list[Any]) -> None:
-        """Forget what was logged since."""
-        for log, mark in zip((log for logs in self.logs for log in logs), marks, strict=True):
+    def begin(self) -> None:
+        """A call begins."""
+        self._marks = None
+
+    def rollback(self) -> None:
+        """Forget what the call has logged; the slots are in the engine's journal. May be called again."""
+        if self._marks is None:
+            self.even_out()
+            return
+        for log, mark in zip((log for logs in self.logs for log in logs), self._marks, strict=True):
             log.rollback(mark)
+
+    def even_out(self) -> None:
+        """After results were read in part: logs have places for the same results, which no slot has taken yet."""
+        for logs in self.logs:
+            least = min(map(len, logs), default=0)
+            for log in logs:
+                log.cut(least)
 
     def _compact(self, g: int) -> None:
         """Drop results that are no key's last, where most are; not before the call is over."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.query.resolved import Axis
+from sash.plan.bound_query import TimeAxis
 from sash.windows.duration import UNITS
 
 LAST = 2**63 - 1
@@ -99,7 +99,7 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
     return together(table.combine_chunks().to_batches(), table.schema)
 
 
-def number(watermark: Any, axis: Axis) -> Any:
+def number(watermark: Any, axis: TimeAxis) -> Any:
     """A time as a number in units of its column. Raises TypeError if it is none of this column."""
     if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
         found = _of_time(watermark, axis)
@@ -125,7 +125,7 @@ def _scalar(value: Any) -> pa.Scalar:
     return pa.scalar(value)
 
 
-def _of_time(watermark: Any, axis: Axis) -> Any:
+def _of_time(watermark: Any, axis: TimeAxis) -> Any:
     """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is none of its kind."""
     try:
         scalar = watermark if isinstance(watermark, pa.Scalar) else _scalar(watermark)

@@ -22,20 +22,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.keys import plain
+from sash.engine.key_values import decode
 from sash.monoids import Monoid
 from sash.monoids.custom import Custom
-from sash.monoids.direct import DirectProduct
+from sash.monoids.direct_product import DirectProduct
 from sash.monoids.sums import Count
-from sash.query.types import kind as number_kind
-from sash.query.types import plain as value_type
+from sash.plan.types import kind as number_kind
+from sash.plan.types import value_type
 
 Form = Literal["number", "temporal", "rank", "place", "presence", "object"]
 
 CODED = ("rank", "place")
 
 
-def forms_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ...] | None:
+def encodings_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ...] | None:
     """How each input of an aggregate goes in; None if it takes Python objects and runs interpreted."""
     if isinstance(monoid, Count):
         return ("presence",)
@@ -81,7 +81,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     return values[column.offset : column.offset + len(column)]
 
 
-def seen(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> NDArray[np.bool_]:
+def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> NDArray[np.bool_]:
     """Which rows an aggregate sees: those without a null in a column that may have none."""
     found = np.ones(rows, np.bool_)
     for position, column in enumerate(columns):
@@ -98,11 +98,11 @@ def objects(column: pa.Array, ours: bool) -> list[Any]:
     return column.to_pylist()
 
 
-class Pool:
+class ValueDictionary:
     """The values that codes of one input stand for, in this call: of the rows, then of the stored states."""
 
     def __init__(self, form: Form, chunks: Sequence[pa.Array]) -> None:
-        self.values = plain(pa.chunked_array(chunks, chunks[0].type))
+        self.values = decode(pa.chunked_array(chunks, chunks[0].type))
         total = len(self.values)
         if form == "place":
             self.codes = np.arange(total)

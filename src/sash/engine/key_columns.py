@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.atomic import all_at_once, attributes
-from sash.kernels import key_loops
+from sash.kernels.loops import key_loops
 from sash.stores.codec import dumps, loads
 
 Words = NDArray[np.int64]

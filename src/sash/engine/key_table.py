@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_columns import BytesColumn, WordColumn, is_word
 from sash.engine.plain_arrays import word_type, words_of
-from sash.kernels import key_loops
-from sash.kernels.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import gather_words
+from sash.kernels.loops import key_loops
+from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import gather_words
 
 Slots = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ _WORD = np.dtype(np.int64)
 
 
 @dataclass(slots=True)
-class Found:
+class FoundKeys:
     """The slots of some rows: of each, the distinct ones in the order of first appearance, the new ones of them."""
 
     slots: Slots
@@ -110,7 +110,7 @@ class KeyTable:
         own = self._table.nbytes + self._records.nbytes + self._free.nbytes
         return own + sum(column.nbytes for _, column in self._interned)
 
-    def find(self, columns: Sequence[pa.Array], rows: int, insert: bool = True) -> Found:
+    def find(self, columns: Sequence[pa.Array], rows: int, insert: bool = True) -> FoundKeys:
         """The slots of rows. A new key gets a slot, or -1 if it is not to be inserted: then nothing changes.
 
         If it fails, for want of memory, no key has been added. Raises TypeError and ValueError for columns that are
@@ -118,7 +118,7 @@ class KeyTable:
         """
         self._check(columns, rows)
         if not rows:
-            return Found(_NONE, _NONE, _NONE)
+            return FoundKeys(_NONE, _NONE, _NONE)
         words, nulls = self._words(columns, rows, insert)
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
@@ -139,7 +139,7 @@ class KeyTable:
             table = self._table, self._records, self._free, self._counts
             key_loops.run(key_loops.release_keys, fresh[: int(self._counts[FRESH])], self._width, *table)
             raise
-        return Found(slots, touched[:met], fresh)
+        return FoundKeys(slots, touched[:met], fresh)
 
     def release(self, slots: Slots) -> None:
         """Forget the keys of slots, which are free again. Slots that are free already are passed over.

@@ -16,23 +16,23 @@ import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
-from sash.engine.aggregate_batch import Measure
+from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arena import Arena, places_of
 from sash.engine.atomic import all_at_once, attributes, items
-from sash.engine.input_encoding import CODED, numbers, objects, seen
-from sash.engine.keys import plain
+from sash.engine.input_encoding import CODED, non_null, numbers, objects
+from sash.engine.key_values import decode
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
 from sash.engine.plain_arrays import word_type
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges
 from sash.engine.value_dictionary import PlaceLog, RankLabels
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.lane import Failed, States
-from sash.kernels.live_lane import NO_TOTALS, NOBODY, NONE, NONE_WANTED, LiveLane, Structures
-from sash.kernels.live_loops import BACK, CAPACITY, FRONT
-from sash.kernels.state import AFTER
-from sash.query.planner import FOLD, SEVERAL_SIZES, but_size
-from sash.query.sharing import Member
+from sash.kernels.jit.numba_struct import AFTER
+from sash.kernels.loops.aggregate_kernel import AggregateError, States
+from sash.kernels.loops.live_kernel import NO_TOTALS, NOBODY, NONE, NONE_WANTED, LiveKernel, Structures
+from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
+from sash.plan.state_sharing import Member
 from sash.stores import codec
 
 SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
@@ -65,17 +65,17 @@ class LiveAggregate:
         self.part = replace(group[0].part, monoid=loop_monoid(group))
         part = self.part
         kinds = tuple(dict.fromkeys(structures))
-        self.measure = Measure(
-            part, lambda m, kinds_, warn: LiveLane(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
+        self.aggregate = Aggregate(
+            part, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
         )
-        self.lane: LiveLane = self.measure.lane
-        self.views = views_of(group, self.measure, gives_states(group))
+        self.kernel: LiveKernel = self.aggregate.kernel
+        self.views = views_of(group, self.aggregate, gives_states(group))
         """The aggregates of the query whose results come from here."""
         self.failed_part = group[0].number
         """The aggregate at work, by its place in the query: if a result fails, it is to blame."""
         self.dictionaries: dict[int, Any] = {
             j: (PlaceLog if form == "place" else RankLabels)(kind)
-            for j, (form, kind) in enumerate(zip(self.measure.forms, self.measure.types, strict=False))
+            for j, (form, kind) in enumerate(zip(self.aggregate.forms, self.aggregate.types, strict=False))
             if form in CODED
         }
         self._looked_at = dict.fromkeys(self.dictionaries, LARGE)
@@ -87,12 +87,12 @@ class LiveAggregate:
         """The types of the inputs, if all are columns of 64-bit numbers that go in as they are."""
         self.direct = self._direct_type()
         """The type of results, if they come out as a column of 64-bit numbers."""
-        self._given: Any = self.lane.no_rows
+        self._given: Any = self.kernel.no_rows
         self.recoded: list[tuple[int, Any]] = []
         """By input: how codes have changed since the step began."""
         self.arena: Arena | None = None
         self._versions: Any = None
-        leaves = [leaf.dtype for leaf in self.lane.nothing(0)]
+        leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
         self.windows: list[Structures] = []
         self.groups: list[list[int]] = []
@@ -109,27 +109,27 @@ class LiveAggregate:
                 table.add((name, i), kind, None if kind.kind == "O" else 0, apart=True)
 
     def _word_types(self) -> tuple[np.dtype[Any], ...] | None:
-        if not self.lane.compiled or any(form not in ("number", "temporal") for form in self.measure.forms):
+        if not self.kernel.compiled or any(form not in ("number", "temporal") for form in self.aggregate.forms):
             return None
-        kinds = [word_type(kind) for kind in self.measure.types]
+        kinds = [word_type(kind) for kind in self.aggregate.types]
         return None if any(kind is None for kind in kinds) else tuple(kinds)  # type: ignore[arg-type]
 
     def _direct_type(self) -> pa.DataType | None:
-        if not self.lane.compiled or self.measure.result_of or len(self.views) > 1:
+        if not self.kernel.compiled or self.aggregate.result_of or len(self.views) > 1:
             return None
-        shape = self.lane.layouts.result.shape
+        shape = self.kernel.layouts.result.shape
         return self.part.result if {"int": pa.int64(), "float": pa.float64()}.get(shape) == self.part.result else None
 
     def _add_structures(self, assigner: ArenaAssigner, structures: Sequence[type[InOrder]]) -> None:
         """One set of structures for each window, or for several windows that differ only in size."""
         alike: dict[Any, list[int]] = {}
         for w, structure in enumerate(structures):
-            span = assigner.spans[w]
+            span = assigner.windows[w]
             alike.setdefault((structure, but_size(span) if structure in SEVERAL else w), []).append(w)
         for (structure, _), members in alike.items():
-            window = Structures(self.lane.specs[structure], assigner.arena.length)
+            window = Structures(self.kernel.specs[structure], assigner.arena.length)
             window.sizes = structure in SEVERAL
-            self.groups.append(sorted(members, key=lambda w: -(assigner.spans[w].size or 0)))
+            self.groups.append(sorted(members, key=lambda w: -(assigner.windows[w].size or 0)))
             number = len(self.windows)
             self.windows.append(window)
             self.table.add((self.name, "ints", number), np.int64, [-1] * window.ints, derived=True)
@@ -153,14 +153,14 @@ class LiveAggregate:
 
     def pack(self, arena: int, renumbered: bool) -> None:
         """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
-        if self.lane.compiled or renumbered:
+        if self.kernel.compiled or renumbered:
             for window in self.windows:
                 window.pack(arena)
             self.reset(np.arange(self.table.capacity))
 
     def move(self, slots: Ints) -> None:
         """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
-        if self.lane.compiled:
+        if self.kernel.compiled:
             self.reset(slots)
 
     def reset(self, slots: Ints) -> None:
@@ -179,17 +179,17 @@ class LiveAggregate:
         columns, own = self._inputs(rows)
         if self.dense and len(own):
             self.count_values(rows.slots)
-        if self.lane.elements == "panes":
-            self.lane.fold(columns, own, self.assigner.place(rows), self.counts, self.states)
-        elif self.lane.elements == "rows":
-            inputs = columns if self.words is not None else self.lane.inputs(columns, len(rows))
+        if self.kernel.elements == "panes":
+            self.kernel.fold(columns, own, self.assigner.place(rows), self.counts, self.states)
+        elif self.kernel.elements == "rows":
+            inputs = columns if self.words is not None else self.kernel.inputs(columns, len(rows))
             self._given = (inputs, own, *self.assigner.place(rows))
         else:
             self._given = columns, own
 
     def forget_rows(self) -> None:
         """Drop the rows that were taken and are not lifted."""
-        self._given = self.lane.no_rows
+        self._given = self.kernel.no_rows
 
     def _inputs(self, rows: StepRows) -> tuple[Any, Flags]:
         """The inputs of rows, and which rows are seen; empty if all are."""
@@ -197,19 +197,19 @@ class LiveAggregate:
             names = self.part.columns
             own = self._seen(rows, [rows.column(name) for name in names])
             return tuple([rows.words(name, kind) for name, kind in zip(names, self.words, strict=True)]), own
-        measure, count = self.measure, len(rows)
-        columns = [plain(rows.column(name)) for name in self.part.columns]
+        aggregate, count = self.aggregate, len(rows)
+        columns = [decode(rows.column(name)) for name in self.part.columns]
         own = self._seen(rows, columns)
-        if not self.lane.compiled:
-            return [objects(column, measure.ours) for column in columns] or [[None] * count], own
-        if measure.forms == ("presence",):
+        if not self.kernel.compiled:
+            return [objects(column, aggregate.ours) for column in columns] or [[None] * count], own
+        if aggregate.forms == ("presence",):
             return [np.zeros(count, np.bool_)], own
         return [self._encoded(j, column) for j, column in enumerate(columns)], own
 
     def _seen(self, rows: StepRows, columns: Sequence[pa.Array]) -> Flags:
         if not any(column.null_count for column in columns):
             return NOBODY
-        found = seen(columns, self.part.monoid.nullable, len(rows))
+        found = non_null(columns, self.part.monoid.nullable, len(rows))
         return NOBODY if found.all() else found
 
     def count_values(self, pending: Ints = NONE) -> None:
@@ -275,14 +275,14 @@ class LiveAggregate:
 
     # ---- results out ----
 
-    def results(self, found: Sequence[WindowResults], rows: StepRows) -> list[list[Result]]:
+    def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[Result]]:
         """For each of its views, and each window, the results as a column.
 
         Raises Failed, with the place in `failed_in`, of the aggregate `failed_part`.
         """
         self.failed_part = self.views[0].number
         made: dict[int, list[Result]] = {}
-        if self.lane.elements == "running":
+        if self.kernel.elements == "running":
             made[0] = self._running(found[0], rows)
         else:
             for number, members in enumerate(self.groups):
@@ -295,12 +295,12 @@ class LiveAggregate:
             return [[one] for one in made[0]]
         return [[made[w][v] for w in range(len(found))] for v in range(len(self.views))]
 
-    def _running(self, found: WindowResults, rows: StepRows) -> list[Result]:
+    def _running(self, found: WindowRanges, rows: StepRows) -> list[Result]:
         self.failed_in = found
         columns, own = self._given
         assert found.after is not None
         asked = found.after, found.his
-        given = self.lane.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
+        given = self.kernel.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
         out, valid, low, high = given
         made = self._columns(Values(out, valid, np.ones(len(valid), np.bool_), low, high), found.after - 1)
         if found.rows is None:
@@ -308,7 +308,7 @@ class LiveAggregate:
         places = pa.array(found.rows)
         return [(column.take(places), low[found.rows], high[found.rows]) for column in made]
 
-    def _slid(self, number: int, found: WindowResults, rows: StepRows) -> list[Result]:
+    def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[Result]:
         self.failed_in = found
         order = NONE if rows.order is None or found.slots is not rows.slots else rows.order
         assert found.los is not None
@@ -339,11 +339,11 @@ class LiveAggregate:
             ]
             self._live = self.arena.heads, self.states, self._counts
             self._versions = versions
-        window, (given, self._given) = self.windows[number], (self._given, self.lane.no_rows)
-        return self.lane.slide(window, self._fields[number], *self._live, given, asked)
+        window, (given, self._given) = self.windows[number], (self._given, self.kernel.no_rows)
+        return self.kernel.slide(window, self._fields[number], *self._live, given, asked)
 
     def _sizes(
-        self, number: int, members: list[int], found: Sequence[WindowResults], rows: StepRows
+        self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
     ) -> dict[int, list[Result]]:
         """Windows that differ only in size, from one structure over the longest of them."""
         longest = self.failed_in = found[members[0]]
@@ -383,9 +383,9 @@ class LiveAggregate:
             self.failed_part = view.number
             try:
                 made.append(view.column(values, self.dictionaries))
-            except Failed as failed:
+            except AggregateError as failed:
                 place = max(int(back[failed.place]), 0) if len(back) else failed.place
-                raise Failed(place, failed.error) from failed.error
+                raise AggregateError(place, failed.error) from failed.error
         return made
 
     # ---- dictionaries ----
@@ -393,7 +393,7 @@ class LiveAggregate:
     def _recode(self, j: int, mapped: Any) -> None:
         """Codes of an input have changed: change those of every state, and build all structures again."""
         self.reset(np.arange(self.table.capacity))
-        leaves = [self.states[i] for i, of in self.measure.state_of.items() if of == j]
+        leaves = [self.states[i] for i, of in self.aggregate.state_of.items() if of == j]
         changes = [items(leaf, slice(None), mapped(leaf)) for leaf in leaves]
         recoded = [*self.recoded, (j, mapped)]
         all_at_once(*changes, attributes(self, recoded=recoded), attributes(self.dictionaries[j], relabelled=None))
@@ -404,7 +404,7 @@ class LiveAggregate:
             if getattr(dictionary, "relabelled", None) is not None:  # interrupted before the states were changed
                 self._recode(j, dictionary.relabelled)
         changes = []
-        for i, of in self.measure.state_of.items():
+        for i, of in self.aggregate.state_of.items():
             places: list[tuple[Any, Any]] = [(states, i) for states in panes]
             if (self.name, i) in saved:
                 places.append((saved, (self.name, i)))
@@ -425,7 +425,7 @@ class LiveAggregate:
         """Drop values from the dictionaries that no state of these slots holds, where most are unused."""
         for j, dictionary in self.dictionaries.items():
             if len(dictionary) > LARGE and len(dictionary) > 4 * self._held(live):
-                used = [self.states[i][self._live_places(live)] for i, of in self.measure.state_of.items() if of == j]
+                used = [self.states[i][self._live_places(live)] for i, of in self.aggregate.state_of.items() if of == j]
                 self._recode(j, dictionary.compact(np.concatenate(used)))
             self._looked_at[j] = max(2 * len(dictionary), LARGE)
 
@@ -446,39 +446,39 @@ class LiveAggregate:
     def store(self, places: Ints) -> list[pa.Array]:
         """The states at these places as columns to keep, values in place of codes."""
         states = tuple(leaf[places] for leaf in self.states)
-        if not self.lane.compiled:
+        if not self.kernel.compiled:
             dump = self.part.monoid.dump or codec.dumps
             return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
         found = []
         for i, leaf in enumerate(states):
-            j = self.measure.state_of.get(i)
+            j = self.aggregate.state_of.get(i)
             found.append(pa.array(leaf) if j is None else self.dictionaries[j].decode(leaf))
         return found
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Put stored states at these places."""
-        if not self.lane.compiled:
+        if not self.kernel.compiled:
             load = self.part.monoid.load or codec.loads
             for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
-                self.states[0][place] = None if data is None else load(data)
+                self.states[0][place] = self.kernel.monoid.identity if data is None else load(data)
             return
         for i in self.leaves:
             self.states[i][places] = self._coded(i, columns[i])
 
     def _coded(self, i: int, column: pa.Array) -> Any:
-        j = self.measure.state_of.get(i)
+        j = self.aggregate.state_of.get(i)
         if j is None:
             return numbers(column)
         codes = self._encoded(j, column)
-        if self.measure.forms[j] == "rank":
-            identity = _flat(self.lane.monoid.identity)[i]
+        if self.aggregate.forms[j] == "rank":
+            identity = _flat(self.kernel.monoid.identity)[i]
             codes = np.where(codes < 0, identity, codes)
         return codes
 
     @property
     def fields(self) -> Mapping[str, pa.DataType]:
         """The columns in which a state is stored."""
-        return {field.name: field.type for field in self.measure.fields if field.name != "n"}
+        return {field.name: field.type for field in self.aggregate.fields if field.name != "n"}
 
     @property
     def nbytes(self) -> int:
@@ -487,7 +487,7 @@ class LiveAggregate:
         return queues + sum(dictionary.nbytes for dictionary in self.dictionaries.values())
 
 
-def _starts(longest: WindowResults, found: Sequence[WindowResults], alike: bool) -> tuple[Ints, Flags, list[Ints]]:
+def _starts(longest: WindowRanges, found: Sequence[WindowRanges], alike: bool) -> tuple[Ints, Flags, list[Ints]]:
     """For each window and result of the longest the first element, and whether a result is asked for; and where the
     results of each window stand. `alike`: all have a result wherever the longest has one.
     """
@@ -508,7 +508,7 @@ def _inverse(order: Ints) -> Ints:
     return back
 
 
-def among(longest: WindowResults, found: WindowResults) -> Ints:
+def among(longest: WindowRanges, found: WindowRanges) -> Ints:
     """Where the results of a window stand among those of a longer one, which has a result wherever this has one."""
     if len(found) == len(longest):
         return np.arange(len(found))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sash.engine.durable_state import DurableState
 from sash.engine.emitter import ChangeEmitter
-from sash.engine.keys import key_column, plain_schema
+from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup
 from sash.engine.output import Output
@@ -22,7 +22,7 @@ from sash.engine.reorder_buffer import ReorderBuffer, TimedRows
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.window_assigner import ArenaAssigner
-from sash.query.planner import Plan
+from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
 NOBODY = np.zeros(0, np.int64)
@@ -32,13 +32,13 @@ class LiveBackend:
     """Live state of one operator, durable in a store where there is one."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.resolved, self.mode, self.output = plan.resolved, mode, output
+        self.bound_query, self.mode, self.output = plan.bound_query, mode, output
         self.engine = LiveEngine(plan)
-        self.emitter = ChangeEmitter(self.engine) if self.resolved.query.emit == "changes" else None
+        self.emitter = ChangeEmitter(self.engine) if self.bound_query.query.emit == "changes" else None
         self.buffer: ReorderBuffer | None = None
-        if self.resolved.time is not None and mode != "sorted":
-            plain = plain_schema(self.resolved.schema)
-            self.buffer = ReorderBuffer(plain, self.resolved.ties, self.engine.numbers)
+        if self.bound_query.time is not None and mode != "sorted":
+            plain = decoded_schema(self.bound_query.schema)
+            self.buffer = ReorderBuffer(plain, self.bound_query.ties, self.engine.numbers)
         self.durable = None if store is None else self._durable(store)
         self._marks: Any = None
         self._given: TimedRows | None = None
@@ -57,9 +57,10 @@ class LiveBackend:
     def begin(self) -> None:
         """Remember what is needed to undo the call."""
         self._given = self.engine.journal = None
+        if self.emitter is not None:
+            self.emitter.begin()
         self._marks = (
             None if self.buffer is None else self.buffer.mark(),
-            None if self.emitter is None else self.emitter.mark(),
             None if self.durable is None else self.durable.mark(),
         )
 
@@ -67,14 +68,14 @@ class LiveBackend:
         """Undo a call that failed; does nothing if none has. May be interrupted, and called again."""
         if self._marks is None:
             return
-        buffered, emitted, stored = self._marks
+        buffered, stored = self._marks
         if self.durable is not None:
             self.durable.rollback(stored)
         if self.buffer is not None:
             self.buffer.rollback(buffered)
         self.engine.rollback()
         if self.emitter is not None:
-            self.emitter.rollback(emitted)
+            self.emitter.rollback()
         self._marks = None
 
     def write(self, header: Header) -> None:
@@ -90,6 +91,8 @@ class LiveBackend:
         self.engine.commit()
         if self.emitter is not None:
             self.emitter.compact()
+        if self.durable is not None:
+            self.durable.pages.sweep()
 
     def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
         """Let rows pass that the watermark `now` has settled, and give what is due."""
@@ -115,7 +118,7 @@ class LiveBackend:
     def _load(self, rows: TimedRows, now: Any, everything: bool) -> None:
         """Bring what a step needs into memory."""
         assert self.durable is not None
-        columns = [key_column(rows.table.column(name)) for name in self.resolved.by]
+        columns = [key_column(rows.table.column(name)) for name in self.bound_query.by]
         self.durable.load(columns, len(rows), now, everything)
 
     # ---- state at rest ----
@@ -176,14 +179,17 @@ class LiveBackend:
         """For each window and aggregate a column, in the order of these keys."""
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
-            self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
-            self._take_waiting(self.durable)
+            try:
+                self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
+                self._take_waiting(self.durable)
+            finally:
+                self.durable.pages.forget_reads()
         waiting = None
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
             waiting = waiting if at is None else waiting.take(np.flatnonzero(waiting.time <= at))
         found = Lookup(self.engine, columns, waiting)
-        if at is None and self.resolved.time is not None:
+        if at is None and self.bound_query.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
         return found.results(at, last)
 

@@ -25,10 +25,10 @@ from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine import slide_grid, step_data
 from sash.engine.arena import SMALL
-from sash.engine.atomic import all_at_once
-from sash.engine.key_table import Found as Keys
+from sash.engine.atomic import all_at_once, attributes
+from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_table import KeyTable
-from sash.engine.keys import key_column, value_told
+from sash.engine.key_values import format_value, key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
@@ -36,18 +36,18 @@ from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import RoomCheck, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Found, Ints, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges, WindowResults
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner, beyond, later, saturating
-from sash.kernels.lane import Failed
-from sash.kernels.live_lane import LiftFailed, call_loop
-from sash.kernels.live_loops import BACK, CAPACITY, FRONT
-from sash.kernels.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
-from sash.query.planner import FOLD, Plan
-from sash.query.resolved import Resolved
-from sash.query.types import plain as value_type
+from sash.kernels.loops.aggregate_kernel import AggregateError
+from sash.kernels.loops.live_kernel import LiftFailed, call_loop
+from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
+from sash.plan.bound_query import BoundQuery
+from sash.plan.planner import FOLD, Plan
+from sash.plan.types import value_type
 
-ASSIGNERS: dict[str, Callable[[Resolved, Sequence[int], SlotTable, str], WindowAssigner]] = {
+ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
     "rows": RowAssigner,
     "slices": PaneAssigner,
     "counted": CountedPanes,
@@ -56,15 +56,15 @@ ASSIGNERS: dict[str, Callable[[Resolved, Sequence[int], SlotTable, str], WindowA
 
 
 @dataclass
-class Step:
+class StepResult:
     """What a step gives: its rows, and the results of each window of the query."""
 
     rows: StepRows
-    found: list[Found]
+    found: list[WindowResults]
 
 
 @dataclass
-class Journal:
+class StepJournal:
     """What is needed to undo a step."""
 
     slots: Ints
@@ -82,10 +82,10 @@ class LiveEngine:
     """The plan of a query at work, its state alive."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.resolved = plan, plan.resolved
-        resolved = self.resolved
+        self.plan, self.bound_query = plan, plan.bound_query
+        bound_query = self.bound_query
         self.numbers: np.dtype[Any] = np.dtype(
-            np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64
+            np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64
         )
         self.table = SlotTable()
         self.timers = Timers(self.table, self.numbers)
@@ -93,21 +93,21 @@ class LiveEngine:
         self.table.add("keys", np.int64, [0])
         self.table.add("stamps", self.numbers, [0, never, never])
         self.table.add("latest", np.int64, -1, derived=True)
-        self.keys = KeyTable([value_type(resolved.schema.field(name).type) for name in resolved.by])
-        self.by = [resolved.schema.get_field_index(name) for name in resolved.by]
+        self.keys = KeyTable([value_type(bound_query.schema.field(name).type) for name in bound_query.by])
+        self.by = [bound_query.schema.get_field_index(name) for name in bound_query.by]
         self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
         """Whether keys may be written in several ways: -0.0 and 0.0, one NaN and another."""
         self.assigners: list[WindowAssigner] = []
         self.aggregates: list[list[LiveAggregate]] = []
         for s, series in enumerate(plan.series):
-            assigner = ASSIGNERS[series.kind](resolved, series.spans, self.table, f"a{s}")
+            assigner = ASSIGNERS[series.kind](bound_query, series.windows, self.table, f"a{s}")
             self.assigners.append(assigner)
             self.aggregates.append(
                 [
                     LiveAggregate(
                         group,
                         assigner,
-                        [_structure(plan.choices[place, group[0].number].structure) for place in series.spans],
+                        [_structure(plan.choices[place, group[0].number].structure) for place in series.windows],
                         self.table,
                         f"a{s}.{group[0].number}",
                     )
@@ -115,20 +115,20 @@ class LiveEngine:
                 ]
             )
         self._all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
-        changes = resolved.query.emit == "changes"
+        changes = bound_query.query.emit == "changes"
         if changes:
             self.count_values()
-        numbered = resolved.time is None and not resolved.per_row
-        self.counts_rows = numbered or any(span.slide == "rows" for span in resolved.spans)
+        numbered = bound_query.time is None and not bound_query.per_row
+        self.counts_rows = numbered or any(span.slide == "rows" for span in bound_query.windows)
         """Whether a key is needed as long as it lives, because its rows are numbered."""
         self.remembers = changes
         """Whether a key is needed as long as it lives, because what was emitted of it is compared."""
-        self.room = RoomCheck(resolved)
+        self.room = RoomCheck(bound_query)
         self.sliding = self.room.sliding
         of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
-        at_rows = of_rows and all(span.slide == "row" for span in resolved.spans)
+        at_rows = of_rows and all(span.slide == "row" for span in bound_query.windows)
         in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
-        self.any_order = resolved.forget is None and not changes and (at_rows or in_panes)
+        self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes)
         """Whether the rows of different keys may be taken in any order, since no result tells."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
         self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
@@ -137,14 +137,16 @@ class LiveEngine:
         self.lasting = self._lasting()
         """If keys are needed for a time after their last row, and that is all: this time, with what saturates it."""
         self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
-        self.journal: Journal | None = None
+        self.numbering = 0
+        """Changes when slots have new numbers."""
+        self.journal: StepJournal | None = None
         self.gone: Ints = np.zeros(0, np.int64)
         self._given_up = 0
         """Keys that have gone since dictionaries were last looked at; rings that have shrunk count as all keys."""
 
     def _lasting(self) -> tuple[Any, Any, Any] | None:
         plain_rows = len(self.assigners) == 1 and isinstance(self.assigners[0], RowAssigner)
-        if not plain_rows or self.resolved.time is None or self.resolved.forget is not None:
+        if not plain_rows or self.bound_query.time is None or self.bound_query.forget is not None:
             return None
         size = self.assigners[0].lasting  # type: ignore[attr-defined]
         return None if size is None or self.counts_rows or self.remembers else saturating(size, self.numbers)
@@ -157,7 +159,9 @@ class LiveEngine:
 
     # ---- one step ----
 
-    def step(self, given: TimedRows, *, now: Any = None, closing: bool = False, last_key_open: bool = False) -> Step:
+    def step(
+        self, given: TimedRows, *, now: Any = None, closing: bool = False, last_key_open: bool = False
+    ) -> StepResult:
         """Take rows whose order is settled. Results up to the watermark `now` leave.
 
         `now` None: rows alone make results due. `closing`: all results leave. `last_key_open`: the rows are sorted
@@ -176,13 +180,13 @@ class LiveEngine:
         slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
         self.journal = self._journal(slots, keys.fresh)
         rows = self._enter(given, keys, order)
-        found: list[Found] = []
+        found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
             found += self._assigned(assigner, aggregates, rows, endings)
         if len(self.assigners) > 1:
             found.sort(key=lambda one: one.results.window)
         self._settle(slots, now, done)
-        return Step(rows, found)
+        return StepResult(rows, found)
 
     def _ending(
         self, touched: Ints, now: Any, closing: bool, open_slot: int | None, last_key_open: bool
@@ -230,7 +234,7 @@ class LiveEngine:
         time = np.ascontiguousarray(given.time, self.numbers)
         if order is not None:
             time = time[order]
-        forget = self.resolved.forget
+        forget = self.bound_query.forget
         oldest, gap = self.no_forget
         if forget is not None and self.numbers.kind == "i":
             oldest = slide_grid.below(time, forget, open_start=False).astype(self.numbers)
@@ -246,32 +250,34 @@ class LiveEngine:
 
     def _assigned(
         self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
-    ) -> list[Found]:
+    ) -> list[WindowResults]:
         try:
             assigner.assign(rows)
-        except Failed as failed:
+        except AggregateError as failed:
             raise self.named("the policy", failed, rows, failed.place) from failed.error
         for aggregate in aggregates:
             try:
                 aggregate.take(rows)
-            except Failed as failed:
+            except AggregateError as failed:
                 raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
         try:
             windows = assigner.results(rows, endings)
-        except Failed as failed:
+        except AggregateError as failed:
             raise self.named("the policy", failed, rows, failed.place) from failed.error
-        made: list[Any] = [None] * len(self.resolved.parts)
+        made: list[Any] = [None] * len(self.bound_query.aggregates)
         for aggregate in aggregates:
             try:
                 found = aggregate.results(windows, rows)
             except LiftFailed as failed:
                 raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
-            except Failed as failed:
+            except AggregateError as failed:
                 raise self._blamed(aggregate.failed_part, failed, rows, aggregate) from failed.error
             for view, results in zip(aggregate.views, found, strict=True):
                 made[view.number] = results
         return [
-            Found(window, [part[w][0] for part in made], [part[w][1] for part in made], [part[w][2] for part in made])
+            WindowResults(
+                window, [part[w][0] for part in made], [part[w][1] for part in made], [part[w][2] for part in made]
+            )
             for w, window in enumerate(windows)
         ]
 
@@ -288,7 +294,7 @@ class LiveEngine:
         if not self.sliding:
             for assigner in self.assigners:
                 assigner.retain(slots)
-        if self.resolved.time is None and done is None:
+        if self.bound_query.time is None and done is None:
             return
         count = len(slots)
         due, when = np.empty((2, count), self.numbers)
@@ -299,14 +305,14 @@ class LiveEngine:
             if self.sliding:
                 assigner.retain(slots)
             assigner.expiry(slots, when, there)
-        if self.resolved.forget is not None or self.counts_rows or self.remembers:
+        if self.bound_query.forget is not None or self.counts_rows or self.remembers:
             self._forget(slots, when, there)
         over = None if done is None else np.isin(slots, done)
         self.gone = self.timers.settle(slots, due, ever, when, there, now, over)
 
     def _forget(self, slots: Ints, when: NDArray[Any], there: Flags) -> None:
         """Change when a key is not needed any more: `forget` may be sooner, and some are needed while they live."""
-        forget, while_it_lives = self.resolved.forget, self.counts_rows or self.remembers
+        forget, while_it_lives = self.bound_query.forget, self.counts_rows or self.remembers
         if forget is None:
             there[:] = False
             return
@@ -316,8 +322,8 @@ class LiveEngine:
 
     # ---- all or nothing ----
 
-    def _journal(self, slots: Ints, fresh: Ints) -> Journal:
-        found = Journal(slots, self.table.save(slots), fresh)
+    def _journal(self, slots: Ints, fresh: Ints) -> StepJournal:
+        found = StepJournal(slots, self.table.save(slots), fresh)
         for assigner in self.pane_assigners:
             heads = assigner.arena.heads
             some = slots[heads[slots, BACK] > heads[slots, FRONT]]
@@ -387,7 +393,8 @@ class LiveEngine:
             moved = self.arena_assigners
             smaller = self.keys.shrunk()
             if smaller is not None:
-                all_at_once(smaller.change, self.table.renumbered(smaller.places, smaller.capacity))
+                renumbered = self.table.renumbered(smaller.places, smaller.capacity)
+                all_at_once(smaller.change, renumbered, attributes(self, numbering=self.numbering + 1))
                 live = self.live
                 for assigner in moved:
                     assigner.arena.pack(live, renumbered=True)
@@ -454,33 +461,39 @@ class LiveEngine:
     # ---- errors ----
 
     def _part(self, p: int) -> str:
-        return f"the aggregate {self.resolved.parts[p].name!r}"
+        return f"the aggregate {self.bound_query.aggregates[p].name!r}"
 
-    def _blamed(self, p: int, failed: Failed, rows: StepRows, aggregate: LiveAggregate) -> Exception:
+    def _blamed(self, p: int, failed: AggregateError, rows: StepRows, aggregate: LiveAggregate) -> Exception:
         """A result of a window failed: the row it belongs to, or the slide and its key."""
-        window: WindowResults = aggregate.failed_in
-        if aggregate.lane.elements == "running":  # the place is a row, or the results read before it
+        window: WindowRanges = aggregate.failed_in
+        if aggregate.kernel.elements == "running":  # the place is a row, or the results read before it
             if failed.place < len(rows):
                 return self.named(self._part(p), failed, rows, failed.place)
             return self.named(self._part(p), failed, rows, None, window, len(window) - 1)
         at = failed.place
-        if self.resolved.per_row or window.blame is not None:
+        if self.bound_query.per_row or window.blame is not None:
             return self.named(self._part(p), failed, rows, at if window.blame is None else int(window.blame[at]))
         return self.named(self._part(p), failed, rows, None, window, at)
 
     def named(
-        self, what: str, failed: Failed, rows: StepRows, at: Any, window: WindowResults | None = None, place: int = 0
+        self,
+        what: str,
+        failed: AggregateError,
+        rows: StepRows,
+        at: Any,
+        window: WindowRanges | None = None,
+        place: int = 0,
     ) -> Exception:
         """What a monoid or a policy raised, with the row, or the slide and its key."""
         if window is None:
-            where = rows.told(int(at))
+            where = rows.format_row(int(at))
         else:
             slot = window.slots[place : place + 1]
-            names = zip(self.resolved.by, self.keys.keys(slot), strict=True)
-            whose = ", ".join(f"{name}={value_told(column[0])}" for name, column in names)
+            names = zip(self.bound_query.by, self.keys.keys(slot), strict=True)
+            whose = ", ".join(f"{name}={format_value(column[0])}" for name, column in names)
             end: Any = window.ends[place]
-            if self.resolved.time is not None:
-                end = self.resolved.time.array(np.array([end]))[0]
+            if self.bound_query.time is not None:
+                end = self.bound_query.time.array(np.array([end]))[0]
             where = f"the slide that ends at {end}" + (f" of key {whose}" if whose else "")
         return failure(what, failed, where)
 

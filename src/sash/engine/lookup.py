@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.keys import key_column, plain
+from sash.engine.key_values import decode, key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
@@ -24,28 +24,28 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.state_codec import StateCodec
-from sash.engine.step_data import Flags, Ints, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges
 from sash.engine.window_assigner import WindowAssigner
-from sash.kernels.live_loops import BACK, BEGIN, FRONT
-from sash.kernels.slot_loops import CLOSED, LAST, OPEN, ROWS
-from sash.query.checks import labels
-from sash.query.resolved import Resolved, Span
+from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.loops.slot_loops import CLOSED, LAST, OPEN, ROWS
+from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.validation import labels
 from sash.windows.arguments import length
 
 
-def key_columns(resolved: Resolved, keys: Any) -> list[pa.Array]:
+def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
     """The keys of a lookup as columns. Raises ValueError, naming the column, if one is missing or too many."""
     if not isinstance(keys, Mapping):
         keys = {name: keys.column(name) for name in keys.schema.names} if hasattr(keys, "schema") else keys
-    if not isinstance(keys, Mapping) or set(keys) != set(resolved.by):
-        wanted = ", ".join(map(repr, resolved.by)) or "no column"
+    if not isinstance(keys, Mapping) or set(keys) != set(bound_query.by):
+        wanted = ", ".join(map(repr, bound_query.by)) or "no column"
         raise ValueError(f"lookup() takes the columns of by=, {wanted}, each with its values; got {keys!r}")
     found = []
-    for name in resolved.by:
-        kind = resolved.schema.field(name).type
+    for name in bound_query.by:
+        kind = bound_query.schema.field(name).type
         values = keys[name]
         given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
-        found.append(plain(given.cast(plain(pa.nulls(0, kind)).type)))
+        found.append(decode(given.cast(decode(pa.nulls(0, kind)).type)))
     if len({len(column) for column in found}) > 1:
         raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
     return found
@@ -55,14 +55,15 @@ class Lookup:
     """The state of some keys in an engine of its own."""
 
     def __init__(self, source: LiveEngine, columns: list[pa.Array], waiting: TimedRows | None) -> None:
-        self.resolved = source.resolved
+        self.bound_query = source.bound_query
         self.engine = LiveEngine(source.plan)
         self.rows = len(columns[0]) if columns else 1
         normal = [key_column(column) for column in columns]
         known = source.keys.find(normal, self.rows, insert=False)
         batches = _codec(source).encode(known.touched, [np.zeros(len(known.touched), np.int64)] * 64)
         if len(known.touched):
-            _codec(self.engine).decode(batches, emitted=False)
+            codec = _codec(self.engine)
+            codec.put(codec.read(batches), emitted=False)
         if waiting is not None and len(waiting):
             self._add(waiting, normal)
         self.slots = self.engine.keys.find(normal, self.rows, insert=False).slots
@@ -71,7 +72,7 @@ class Lookup:
         """Let the rows of these keys that wait take their places."""
         asked = LiveEngine(replace(self.engine.plan)).keys
         asked.find(keys, self.rows)
-        of = [key_column(waiting.table.column(name)) for name in self.resolved.by]
+        of = [key_column(waiting.table.column(name)) for name in self.bound_query.by]
         mine = np.flatnonzero(asked.find(of, len(waiting), insert=False).slots >= 0)
         if len(mine):
             self.engine.step(waiting.take(mine))
@@ -86,7 +87,7 @@ class Lookup:
         """For each window and aggregate a column, in the order of the keys asked for."""
         found: dict[int, list[pa.Array]] = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
-            windows = [self._window(assigner, w, at, last) for w in range(len(assigner.spans))]
+            windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
             made: dict[int, list[pa.Array]] = {}
             for aggregate in aggregates:
                 made |= self._values(aggregate, windows)
@@ -96,14 +97,15 @@ class Lookup:
         order = array(back, self.slots >= 0)
         return [column.take(order) for place in sorted(found) for column in found[place]]
 
-    def _values(self, aggregate: LiveAggregate, windows: list[WindowResults]) -> dict[int, list[pa.Array]]:
+    def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
         none = np.zeros(0, np.int64)
         nothing = StepRows(
-            pa.RecordBatch.from_pylist([], schema=self.resolved.schema), none, none.astype(self.engine.numbers), none,
+            pa.RecordBatch.from_pylist([], schema=self.bound_query.schema),
+            *(none, none.astype(self.engine.numbers), none),
             none, none, np.zeros(0, np.bool_), False, none.astype(self.engine.numbers), self.engine.table,
         )  # fmt: skip
-        if aggregate.lane.elements == "running":
+        if aggregate.kernel.elements == "running":
             aggregate.assigner.assign(nothing)
             aggregate.take(nothing)
         found = aggregate.results(windows, nothing)
@@ -114,20 +116,20 @@ class Lookup:
 
     # ---- which elements ----
 
-    def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowResults:
+    def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowRanges:
         slots = self.engine.live
-        span = assigner.spans[w]
-        size = span.size if last is None else shorter(span, self.resolved, last)
+        span = assigner.windows[w]
+        size = span.size if last is None else shorter(span, self.bound_query, last)
         zeros = np.zeros(len(slots), np.int64)
         if isinstance(assigner, RunningAssigner):
             there = self._running(assigner, slots, at)
-            return WindowResults(assigner.places[w], slots, there, zeros, zeros, zeros, after=zeros, his=slots)
+            return WindowRanges(assigner.places[w], slots, there, zeros, zeros, zeros, after=zeros, his=slots)
         pairs = [self._range(assigner, w, slot, at, size) for slot in slots.tolist()]
         los, his = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ([], [])))
         on = np.ones(len(slots), np.bool_)
         if span.full:
             on = his - los >= int(size or 1)
-        return WindowResults(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
+        return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
     def _running(self, assigner: RunningAssigner, slots: Ints, at: Any) -> Flags:
         heads = self.engine.table[f"{assigner.name}.heads"]
@@ -143,7 +145,7 @@ class Lookup:
         heads = assigner.arena.heads
         front, back, begin = (int(heads[slot, c]) for c in (FRONT, BACK, BEGIN))
         front = max(front, begin)
-        span = assigner.spans[w]
+        span = assigner.windows[w]
         places = assigner.located(np.full(back - front, slot), np.arange(front, back))
         columns = assigner.arena.columns
         if isinstance(assigner, CountedPanes):
@@ -177,14 +179,14 @@ def _codec(engine: LiveEngine) -> StateCodec:
     return StateCodec(engine, None)
 
 
-def shorter(span: Span, resolved: Resolved, last: Any) -> Any:
+def shorter(span: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
     if span.kind == "count" and span.slide == "row":
         if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(span.size or 1):
             raise ValueError(f"last= of lookup() is a number of rows from 1 to {span.size}; got {last!r}")
         return int(last)
-    if span.kind == "time" and span.slide == "row" and resolved.time is not None:
-        size = resolved.time.number(length("last= of lookup()", last), "last= of lookup()")
+    if span.kind == "time" and span.slide == "row" and bound_query.time is not None:
+        size = bound_query.time.number(length("last= of lookup()", last), "last= of lookup()")
         if not 0 < size <= (span.size or 0):
             raise ValueError(f"last= of lookup() is at most the window's size, {span.window!r}; got {last!r}")
         return size
@@ -193,7 +195,7 @@ def shorter(span: Span, resolved: Resolved, last: Any) -> Any:
     )
 
 
-def names(resolved: Resolved) -> list[str]:
+def names(bound_query: BoundQuery) -> list[str]:
     """The names of a lookup's columns beside those of the keys."""
-    query = resolved.query
+    query = bound_query.query
     return labels(query.windows, query.aggregates)

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.aggregate_batch import Measure
-from sash.kernels.lowering_lane import LoweringLane
+from sash.engine.aggregate_batch import Aggregate, is_exact
+from sash.kernels.loops.lowering_kernel import LoweringKernel
 from sash.monoids.algebra import Monoid
 from sash.monoids.unlowered import Unlowered
-from sash.query.resolved import Part
-from sash.query.sharing import SUM_IN_MEAN, Member
+from sash.plan.bound_query import AggregateSpec
+from sash.plan.state_sharing import SUM_IN_MEAN, Member
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -64,28 +64,28 @@ class ResultView(Protocol):
 class ComputedResults:
     """The results as they were computed."""
 
-    def __init__(self, number: int, measure: Measure) -> None:
-        self.number, self.measure = number, measure
-        self.exact = measure.lane.monoid.exact
+    def __init__(self, number: int, aggregate: Aggregate) -> None:
+        self.number, self.aggregate = number, aggregate
+        self.exact = is_exact(aggregate.part)
 
     def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
-        return self.measure.column(values.out, values.valid, values.empty, dictionaries)
+        return self.aggregate.column(values.out, values.valid, values.empty, dictionaries)
 
 
 class LoweredResults:
     """Results from states; `leaves` are the scalars that the aggregate's own state consists of, all if None."""
 
-    def __init__(self, number: int, part: Part, leaves: tuple[int, ...] | None) -> None:
+    def __init__(self, number: int, part: AggregateSpec, leaves: tuple[int, ...] | None) -> None:
         self.number, self.leaves = number, leaves
-        self.measure = Measure(part, lambda monoid, kinds, warn: LoweringLane(monoid, kinds))
-        self.exact = self.measure.lane.monoid.exact
+        self.aggregate = Aggregate(part, lambda monoid, kinds, warn: LoweringKernel(monoid, kinds))
+        self.exact = is_exact(part)
 
     def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
         states = values.out
-        if self.leaves is not None and self.measure.lane.compiled:
+        if self.leaves is not None and self.aggregate.kernel.compiled:
             states = tuple(states[i] for i in self.leaves)
-        out, valid = self.measure.lane.lower(states, values.valid)
-        return self.measure.column(out, valid, values.empty, dictionaries)
+        out, valid = self.aggregate.kernel.lower(states, values.valid)
+        return self.aggregate.column(out, valid, values.empty, dictionaries)
 
 
 class CountedResults:
@@ -93,7 +93,7 @@ class CountedResults:
 
     exact = True
 
-    def __init__(self, number: int, part: Part) -> None:
+    def __init__(self, number: int, part: AggregateSpec) -> None:
         self.number, self.part = number, part
 
     def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
@@ -101,10 +101,10 @@ class CountedResults:
         return pa.array(values.high - values.low, self.part.result, mask=mask)
 
 
-def views_of(group: Sequence[Member], measure: Measure, states: bool) -> list[ResultView]:
+def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> list[ResultView]:
     """The results of a group of aggregates that share a state; `states`: the loop gives states."""
     keeper, *others = group
-    own: ResultView = ComputedResults(keeper.number, measure)
+    own: ResultView = ComputedResults(keeper.number, aggregate)
     if states:
         own = LoweredResults(keeper.number, keeper.part, None)
     found = [own]

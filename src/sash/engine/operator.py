@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 import time as clocks
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import array, together
 from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import check_schema, number, record_batch, require_movable
-from sash.engine.keys import plain_schema
+from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns, names
 from sash.engine.metrics import Metrics
@@ -35,12 +35,15 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header, token_of
-from sash.engine.watermark import Arrivals
-from sash.query.query import Query
-from sash.query.resolved import MODES
+from sash.engine.watermark import WatermarkTracker
+from sash.plan.api_types import EventTime, Frame, Mode
+from sash.plan.bound_query import MODES
+from sash.plan.query import Query
 from sash.stores import MemoryStore, PageError, Store
 from sash.stores import snapshot as snapshots
-from sash.stores.frame import seal, unseal
+from sash.stores.batches import read_stream
+from sash.stores.envelope import damaged, decoding, unwrap, wrap
+from sash.windows.arguments import Length
 
 _ANY = "0" * 32
 
@@ -76,11 +79,15 @@ def replace(progress: Progress, changes: Changes) -> Progress:
 
 
 class Operator:
-    """A query at work: give it batches, take the results.
+    """A streaming operator: computes a query on record batches, with keyed state alive between calls.
 
-    `mode` says who orders the rows and moves the watermark; `store` where the state is kept at the end of each call,
-    and opened from (nowhere, if neither it nor `Options(store=)` is given: it is in memory, and `snapshot()` saves it);
-    `clock` what the time is, in seconds since the epoch, for queries with `ahead=`.
+    query: what to compute.
+    schema: the columns of the batches; without it, those of the first batch.
+    mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only `advance`
+        moves it. "sorted": rows come ordered by key and time, and none is late.
+    store: where the state is saved at the end of each call, and opened from. Without it, and without
+        `Options(store=)`, the state is in memory only, and `snapshot()` saves it.
+    clock: gives the current time in seconds since the epoch, for queries with `ahead`; `time.time` by default.
 
     >>> import pyarrow as pa, sash
     >>> op = sash.Query(2, by="k", high=sash.max("x")).operator()
@@ -97,7 +104,7 @@ class Operator:
         query: Query,
         schema: pa.Schema | None = None,
         *,
-        mode: str = "rows",
+        mode: Mode = "rows",
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -114,13 +121,13 @@ class Operator:
             self._open(schema)
 
     def _open(self, schema: pa.Schema) -> None:
-        self.resolved = self.query.resolve(schema)
-        self.plain = plain_schema(schema)
+        self.bound_query = self.query.bind(schema)
+        self.plain = decoded_schema(schema)
         require_movable(self.plain)
         self.plan = self.query.plan(schema)
-        self.arrivals = Arrivals(self.resolved, self.mode, self.clock)
-        self.output = Output(self.resolved, self.mode)
-        self.sorted_rows = SortedRows(self.resolved)
+        self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
+        self.output = Output(self.bound_query, self.mode)
+        self.sorted_rows = SortedRows(self.bound_query)
         backend = EagerBackend if self.query.emit == "eager" else LiveBackend
         self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
         self.progress = Progress()
@@ -139,11 +146,11 @@ class Operator:
 
     # ---- what users call ----
 
-    def process(self, batch: Any, *, offset: Any = None) -> pa.RecordBatch:
-        """Take a batch, and give the results that are due now.
+    def process(self, batch: pa.RecordBatch | Frame | Mapping[str, Any], *, offset: Any = None) -> pa.RecordBatch:
+        """Take a batch of rows, and return the results that are due now.
 
-        A batch is a RecordBatch or a Table of Arrow, a frame of pandas or polars, or a dict of columns. `offset` is
-        kept with the state: the position of the source behind this batch, as JSON can hold it.
+        batch: a RecordBatch or a Table of pyarrow, a DataFrame of pandas or polars, or a dict of columns.
+        offset: the position of the source after this batch, as a JSON value. It is saved with the state.
 
         Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
         for late ones with `late="error"`; what a monoid raises comes with the row and its key.
@@ -158,16 +165,19 @@ class Operator:
             check_schema(batch.schema, self.schema)
         return self._call(lambda progress: self._process(batch, progress), offset)
 
-    def advance(self, watermark: Any) -> pa.RecordBatch:
-        """Raise the watermark: a number in units of the time column, a datetime, or an Arrow scalar.
+    def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar) -> pa.RecordBatch:
+        """Raise the watermark, and return the results that are final now.
 
-        One below the watermark changes nothing. Raises ValueError in mode "sorted" and without `on`.
+        watermark: no earlier row will come. A number in units of the time column, a datetime, or an Arrow scalar. A
+            value below the current watermark changes nothing.
+
+        Raises ValueError in mode "sorted" and without `on`.
         """
         self._require_schema("advance")
-        if self.resolved.time is None or self.mode == "sorted":
-            why = "the query has no on=" if self.resolved.time is None else "in mode 'sorted' nothing is late"
+        if self.bound_query.time is None or self.mode == "sorted":
+            why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
             raise ValueError(f"advance() moves the watermark, and there is none: {why}")
-        reached = number(watermark, self.resolved.time)
+        reached = number(watermark, self.bound_query.time)
         return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
 
     def finish(self) -> pa.RecordBatch:
@@ -190,19 +200,27 @@ class Operator:
             self.progress = replace(self.progress, {"late_rows": ()})
             return together(late, self.schema)
 
-    def lookup(self, keys: Any, at: Any = None, last: Any = None) -> pa.RecordBatch:
-        """The aggregates of some keys, without a change of state: the columns of `by`, then those of the results.
+    def lookup(
+        self,
+        keys: Mapping[str, Any] | pa.RecordBatch,
+        at: EventTime | np.datetime64 | pa.Scalar | None = None,
+        last: Length | None = None,
+    ) -> pa.RecordBatch:
+        """Return the current aggregates of some keys, without a change of state.
 
-        `keys` are the columns of `by`, each with its values. `at` is a time, as `advance` takes it, that of the newest
-        row if nothing is said; rows that still wait for the watermark count. `last` asks for a shorter range than the
-        window's. A window with `every` is the slide in progress. A key that is unknown has nulls.
+        The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
+        with `every` is the slide in progress. An unknown key has nulls.
+
+        keys: the columns of `by`, each with its values.
+        at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
+        last: a shorter range to aggregate than the size of the window.
 
         Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
         watermark.
         """
         self._require_schema("lookup")
-        columns = key_columns(self.resolved, keys)
-        time = self.resolved.time
+        columns = key_columns(self.bound_query, keys)
+        time = self.bound_query.time
         if at is not None and time is None:
             raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
         reached = None if at is None or time is None else number(at, time)
@@ -215,8 +233,8 @@ class Operator:
         with self._single:
             self._recover()
             results = self.backend.lookup(columns, reached, last, watermark)
-        fields = [pa.field(name, column.type) for name, column in zip(self.resolved.by, columns, strict=True)]
-        fields += [pa.field(name, column.type) for name, column in zip(names(self.resolved), results, strict=True)]
+        fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
+        fields += [pa.field(name, column.type) for name, column in zip(names(self.bound_query), results, strict=True)]
         return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
 
     @property
@@ -240,7 +258,7 @@ class Operator:
     def structures(self) -> dict[tuple[str, str], str]:
         """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
         self._require_schema("structures")
-        spans, parts = self.resolved.spans, self.resolved.parts
+        spans, parts = self.bound_query.windows, self.bound_query.aggregates
         found = sorted(self.backend.executed().items())
         return {(spans[window].name, parts[part].name): structure for (window, part), structure in found}
 
@@ -280,30 +298,40 @@ class Operator:
                 for batch in now.late_rows:
                     writer.write_batch(batch)
             pages["late"] = sink.getvalue().to_pybytes()
-        inner = snapshots.pack(self.resolved.fingerprint, self.mode, pages)
-        return seal("operator", _ANY, [self.schema.serialize().to_pybytes(), inner])
+        inner = snapshots.pack(self.bound_query.fingerprint, self.mode, pages)
+        return wrap("operator", _ANY, [self.schema.serialize().to_pybytes(), inner])
 
     @classmethod
     def restore(cls, query: Query, data: bytes, *, clock: Callable[[], float] | None = None) -> Operator:
-        """The operator that a snapshot was taken of. Raises `PageError` for one of another query, or damaged."""
+        """Return an operator with the state of a snapshot.
+
+        query: the query of the operator that the snapshot was taken of.
+        data: the bytes that `snapshot()` returned.
+        clock: as for a new operator.
+
+        Raises `PageError` if the snapshot is damaged or belongs to another query.
+        """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
-        parts = unseal(bytes(data), "operator", _ANY, "the snapshot")
-        try:
+        parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)
+        if len(parts) != 2:
+            raise damaged(snapshots.NAME, f"it has {len(parts)} parts, and a schema and pages are wanted")
+        with decoding(snapshots.NAME):
             schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
-        except (pa.ArrowException, OSError, IndexError) as error:
-            raise PageError(f"the snapshot is damaged: its schema cannot be read ({error})") from error
         try:
-            fingerprint = query.resolve(schema).fingerprint
-        except (TypeError, ValueError) as error:
+            fingerprint = query.bind(schema).fingerprint
+        except Exception as error:  # types that no query has ever seen
             raise PageError(f"the snapshot is of another query: its columns do not fit this one: {error}") from error
         mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
+        if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
+            raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not have")
         late = pages.pop("late", None)
-        operator = cls(query, schema, mode=mode, store=MemoryStore(pages), clock=clock)
+        operator = cls(query, schema, mode=cast(Mode, mode), store=MemoryStore(pages), clock=clock)
         operator.backend.into_memory()
         operator.store = None
         if late is not None:
-            rows = tuple(pa.ipc.open_stream(late).read_all().to_batches())
+            with decoding("page 'late'"):
+                rows = read_stream(late, schema)
             operator.progress = replace(operator.progress, {"late_rows": rows})
         return operator
 
@@ -323,9 +351,9 @@ class Operator:
     @staticmethod
     def stored_token(query: Query, schema: pa.Schema, store: Store) -> str | None:
         """The token of the state that a store has; None if it has none."""
-        resolved = query.resolve(schema)
-        number = pa.int64() if resolved.time is None or resolved.time.kind == "int" else pa.float64()
-        return token_of(Pages(store, resolved.fingerprint), number)
+        bound_query = query.bind(schema)
+        number = pa.int64() if bound_query.time is None or bound_query.time.kind == "int" else pa.float64()
+        return token_of(Pages(store, bound_query.fingerprint), number)
 
     # ---- partials: to go on with windows elsewhere ----
 
@@ -388,10 +416,10 @@ class Operator:
         return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
 
     def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
-        if now.watermark == math.inf and (self.resolved.time is None or self.mode == "sorted"):
+        if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: there is no order in which further rows could come")
         first, behind = now.rows_in, now.rows_in + batch.num_rows
-        arrived = self.arrivals.judge(batch, now.watermark, first)
+        arrived = self.arrivals.classify(batch, now.watermark, first)
         if not arrived.all_taken:
             self.arrivals.refuse(arrived, batch)
         changes: Changes = {"watermark": arrived.watermark, "rows_in": behind}
@@ -407,7 +435,7 @@ class Operator:
             changes["late_rows"] = (*now.late_rows, late)
         given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
         found = self._taken(given, now, changes, settled)
-        if self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag"):
+        if self.bound_query.per_row and (self.mode == "sorted" or self.query.late == "flag"):
             found = self.output.with_late(found, late, arrival[put_aside])
         return found, changes
 
@@ -430,10 +458,10 @@ class Operator:
                 np.concatenate([now.held.arrival, given.arrival]),
             )
         self.sorted_rows.check(given.table, given.time)
-        peers = not closing and not settled and self.resolved.time is not None
+        peers = not closing and not settled and self.bound_query.time is not None
         hold = self.sorted_rows.waiting(given.table, given.time) if peers else 0
         rest = len(given) - hold
-        before = given.time[-1].item() if len(given) and self.resolved.time is not None else now.before
+        before = given.time[-1].item() if len(given) and self.bound_query.time is not None else now.before
         result = self._live.sorted_step(given, rest, before, closing)
         return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
 

@@ -14,58 +14,58 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.keys import plain, plain_schema, restored
-from sash.engine.live_engine import LiveEngine, Step
-from sash.engine.step_data import Flags, Found, Ints, WindowResults
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import order_numbers
-from sash.query.resolved import Resolved
-from sash.query.types import plain as value_type
+from sash.engine.key_values import decode, decoded_schema, encode_as
+from sash.engine.live_engine import LiveEngine, StepResult
+from sash.engine.step_data import Flags, Ints, WindowRanges, WindowResults
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import order_numbers
+from sash.plan.bound_query import BoundQuery
+from sash.plan.types import value_type
 
 
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch without dictionaries."""
     if batch.schema.equals(schema):
         return batch
-    return pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], schema=schema)
+    return pa.RecordBatch.from_arrays([decode(column) for column in batch.columns], schema=schema)
 
 
 def chosen_rows(batch: pa.RecordBatch, schema: pa.Schema, bare: pa.Schema, chosen: Flags) -> pa.RecordBatch:
     """Some rows of a batch, as they came; `bare` is the schema without dictionaries and views."""
     rows = plain_batch(batch, bare).filter(pa.array(chosen))
-    columns = [restored(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    columns = [encode_as(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Output:
     """Results of an operator's mode, as batches."""
 
-    def __init__(self, resolved: Resolved, mode: str) -> None:
-        self.resolved = resolved
-        self.schema = resolved.output(mode)
-        self.width = len(resolved.schema)
-        self.flags = resolved.query.late == "flag" and mode != "sorted"
+    def __init__(self, bound_query: BoundQuery, mode: str) -> None:
+        self.bound_query = bound_query
+        self.schema = bound_query.output(mode)
+        self.width = len(bound_query.schema)
+        self.flags = bound_query.query.late == "flag" and mode != "sorted"
         self.restores = [
             i for i, field in enumerate(self.schema) if i < self.width and field.type != value_type(field.type)
-        ] if resolved.per_row else list(range(len(self.schema)))  # fmt: skip
+        ] if bound_query.per_row else list(range(len(self.schema)))  # fmt: skip
         """The columns that may be of another type than that in which they were computed."""
-        self.results = list(self.schema)[self.width :] if resolved.per_row else []
+        self.results = list(self.schema)[self.width :] if bound_query.per_row else []
         given = list(self.schema)[: self.width]
-        self.given = pa.schema(given, self.schema.metadata) if resolved.per_row and not self.restores else None
+        self.given = pa.schema(given, self.schema.metadata) if bound_query.per_row and not self.restores else None
         """The schema of rows that are passed on as they are; None if some are not."""
-        self.key_by_key = mode == "given" and len(resolved.spans) == 1
+        self.key_by_key = mode == "given" and len(bound_query.windows) == 1
 
     def empty(self) -> pa.RecordBatch:
         """No results."""
         return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.schema], schema=self.schema)
 
-    def final(self, engine: LiveEngine, step: Step, chosen: list[Flags] | None) -> pa.RecordBatch:
+    def final(self, engine: LiveEngine, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         """The results of a step, those chosen."""
-        if self.resolved.per_row:
+        if self.bound_query.per_row:
             return self._rows(step, None if chosen is None else chosen[0])
         return self._slides(engine, step, chosen)
 
-    def _rows(self, step: Step, chosen: Flags | None) -> pa.RecordBatch:
+    def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
         results = [column for found in step.found for column in found.columns]
         if self.flags:
             results.append(array(np.zeros(len(step.rows), np.bool_)))
@@ -80,7 +80,7 @@ class Output:
             columns = [column.take(places) for column in columns]
         return self.typed(columns)
 
-    def _slides(self, engine: LiveEngine, step: Step, chosen: list[Flags] | None) -> pa.RecordBatch:
+    def _slides(self, engine: LiveEngine, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         if chosen is None and len(step.found) == 1:
             (found,) = step.found
             return self.typed(self.slide_columns(engine, found, None if self.key_by_key else _by_end(found.results)))
@@ -96,7 +96,7 @@ class Output:
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
         return self.typed([column.take(order) for column in columns])
 
-    def slide_columns(self, engine: LiveEngine, found: Found, places: Ints | None) -> list[pa.Array]:
+    def slide_columns(self, engine: LiveEngine, found: WindowResults, places: Ints | None) -> list[pa.Array]:
         """The columns of one window's slides."""
         of = found.results
         slots, starts, ends, results = of.slots, of.starts, of.ends, found.columns
@@ -106,20 +106,20 @@ class Output:
             results = [column.take(some) for column in results]
         columns = engine.keys.keys(slots)
         if "window" in self.schema.names:
-            name = pa.scalar(self.resolved.spans[of.window].name, pa.string())
+            name = pa.scalar(self.bound_query.windows[of.window].name, pa.string())
             columns.append(pa.repeat(name, len(slots)))
         return [*columns, self.bound(starts), self.bound(ends), *results]
 
     def bound(self, numbers: Any) -> pa.Array:
         """Where windows start or end, as the time column has it."""
-        if self.resolved.time is None:
+        if self.bound_query.time is None:
             return array(numbers.astype(np.int64))
-        return self.resolved.time.array(numbers)
+        return self.bound_query.time.array(numbers)
 
     def with_late(self, found: pa.RecordBatch, late: pa.RecordBatch, arrival: Ints) -> pa.RecordBatch:
         """Results, and before them rows with null aggregates: late and untimed ones."""
         count = late.num_rows
-        columns = list(plain_batch(late, plain_schema(self.resolved.schema)).columns)
+        columns = list(plain_batch(late, decoded_schema(self.bound_query.schema)).columns)
         for field in list(self.schema)[self.width :]:
             if field.name == "_late":
                 columns.append(array(np.ones(count, np.bool_)))
@@ -135,11 +135,11 @@ class Output:
     def typed(self, columns: list[pa.Array]) -> pa.RecordBatch:
         """Columns as a batch of the output schema: those that came as dictionaries are so again."""
         for i in self.restores:
-            columns[i] = restored(columns[i], self.schema.field(i).type)
+            columns[i] = encode_as(columns[i], self.schema.field(i).type)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _by_end(found: WindowResults) -> Ints | None:
+def _by_end(found: WindowRanges) -> Ints | None:
     """The order of results by their ends, equal ones as they come; None if that is how they come."""
     numbers, count = found.ident, len(found)
     if count < 2:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.page_fields import FIELDS
 from sash.stores import PageError, Store
 from sash.stores.page import pack, unpack
 
@@ -35,7 +37,7 @@ class Pages:
         """The size of the header."""
         self.generation = 0
         """A number for the pages of the call under way."""
-        self._generations: dict[str, int] = {}
+        self._generations: dict[str, int | None] = {}
         """Those of the pages of calls before, where they are known."""
         self._written: dict[str, int] = {}
         """Those of the pages that the call writes."""
@@ -50,7 +52,9 @@ class Pages:
         self._doubtful: dict[str, bool] = {}
         """By page: is it to be there?"""
         self._garbage: list[str] = []
-        """Pages that could not be deleted."""
+        """Pages that are to be deleted."""
+        self._dropped: list[str] = []
+        """Pages that are not there any more, of which the next call forgets size and generation."""
 
     def number_call(self) -> None:
         """Give the call under way a number of its own, always of as many digits: sizes of pages do not depend on it."""
@@ -59,10 +63,15 @@ class Pages:
     def begin(self) -> None:
         """A call begins: the one before has succeeded, or has been rolled back."""
         self._sent, self._undone = {}, None
+        while self._dropped:
+            self._known.pop(self._dropped[-1], None)
+            self._generations.pop(self._dropped[-1], None)
+            self._dropped.pop()
 
-    def is_doubtful(self, name: str) -> bool:
-        """Does nobody know which version of a page the store has? Then it is to be written again."""
-        return self._doubtful.get(name, False)
+    @property
+    def doubtful(self) -> list[str]:
+        """Pages of which nobody knows which version the store has: they are to be written again."""
+        return [name for name, is_there in self._doubtful.items() if is_there]
 
     def opened(self) -> None:
         """The header has been read: sizes are as it says."""
@@ -79,16 +88,22 @@ class Pages:
             self._known[name] = len(data)
             if name == "header":
                 self.header = len(data)
-            page = unpack(data, kind, self.fingerprint, schemas, f"page {name!r}")
+            page = unpack(data, kind, self.fingerprint, schemas, f"page {name!r}", FIELDS[kind])
             self._require(name, page[0])
+            self._generations.setdefault(name, page[0]["generation"])
             self._seen[name] = page
         return [self._seen[name] for name in names]
 
+    def forget_reads(self) -> None:
+        """What was read outside of a call is asked for again, should it be needed."""
+        self._seen.clear()
+
     def _require(self, name: str, meta: dict[str, Any]) -> None:
         """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
-        if meta.get("name") != name:
-            raise PageError(f"the store has page {meta.get('name')!r} in the place of {name!r}: pages were mixed up")
-        if self._generations.get(name, meta["generation"]) != meta["generation"]:
+        if meta["name"] != name:
+            raise PageError(f"the store has page {meta['name']!r} in the place of {name!r}: pages were mixed up")
+        expected = self._generations.get(name)
+        if expected is not None and expected != meta["generation"]:
             raise PageError(
                 f"page {name!r} is of another call than the header says: only a part of a write has reached the store, "
                 "or an older copy of the page was put back"
@@ -100,7 +115,7 @@ class Pages:
 
     def generation_of(self, name: str) -> int:
         """The generation of a page that has been read or written, for the header."""
-        return self._written.get(name, self._generations.get(name, 0))
+        return self._written.get(name, self._generations.get(name) or 0)
 
     def write(self, kind: str, name: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> int:
         """Replace a page, once the call has succeeded; gives its size. One that is there has been read before."""
@@ -130,42 +145,59 @@ class Pages:
         self._sizes[name] = size
 
     def commit(self) -> None:
-        """Hand all changes to the store."""
+        """Hand all changes to the store. What is not needed any more stays there until `sweep`."""
         put = {name: data for name, data in self._changed.items() if data is not None}
         gone = [name for name, data in self._changed.items() if data is None]
         gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
         gone += [name for name in self._garbage if name not in self._changed]
-        known = {name: size for name, size in {**self._known, **self._sizes}.items() if size}
-        self._sent = {name: self._known.get(name) for name in put}
+        self._sent = {name: self._known.get(name) or None for name in put}
         self.store.put_many(put)
-        self._delete(gone)
-        generations = {**self._generations, **self._written}
-        for name in gone:
-            generations.pop(name, None)
-        undone: dict[str, Any] = {"_before": self._before, "_known": self._known, "_doubtful": self._doubtful}
-        undone |= {"written_count": self.written_count, "_generations": self._generations}
-        changes: dict[str, Any] = {"_before": (self.nbytes, self.header), "_known": known, "_doubtful": {}}
-        changes |= {"written_count": self.written_count + len(put), "_generations": generations, "_undone": undone}
-        all_at_once(attributes(self, **changes))
+        sizes, generations = dict(self._sizes), dict[str, int | None](self._written)
+        sizes.update(dict.fromkeys(gone, 0))
+        generations.update(dict.fromkeys(gone))
+        before = {name: self._known.get(name, 0) for name in sizes}, {n: self._generations.get(n) for n in generations}
+        changes: dict[str, Any] = {"_before": self._before, "_doubtful": self._doubtful, "_garbage": self._garbage}
+        changes |= {"written_count": self.written_count}
+        undone = *before, [name for name, size in before[0].items() if not size], changes
+        now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_doubtful": {}, "_garbage": gone}
+        now |= {"written_count": self.written_count + len(put), "_undone": undone}
+        self._note(sizes, generations, [*gone], now)
         self._clear()
 
-    _undone: dict[str, Any] | None = None
-    """What `commit` has changed, as it was, until the next call."""
+    def _note(
+        self, sizes: dict[str, int], generations: dict[str, int | None], dropped: list[str], values: dict[str, Any]
+    ) -> None:
+        """Change what is known of some pages, and some attributes, at once. It costs by these pages, not by all."""
+        known = partial(dict.update, self._known, sizes), partial(dict.update, self._generations, generations)
+        all_at_once(*known, attributes(self, _dropped=dropped, **values))
 
-    def _delete(self, names: list[str]) -> None:
-        """Delete pages. The call has succeeded already: what cannot be deleted now is garbage for the next one."""
-        self._garbage = names
-        if names:
+    _undone: tuple[dict[str, int], dict[str, int | None], list[str], dict[str, Any]] | None = None
+    """What `commit` has changed, as it was, until the next call: sizes, generations, who was not there, attributes."""
+
+    def sweep(self) -> None:
+        """Delete pages that are not needed any more. What cannot be deleted now is left for the next call.
+
+        Not before the call has succeeded: one that is interrupted here must not be taken back, for the pages that it
+        would go back to may be gone.
+        """
+        if self._garbage:
             try:
-                self.store.delete_many(names)
+                self.store.delete_many(self._garbage)
             except Exception:
                 return
-        self._garbage = []
+            self._garbage = []
+
+    def take_over(self, other: Pages) -> None:
+        """Go on in place of another transaction over the same pages, which has succeeded."""
+        self.read_count += other.read_count
+        self.written_count += other.written_count
+        self._garbage = other._garbage
 
     def rollback(self) -> None:
         """Forget what was read and changed. May be interrupted, and called again."""
         if self._undone is not None:
-            all_at_once(attributes(self, **self._undone, _undone=None))
+            sizes, generations, dropped, values = self._undone
+            self._note(sizes, generations, [*dropped], {**values, "_undone": None})
         if self._sent:
             doubtful = {name: size is not None for name, size in self._sent.items()}
             all_at_once(attributes(self, _doubtful={**doubtful, **self._doubtful}, _sent={}))

@@ -20,11 +20,11 @@ import numpy as np
 from sash.engine import slide_grid
 from sash.engine.plain_arrays import everyone
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit
-from sash.kernels.live_lane import Elements, call_loop
-from sash.kernels.slot_loops import NEVER, assign_panes, bound_starts, due_slides, next_slides
-from sash.query.resolved import Resolved, Span
+from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.slot_loops import NEVER, assign_panes, bound_starts, due_slides, next_slides
+from sash.plan.bound_query import BoundQuery, WindowSpec
 
 
 class PaneAssigner(ArenaAssigner):
@@ -32,8 +32,8 @@ class PaneAssigner(ArenaAssigner):
 
     elements: ClassVar[Elements] = "panes"
 
-    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
-        super().__init__(resolved, places, table, name, [0, -NEVER] * len(places))
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(bound_query, places, table, name, [0, -NEVER] * len(places))
         self._rooms: dict[int, int] = {}
         """By window: room for the slides of one step, as many as there were in the last ones."""
         self.arena.add("low", self.cut_type)
@@ -52,7 +52,7 @@ class PaneAssigner(ArenaAssigner):
 
     def assign(self, rows: StepRows) -> None:
         count = len(rows)
-        cuts = np.ascontiguousarray(slide_grid.cuts(self.spans, self.coordinate(rows)), self.cut_type)
+        cuts = np.ascontiguousarray(slide_grid.cuts(self.windows, self.coordinate(rows)), self.cut_type)
         self.pos, self.begin = np.empty(count, np.int64), np.empty(count, np.int64)
         self.fresh = np.empty(count, np.bool_)
         lows = self.table.wide[f"{self.name}.low"]
@@ -66,7 +66,7 @@ class PaneAssigner(ArenaAssigner):
     def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
         """Write the coordinates of new panes."""
         self.arena.columns["low"][places] = cuts
-        for w, span in enumerate(self.spans):
+        for w, span in enumerate(self.windows):
             self.arena.columns["first", w][places] = slide_grid.last_end(span, cuts, strict=False) + 1
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
@@ -74,13 +74,13 @@ class PaneAssigner(ArenaAssigner):
 
     # ---- results ----
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         anew = np.flatnonzero(rows.anew) if rows.has_anew else None
-        return [self._slides(w, span, rows, anew, endings) for w, span in enumerate(self.spans)]
+        return [self._slides(w, span, rows, anew, endings) for w, span in enumerate(self.windows)]
 
     def _slides(
-        self, w: int, span: Span, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
-    ) -> WindowResults:
+        self, w: int, span: WindowSpec, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
+    ) -> WindowRanges:
         parts, lives = [], []
         if anew is not None:  # what `forget` has expired leaves first
             limits = slide_grid.last_end(span, rows.time[anew], span.closed == "right")
@@ -100,12 +100,12 @@ class PaneAssigner(ArenaAssigner):
             slots, k, los, his = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = everyone(len(slots))
         life = np.concatenate(lives) if lives else None
-        return WindowResults(
+        return WindowRanges(
             self.places[w], slots, on, slide_grid.starts(span, k), slide_grid.ends(span, k), k, None, los, his,
             life=life, by_slide=True, all_on=True,
         )  # fmt: skip
 
-    def _due(self, w: int, span: Span, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
+    def _due(self, w: int, span: WindowSpec, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
         """The slides that are due: the entry of `of` each belongs to, its number, its panes."""
         grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
         rings = self.arena.columns["low"], self.arena.columns["first", w]
@@ -130,7 +130,7 @@ class PaneAssigner(ArenaAssigner):
     # ---- what is kept ----
 
     def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
-        for w, span in enumerate(self.spans):
+        for w, span in enumerate(self.windows):
             grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
             rings = self.arena.columns["low"], self.arena.columns["first", w]
             arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, ever)
@@ -143,9 +143,9 @@ class PaneAssigner(ArenaAssigner):
 class CountedPanes(PaneAssigner):
     """Windows over panes in row numbers: a slide is due with its last row, and nothing else makes it so."""
 
-    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
-        super().__init__(resolved, places, table, name)
-        self.spans = [replace(span, closed="left", offset=0) for span in self.spans]
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(bound_query, places, table, name)
+        self.windows = [replace(span, closed="left", offset=0) for span in self.windows]
         self.arena.add("first row", self.numbers)
 
     @property
@@ -159,10 +159,10 @@ class CountedPanes(PaneAssigner):
         self.arena.columns["low"][places] = cuts
         self.arena.columns["first row"][places] = rows.time[new]
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
-        return [self._counted(w, span, rows) for w, span in enumerate(self.spans)]
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+        return [self._counted(w, span, rows) for w, span in enumerate(self.windows)]
 
-    def _counted(self, w: int, span: Span, rows: StepRows) -> WindowResults:
+    def _counted(self, w: int, span: WindowSpec, rows: StepRows) -> WindowRanges:
         ends = emitting(span, rows)
         assert ends is not None
         slots, his, begin = rows.slots[ends], self.pos[ends] + 1, self.begin[ends]
@@ -174,10 +174,10 @@ class CountedPanes(PaneAssigner):
         call_loop(bound_starts, lows.dtype.str, arguments)
         on = start >= 0 if span.full else np.ones(len(slots), np.bool_)
         told: tuple[Numbers, Numbers] = np.maximum(start, 0), stop
-        if self.resolved.time is not None:
+        if self.bound_query.time is not None:
             firsts = self.arena.columns["first row"][self.located(slots, los)] if len(los) else start
             told = firsts, rows.time[ends]
-        return WindowResults(
+        return WindowRanges(
             self.places[w], slots, on, *told, stop // int(span.every or 1), None, los, his,
             life=None if rows.lives is None else rows.lives[ends], blame=ends,
         )  # fmt: skip

@@ -19,14 +19,14 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import numbers
-from sash.engine.keys import key_column
+from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import PaneAssigner
 from sash.engine.step_data import Ints
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.live_loops import BACK, FRONT
-from sash.kernels.slot_loops import LAST, OPEN, ROW, ROWS, SLIDE
+from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.kernels.loops.slot_loops import LAST, OPEN, ROW, ROWS, SLIDE
 
 NUMBERS = ("rows", "last", "start")
 
@@ -138,7 +138,7 @@ def _import_panes(
     cuts = lows[np.flatnonzero(np.append(True, lows[1:] != lows[:-1]))]
     assigner.arena.columns["low"][every[:count]] = cuts
     engine.table[f"{assigner.name}.low"][slot] = cuts[-1]
-    for w, span in enumerate(assigner.spans):
+    for w, span in enumerate(assigner.windows):
         assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(span, cuts, strict=False) + 1
         left = slide_grid.last_end(span, np.array([last], engine.numbers), span.closed == "right")[0]
         heads[slot, assigner.columns(w)[2]] = left + 1  # the slides up to there are of those before
@@ -153,7 +153,7 @@ def _import_running(
 ) -> None:
     heads = engine.table[f"{assigner.name}.heads"]
     heads[slot, OPEN], heads[slot, ROW] = 1, 0
-    span = assigner.spans[0]
+    span = assigner.windows[0]
     if span.slide == "time":
         last = np.array([batches[-1].column("last")[-1].as_py()], engine.numbers)
         heads[slot, SLIDE] = slide_grid.last_end(span, last, span.closed == "right")[0] + 1
@@ -165,7 +165,7 @@ def _import_running(
             n = int(_load(aggregate, np.array([slot]), [batch], p)[0])
             if n:
                 state = _state(aggregate, slot)
-                total = state if total is None else aggregate.lane.monoid.combine(total, state)
+                total = state if total is None else aggregate.kernel.monoid.combine(total, state)
             seen += n
         if total is not None:
             _put(aggregate, slot, total)
@@ -181,7 +181,7 @@ def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch],
 
 def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, seen: Ints) -> None:
     """Combine the states of one pane, and let panes stand one behind the other."""
-    monoid = aggregate.lane.monoid
+    monoid = aggregate.kernel.monoid
     held = 0
     for i, (place, pane) in enumerate(zip(places.tolist(), number.tolist(), strict=True)):
         target = int(places[pane])
@@ -197,13 +197,13 @@ def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, seen: Ints) 
 
 
 def _state(aggregate: LiveAggregate, place: int) -> Any:
-    if not aggregate.lane.compiled:
+    if not aggregate.kernel.compiled:
         return aggregate.states[0][place]
-    return aggregate.lane.layouts.state.value(aggregate.states, place)
+    return aggregate.kernel.layouts.state.value(aggregate.states, place)
 
 
 def _put(aggregate: LiveAggregate, place: int, state: Any) -> None:
-    if not aggregate.lane.compiled:
+    if not aggregate.kernel.compiled:
         aggregate.states[0][place] = state
     else:
-        aggregate.lane.layouts.state.store(aggregate.states, place, state)
+        aggregate.kernel.layouts.state.store(aggregate.states, place, state)

@@ -15,35 +15,35 @@ import pyarrow as pa
 from sash.engine.aggregate_batch import kind_of
 from sash.engine.arena import Arena
 from sash.engine.arrow_arrays import array
-from sash.engine.input_encoding import CODED, forms_of, numbers, objects, seen
-from sash.engine.keys import plain
+from sash.engine.input_encoding import CODED, encodings_of, non_null, numbers, objects
+from sash.engine.key_values import decode
 from sash.engine.plain_arrays import word_type
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import Flags, Ints, StepRows
-from sash.kernels.live_lane import NOBODY, Structures
-from sash.kernels.policy_lane import PolicyLane
-from sash.kernels.policy_monoid import joined, split
-from sash.kernels.state import AFTER
+from sash.kernels.jit.numba_struct import AFTER
+from sash.kernels.jit.policy_monoid import joined, split
+from sash.kernels.loops.live_kernel import NOBODY, Structures
+from sash.kernels.loops.policy_kernel import PolicyKernel
 from sash.monoids.algebra import Kind
-from sash.query.resolved import Part, Span
-from sash.query.types import plain as value_type
+from sash.plan.bound_query import AggregateSpec, WindowSpec
+from sash.plan.types import value_type
 from sash.stores import codec
 
 
 class PolicyWindow:
     """One Policy window of an assigner; `column` of the heads has its start."""
 
-    def __init__(self, span: Span, arena: Arena, column: int, name: str, table: SlotTable) -> None:
+    def __init__(self, span: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
         self.parts, self.arena, self.column, self.name, self.table = span.over, arena, column, name, table
         window: Any = span.window
         monoids = [part.monoid for part in self.parts]
-        self.lane = PolicyLane(window, window.evict, window.alone, monoids, [_kinds(part) for part in self.parts])
-        self.readers = [_Reader(part, self.lane.compiled) for part in self.parts]
-        self.columns = [(name, i) for i in range(len(self.lane.leaves))]
+        self.kernel = PolicyKernel(window, window.evict, window.alone, monoids, [_kinds(part) for part in self.parts])
+        self.readers = [_Reader(part, self.kernel.compiled) for part in self.parts]
+        self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
         """The names of the arena's columns in which states lie."""
-        for key, kind in zip(self.columns, self.lane.leaves, strict=True):
+        for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
             arena.add(key, kind)
-        self.structures = Structures(self.lane.spec, arena.length)
+        self.structures = Structures(self.kernel.spec, arena.length)
         table.add((name, "ints"), np.int64, [-1] * self.structures.ints, derived=True)
         table.add((name, "floats"), np.float64, [0.0] * self.structures.floats, derived=True)
         arena.followers.append(self)
@@ -55,42 +55,42 @@ class PolicyWindow:
 
     def lift(self, rows: StepRows, places: Ints) -> None:
         """Write the states of rows at their places. Raises Failed."""
-        self.lane.lift([reader.read(rows) for reader in self.readers], rows.slots, places, self.states)
+        self.kernel.lift([reader.read(rows) for reader in self.readers], rows.slots, places, self.states)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
         """By row: the first element of the window that ends at it. Raises Failed."""
         fields = self.table.wide[self.name, "ints"], self.table.wide[self.name, "floats"]
         asked = rows.slots, pos, begin
-        return self.lane.enforce(self.structures, fields, self.arena.heads, self.states, asked, self.column)
+        return self.kernel.enforce(self.structures, fields, self.arena.heads, self.states, asked, self.column)
 
     # ---- states at rest ----
 
     @property
     def fields(self) -> Mapping[str, pa.DataType]:
         """The columns in which a state is stored."""
-        if not self.lane.compiled:
+        if not self.kernel.compiled:
             return {f"{self.name}.state": pa.binary()}
-        return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.lane.leaves)}
+        return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.kernel.leaves)}
 
     def store(self, places: Ints) -> list[pa.Array]:
         """The states at these places as columns to keep."""
-        if self.lane.compiled:
+        if self.kernel.compiled:
             return [array(leaf[places]) for leaf in self.states]
         dumps = [part.monoid.dump or codec.dumps for part in self.parts]
-        states = [split(state, self.lane.alone) for state in self.states[0][places].tolist()]
+        states = [split(state, self.kernel.alone) for state in self.states[0][places].tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
         return [pa.array(found, pa.binary())]
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Put stored states at these places."""
-        if self.lane.compiled:
+        if self.kernel.compiled:
             for leaf, column in zip(self.states, columns, strict=True):
                 leaf[places] = numbers(column)
             return
         loads = [part.monoid.load or codec.loads for part in self.parts]
         for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
             state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
-            self.states[0][place] = joined(state, self.lane.alone)
+            self.states[0][place] = joined(state, self.kernel.alone)
 
     # ---- as one of the arena's followers ----
 
@@ -100,13 +100,13 @@ class PolicyWindow:
 
     def pack(self, arena: int, renumbered: bool) -> None:
         """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
-        if self.lane.compiled or renumbered:
+        if self.kernel.compiled or renumbered:
             self.structures.pack(arena)
             self.reset(np.arange(self.table.capacity))
 
     def move(self, slots: Ints) -> None:
         """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
-        if self.lane.compiled:
+        if self.kernel.compiled:
             self.reset(slots)
 
     def reset(self, slots: Ints) -> None:
@@ -123,9 +123,9 @@ class PolicyWindow:
 class _Reader:
     """Reads the columns of one aggregate."""
 
-    def __init__(self, part: Part, compiled: bool) -> None:
+    def __init__(self, part: AggregateSpec, compiled: bool) -> None:
         self.names, self.nullable, self.compiled = part.columns, part.monoid.nullable, compiled
-        self.presence = forms_of(part.monoid, part.types) == ("presence",)
+        self.presence = encodings_of(part.monoid, part.types) == ("presence",)
         self.words = [word_type(value_type(kind)) for kind in part.types]
 
     def read(self, rows: StepRows) -> tuple[Any, Flags]:
@@ -133,19 +133,19 @@ class _Reader:
         columns, own = [rows.column(name) for name in self.names], NOBODY
         for column in columns:
             if column.null_count:
-                own = seen([plain(column) for column in columns], self.nullable, len(rows))
+                own = non_null([decode(column) for column in columns], self.nullable, len(rows))
                 break
         if not self.compiled:
-            return [objects(plain(column), ours=True) for column in columns], own
+            return [objects(decode(column), ours=True) for column in columns], own
         if self.presence:
             return [np.zeros(len(rows), np.bool_)], own
         ways = zip(self.names, columns, self.words, strict=True)
-        return [numbers(plain(column)) if word is None else rows.words(name, word) for name, column, word in ways], own
+        return [numbers(decode(column)) if word is None else rows.words(name, word) for name, column, word in ways], own
 
 
-def _kinds(part: Part) -> tuple[Kind, ...] | None:
+def _kinds(part: AggregateSpec) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if a policy that sees their values needs Python objects."""
-    forms = forms_of(part.monoid, part.types)
+    forms = encodings_of(part.monoid, part.types)
     if forms is None or any(form in CODED for form in forms):
         return None
     types = tuple(map(value_type, part.types)) or (pa.bool_(),)

@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, stable_order
-from sash.engine.keys import ranks
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import in_turn
+from sash.engine.key_values import ranks
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import in_turn
 
 FAN_OUT = 16
 """Runs of similar size that are merged into one. One-row calls while 100,000 wait: 12 µs with 8; 8 with 16 and 32."""
@@ -71,7 +71,7 @@ class TimedRows:
         return TimedRows(table, self.time[at], self.arrival[at])
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """Rows sorted by time and arrival, of which the first `start` have left; `low` is the time of the next."""
 
     low: Any
@@ -88,10 +88,10 @@ class Run(NamedTuple):
         return self.rows.slice(self.start, len(self.rows)) if self.start else self.rows
 
 
-class State(NamedTuple):
+class BufferState(NamedTuple):
     """All that a buffer knows."""
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[SortedRun, ...] = ()
     """By their least waiting time."""
     waiting: int = 0
     settled: int = 0
@@ -126,7 +126,7 @@ class ReorderBuffer:
         self._empty = TimedRows(
             pa.RecordBatch.from_arrays(columns, schema=schema), np.zeros(0, time_type), np.zeros(0, np.int64)
         )
-        self._state = State()
+        self._state = BufferState()
 
     def push_and_release(self, rows: TimedRows, until: Any, everything: bool = False) -> TimedRows:
         """Take rows; give all rows below `until` (None: none; everything: all), by time, tie-breakers and arrival.
@@ -151,7 +151,7 @@ class ReorderBuffer:
         if passing is not None:
             leaving.append(passing)
         found = self._in_order(leaving, in_turn)
-        self._state = State(runs, waiting, settled)
+        self._state = BufferState(runs, waiting, settled)
         return found
 
     def rows(self) -> TimedRows:
@@ -185,7 +185,7 @@ class ReorderBuffer:
 
     # ---- steps ----
 
-    def _split(self, rows: TimedRows, until: Any, everything: bool) -> tuple[TimedRows | None, Run | None, bool]:
+    def _split(self, rows: TimedRows, until: Any, everything: bool) -> tuple[TimedRows | None, SortedRun | None, bool]:
         """Split new rows into those below `until`, as they came, and a run of the others; are the first in turn?"""
         time = rows.time
         count = len(time)
@@ -194,7 +194,7 @@ class ReorderBuffer:
         if count == 1:
             low = time.item()
             passes = everything or (until is not None and low < until)
-            return (rows, None, True) if passes else (None, Run(low, 0, rows), True)
+            return (rows, None, True) if passes else (None, SortedRun(low, 0, rows), True)
         in_turn = _in_turn(rows)
         if everything:
             return rows, None, in_turn
@@ -203,7 +203,7 @@ class ReorderBuffer:
         else:
             low, high = time.min().item(), time.max().item()
         if until is None or low >= until:
-            return None, Run(low, 0, rows if in_turn else _sorted(rows)), True
+            return None, SortedRun(low, 0, rows if in_turn else _sorted(rows)), True
         if high < until:
             return rows, None, in_turn
         if in_turn:
@@ -214,7 +214,7 @@ class ReorderBuffer:
             passing, staying = _chosen(rows, np.flatnonzero(below)), _sorted(_chosen(rows, np.flatnonzero(~below)))
         if len(staying.time) * 4 < count and count > SHRINK:
             staying = _copied(staying)
-        return passing, Run(staying.time.item(0), 0, staying), in_turn or len(passing.time) == 1
+        return passing, SortedRun(staying.time.item(0), 0, staying), in_turn or len(passing.time) == 1
 
     def _in_order(self, parts: list[TimedRows], are_sorted: bool) -> TimedRows:
         """Join parts in the order time, tie-breakers, arrival; `are_sorted`: each part is, by time and arrival."""
@@ -234,10 +234,10 @@ def _in_turn(rows: TimedRows) -> bool:
     return bool(call_loop(in_turn, kind, (np.ascontiguousarray(rows.time), np.ascontiguousarray(rows.arrival))))
 
 
-def _released(runs: tuple[Run, ...], until: Any) -> tuple[list[TimedRows], tuple[Run, ...]]:
+def _released(runs: tuple[SortedRun, ...], until: Any) -> tuple[list[TimedRows], tuple[SortedRun, ...]]:
     """What leaves each run, and the runs that are left."""
     leaving: list[TimedRows] = []
-    cut: list[Run] = []
+    cut: list[SortedRun] = []
     for low, start, rows in runs:
         if low >= until:
             break
@@ -247,16 +247,16 @@ def _released(runs: tuple[Run, ...], until: Any) -> tuple[list[TimedRows], tuple
         if stop < count:
             rest = rows.time.item(stop)
             if count > SHRINK and (count - stop) * 4 < count:
-                cut.append(Run(rest, 0, _copied(rows.slice(stop, count))))
+                cut.append(SortedRun(rest, 0, _copied(rows.slice(stop, count))))
             else:
-                cut.append(Run(rest, stop, rows))
+                cut.append(SortedRun(rest, stop, rows))
     left = runs[len(leaving) :]
     for run in cut:
         left = _inserted(left, run)
     return leaving, left
 
 
-def _inserted(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
+def _inserted(runs: tuple[SortedRun, ...], run: SortedRun) -> tuple[SortedRun, ...]:
     """Insert a run in the place of its least waiting time."""
     if not runs or run.low >= runs[-1].low:
         return (*runs, run)
@@ -273,9 +273,9 @@ def _position(time: NDArray[Any], start: int, until: Any) -> int:
     return int(time.searchsorted(until))
 
 
-def _merged_by_size(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _merged_by_size(runs: Sequence[SortedRun]) -> tuple[SortedRun, ...]:
     """Merge the runs of each level that has `FAN_OUT` of them; runs of level k have FAN_OUT**k rows or more."""
-    levels: dict[int, list[Run]] = {}
+    levels: dict[int, list[SortedRun]] = {}
     bits = FAN_OUT.bit_length() - 1
     for run in runs:
         levels.setdefault((run.waiting.bit_length() - 1) // bits, []).append(run)
@@ -287,7 +287,7 @@ def _merged_by_size(runs: Sequence[Run]) -> tuple[Run, ...]:
                 rows = _merged(parts)
                 del levels[level]
                 above = (len(rows.time).bit_length() - 1) // bits
-                levels.setdefault(above, []).append(Run(rows.time.item(0), 0, rows))
+                levels.setdefault(above, []).append(SortedRun(rows.time.item(0), 0, rows))
         level += 1
     return tuple(sorted(chain.from_iterable(levels.values()), key=_LOW))
 

@@ -18,15 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.keys import plain
+from sash.engine.key_values import decode
 from sash.engine.plain_arrays import everyone
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, Ending, beyond, emitting, later, limit
-from sash.kernels.live_lane import Elements, call_loop
-from sash.kernels.live_loops import BACK, BEGIN
-from sash.kernels.slot_loops import (
+from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_loops import BACK, BEGIN
+from sash.kernels.loops.slot_loops import (
     NEVER,
     assign_rows,
     count_starts,
@@ -35,7 +35,7 @@ from sash.kernels.slot_loops import (
     place_rows,
     time_starts,
 )
-from sash.query.resolved import Resolved, Span
+from sash.plan.bound_query import BoundQuery, WindowSpec
 
 
 class RowAssigner(ArenaAssigner):
@@ -43,25 +43,25 @@ class RowAssigner(ArenaAssigner):
 
     elements: ClassVar[Elements] = "rows"
 
-    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
-        slides = sum(resolved.spans[place].slide == "time" for place in places)
-        super().__init__(resolved, places, table, name, [NEVER, 0] * slides)
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        slides = sum(bound_query.windows[place].slide == "time" for place in places)
+        super().__init__(bound_query, places, table, name, [NEVER, 0] * slides)
         self.arena.add("time", self.numbers)
         self.pending: dict[int, int] = {}
         """By window that slides in time: the column with the slide of the last row; behind it the key's first row."""
-        for w, span in enumerate(self.spans):
+        for w, span in enumerate(self.windows):
             if span.slide == "time":
                 self.pending[w] = self.first + len(places) + 2 * len(self.pending)
-        self.deltas = {str(s.column): s.axis for s in self.spans if s.kind == "delta" and s.axis is not None}
+        self.deltas = {str(s.column): s.axis for s in self.windows if s.kind == "delta" and s.axis is not None}
         for column, axis in self.deltas.items():
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
-        of_time = all(span.kind == "time" for span in self.spans)
-        self.reach = max(span.size or 0 for span in self.spans) if of_time else None
+        of_time = all(span.kind == "time" for span in self.windows)
+        self.reach = max(span.size or 0 for span in self.windows) if of_time else None
         """For how long a row is needed; None: nobody knows."""
-        self.closed_start = any(span.closed in ("left", "both") for span in self.spans)
+        self.closed_start = any(span.closed in ("left", "both") for span in self.windows)
         self.policies = {
             w: PolicyWindow(span, self.arena, self.start_column(w), f"{name}.policy{w}", table)
-            for w, span in enumerate(self.spans)
+            for w, span in enumerate(self.windows)
             if span.kind == "policy"
         }
 
@@ -77,7 +77,7 @@ class RowAssigner(ArenaAssigner):
             call_loop(place_rows, self.kind, again)
         self.delta_values = {}
         for name, axis in self.deltas.items():
-            values, _ = axis.numbers(plain(rows.column(name)))
+            values, _ = axis.numbers(decode(rows.column(name)))
             self.delta_values[name] = np.ascontiguousarray(values)
             self.arena.columns["delta", name][self.at] = values
             self._require_rising(name, values, rows)
@@ -91,7 +91,7 @@ class RowAssigner(ArenaAssigner):
             before = column[self.located(rows.slots[bad : bad + 1], self.pos[bad : bad + 1] - 1)][0]
             raise ValueError(
                 f"the column {name!r} of a Delta window must not decrease, but goes from {before} to "
-                f"{values[bad]} at {rows.told(int(bad))}"
+                f"{values[bad]} at {rows.format_row(int(bad))}"
             )
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
@@ -99,16 +99,16 @@ class RowAssigner(ArenaAssigner):
 
     # ---- results ----
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         found = []
-        for w, span in enumerate(self.spans):
+        for w, span in enumerate(self.windows):
             if span.slide == "time":
                 found.append(self._count_at_slides(w, span, rows, endings))
             else:
                 found.append(self._at_rows(w, span, rows))
         return found
 
-    def _at_rows(self, w: int, span: Span, rows: StepRows) -> WindowResults:
+    def _at_rows(self, w: int, span: WindowSpec, rows: StepRows) -> WindowRanges:
         ends = emitting(span, rows)
         slots, pos, begin, time = rows.slots, self.pos, self.begin, rows.time
         if ends is not None:
@@ -142,12 +142,12 @@ class RowAssigner(ArenaAssigner):
                 slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
                 on, starts, stops = on[some], starts[some], stops[some]
                 blame, life = (None if part is None else part[some] for part in (blame, life))
-        return WindowResults(
+        return WindowRanges(
             self.places[w], slots, on, starts, stops, ident, None, los, his, life=life, blame=blame,
             all_on=not span.full,
         )  # fmt: skip
 
-    def _up_to_peers(self, span: Span, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
+    def _up_to_peers(self, span: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
         """The position behind each window's last row: peers are in, or out with an open end."""
         with_peers = span.closed in ("right", "both")
         peer = rows.last_peer if with_peers else rows.first_peer
@@ -159,7 +159,7 @@ class RowAssigner(ArenaAssigner):
 
     def _bound(self, w: int, slots: Ints, begin: Ints, his: Ints, at: Numbers, open_start: bool, name: Any) -> Ints:
         """Where windows start that are measured on a column of the arena."""
-        values, size = self.arena.columns[name], self.spans[w].size
+        values, size = self.arena.columns[name], self.windows[w].size
         if values.dtype.kind == "f":
             bound: Any = (float(size or 0), -math.inf, not open_start)
         else:  # integers: the first value beyond an open start is the next one
@@ -174,7 +174,7 @@ class RowAssigner(ArenaAssigner):
     def _times(self, slots: Ints, pos: Ints) -> Numbers:
         return self.arena.columns["time"][self.located(slots, pos)]
 
-    def _count_at_slides(self, w: int, span: Span, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+    def _count_at_slides(self, w: int, span: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         """Slides that a later row has ended, then those that the watermark ends."""
         heads, column = self.arena.heads, self.pending[w]
         number = slide_grid.last_end(span, rows.time, span.closed == "right") + 1
@@ -196,7 +196,7 @@ class RowAssigner(ArenaAssigner):
         on = his - begin >= int(span.size or 1) if span.full else np.ones(len(slots), np.bool_)
         ended = slide_grid.ends(span, k)
         life = np.concatenate(lives) if lives else None
-        return WindowResults(self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, life=life)
+        return WindowRanges(self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, life=life)
 
     # ---- what is kept ----
 
@@ -204,7 +204,7 @@ class RowAssigner(ArenaAssigner):
         for w, column in self.pending.items():
             k = self.arena.heads[slots, column]
             waits = k < NEVER
-            end = slide_grid.ends(self.spans[w], np.where(waits, k, 0)).astype(self.numbers)
+            end = slide_grid.ends(self.windows[w], np.where(waits, k, 0)).astype(self.numbers)
             sooner = waits & (~ever | (end < due))
             due[sooner] = end[sooner]
             ever |= waits
@@ -212,7 +212,7 @@ class RowAssigner(ArenaAssigner):
     def retain(self, slots: Ints) -> None:
         heads = self.arena.heads
         for w in self.pending:
-            start = heads[slots, BACK] - int(self.spans[w].size or 1)
+            start = heads[slots, BACK] - int(self.windows[w].size or 1)
             heads[slots, self.start_column(w)] = np.maximum(start, heads[slots, BEGIN])
         super().retain(slots)
 

@@ -22,18 +22,18 @@ import pyarrow.compute as pc
 
 from sash.engine.arrow_arrays import Flags, Numbers, array
 from sash.engine.input_encoding import numbers
-from sash.engine.keys import key_column, keys_of, plain, ranks
-from sash.engine.watermark import Arrivals
-from sash.kernels.sweeps import order as loops
-from sash.kernels.sweeps.sweep import Crew, Places, coded, index_type
-from sash.query.resolved import Resolved
+from sash.engine.key_values import decode, key_column, keys_of, ranks
+from sash.engine.watermark import WatermarkTracker
+from sash.kernels.column import group_rows as loops
+from sash.kernels.column.column_kernels import Places, RowThreads, coded, index_type
+from sash.plan.bound_query import BoundQuery
 
 
 @dataclass
-class Grouped:
+class RowOrder:
     """Rows in an order by key and time, and the ways there and back."""
 
-    crew: Crew
+    threads: RowThreads
     rows: int
     """How many rows there are, with a time or without."""
     place: Places | None
@@ -51,13 +51,13 @@ class Grouped:
         """By row, to by place."""
         if self.place is None:
             return values
-        return self.crew.put(values, self.place, np.empty(len(self), values.dtype))
+        return self.threads.put(values, self.place, np.empty(len(self), values.dtype))
 
     def back(self, values: Numbers) -> Numbers:
         """By place, to by row; 0 for rows without a time."""
         if self.place is None:
             return values
-        return self.crew.taken(values, self.place)
+        return self.threads.taken(values, self.place)
 
     def row(self, place: int) -> int:
         """The row at a place; behind the last place, behind the last row."""
@@ -75,58 +75,58 @@ class Grouped:
         return self.there(np.arange(self.rows, dtype=self.place.dtype))
 
 
-def grouped(
+def order_rows(
     table: pa.RecordBatch,
     encoded: Mapping[str, pa.DictionaryArray],
-    resolved: Resolved,
-    crew: Crew,
+    bound_query: BoundQuery,
+    threads: RowThreads,
     clock: Callable[[], float] = clocks.time,
-) -> Grouped:
+) -> RowOrder:
     """Group rows. Costs a look at times and keys where they are in order already."""
     rows = table.num_rows
-    time, timed = _times(table, resolved, clock)
+    time, timed = _times(table, bound_query, clock)
     chosen = None if timed is None else np.flatnonzero(timed)
     if chosen is not None:
         table, time = table.take(array(chosen)), time[chosen]
     count = table.num_rows
-    columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in resolved.by]
-    codes, keys = _codes(columns, count, crew)
-    counts = np.array([[count]]) if codes is None else _counts(codes, keys, crew)
+    columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in bound_query.by]
+    codes, keys = _codes(columns, count, threads)
+    counts = np.array([[count]]) if codes is None else _counts(codes, keys, threads)
     edges = np.zeros(keys + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=edges[1:])
-    ties = [ranks(table.column(name)) for name in resolved.ties]
-    place = _places(codes, counts, time if resolved.time is not None else None, ties, crew) if count else None
+    ties = [ranks(table.column(name)) for name in bound_query.ties]
+    place = _places(codes, counts, time if bound_query.time is not None else None, ties, threads) if count else None
     if chosen is not None:
         places = np.full(rows, -1, index_type(rows))
         places[chosen] = np.arange(count) if place is None else place
-        time = time if place is None else crew.put(time, place, np.empty_like(time))
-        return Grouped(crew, rows, places, edges, np.ascontiguousarray(time), timed)
-    if place is not None and resolved.time is not None:
-        time = crew.put(time, place, np.empty_like(time))
-    return Grouped(crew, rows, place, edges, np.ascontiguousarray(time), None)
+        time = time if place is None else threads.put(time, place, np.empty_like(time))
+        return RowOrder(threads, rows, places, edges, np.ascontiguousarray(time), timed)
+    if place is not None and bound_query.time is not None:
+        time = threads.put(time, place, np.empty_like(time))
+    return RowOrder(threads, rows, place, edges, np.ascontiguousarray(time), None)
 
 
-def _times(table: pa.RecordBatch, resolved: Resolved, clock: Callable[[], float]) -> tuple[Numbers, Flags | None]:
+def _times(table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], float]) -> tuple[Numbers, Flags | None]:
     """The times, and which rows have one, None if all do; without `on` no window asks for a time."""
-    if resolved.time is None:
+    if bound_query.time is None:
         return np.zeros(0, np.int64), None
-    arrived = Arrivals(resolved, "sorted", clock).judge(table, None, 0)
+    arrived = WatermarkTracker(bound_query, "sorted", clock).classify(table, None, 0)
     return arrived.time, None if arrived.taken.all() else arrived.taken
 
 
-def _codes(columns: list[pa.Array], rows: int, crew: Crew) -> tuple[Places | None, int]:
+def _codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Places | None, int]:
     """A number for each row's key, and how many there may be; None without keys."""
     if not columns or not rows:
         return None, 1
     if len(columns) == 1:
-        near = _near(columns[0], rows, crew)
+        near = _near(columns[0], rows, threads)
         if near is not None:
             return near
     keys = keys_of([key_column(column) for column in columns], rows)
     return keys.codes.astype(index_type(keys.count)), keys.count
 
 
-def _near(column: pa.Array, rows: int, crew: Crew) -> tuple[Places, int] | None:
+def _near(column: pa.Array, rows: int, threads: RowThreads) -> tuple[Places, int] | None:
     """Integers that lie near to each other, or dictionaries, which need not be looked up one by one."""
     if column.null_count:
         return None
@@ -141,57 +141,59 @@ def _near(column: pa.Array, rows: int, crew: Crew) -> tuple[Places, int] | None:
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if high - low > max(rows // 2, 1024):
         return None
-    values = numbers(plain(column))
+    values = numbers(decode(column))
     codes = np.empty(rows, np.int32)
 
     def task(first: int, stop: int) -> None:
         np.subtract(values[first:stop], values.dtype.type(low), out=codes[first:stop], casting="unsafe")
 
-    crew.run(task, rows)
+    threads.run(task, rows)
     return codes, high - low + 1
 
 
-def _counts(codes: Places, keys: int, crew: Crew) -> Any:
+def _counts(codes: Places, keys: int, threads: RowThreads) -> Any:
     """By range of rows and code: how many rows there are."""
-    counts = np.zeros((len(crew.ranges(len(codes))), keys), np.int64)
-    number = {first: i for i, (first, _) in enumerate(crew.ranges(len(codes)))}
+    counts = np.zeros((len(threads.ranges(len(codes))), keys), np.int64)
+    number = {first: i for i, (first, _) in enumerate(threads.ranges(len(codes)))}
     code = coded(loops.counted, (codes, 0, 0, counts[0]))
-    crew.run(lambda first, stop: code(codes, first, stop, counts[number[first]]), len(codes))
+    threads.run(lambda first, stop: code(codes, first, stop, counts[number[first]]), len(codes))
     return counts
 
 
-def _places(codes: Places | None, counts: Any, time: Numbers | None, ties: list[Any], crew: Crew) -> Places | None:
+def _places(
+    codes: Places | None, counts: Any, time: Numbers | None, ties: list[Any], threads: RowThreads
+) -> Places | None:
     """By row: its place in the order by key, time, tie-breakers and arrival; None if the rows have it."""
     rows = int(counts.sum())
     if ties:
-        return _by_order(codes, counts, np.lexsort((*reversed(ties), time)), crew)
-    if time is None or all(crew.loop(loops.ascending, rows, (time,), ())):
-        if codes is None or all(crew.loop(loops.ascending, rows, (codes,), ())):
+        return _by_order(codes, counts, np.lexsort((*reversed(ties), time)), threads)
+    if time is None or all(threads.loop(loops.ascending, rows, (time,), ())):
+        if codes is None or all(threads.loop(loops.ascending, rows, (codes,), ())):
             return None
-        return _by_code(codes, counts, crew)
-    if codes is not None and all(crew.loop(loops.rising, rows, (codes, time), ())):
+        return _by_code(codes, counts, threads)
+    if codes is not None and all(threads.loop(loops.rising, rows, (codes, time), ())):
         return None
-    return _by_order(codes, counts, np.argsort(time, kind="stable"), crew)
+    return _by_order(codes, counts, np.argsort(time, kind="stable"), threads)
 
 
-def _by_order(codes: Places | None, counts: Any, order: Any, crew: Crew) -> Places:
+def _by_order(codes: Places | None, counts: Any, order: Any, threads: RowThreads) -> Places:
     """By row: its place, given an order by time."""
     places = np.empty(len(order), index_type(len(order)))
     if codes is None:
         places[order] = np.arange(len(order))
     else:
         codes = codes[order]
-        places[order] = _by_code(codes, _counts(codes, counts.shape[1], crew), crew)
+        places[order] = _by_code(codes, _counts(codes, counts.shape[1], threads), threads)
     return places
 
 
-def _by_code(codes: Places, counts: Any, crew: Crew) -> Places:
+def _by_code(codes: Places, counts: Any, threads: RowThreads) -> Places:
     """By row: its place in the order of codes, equal ones as they come."""
     # where the rows of each range and code begin: codes first, then ranges
     begins = np.cumsum(counts.T.ravel()) - counts.T.ravel()
     following = np.ascontiguousarray(begins.reshape(counts.shape[1], -1).T)
     places = np.empty(len(codes), index_type(len(codes)))
-    number = {first: i for i, (first, _) in enumerate(crew.ranges(len(codes)))}
+    number = {first: i for i, (first, _) in enumerate(threads.ranges(len(codes)))}
     code = coded(loops.grouped, (codes, 0, 0, following[0], places))
-    crew.run(lambda first, stop: code(codes, first, stop, following[number[first]], places), len(codes))
+    threads.run(lambda first, stop: code(codes, first, stop, following[number[first]], places), len(codes))
     return places

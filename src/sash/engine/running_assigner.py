@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.keys import plain
+from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
 from sash.engine.window_assigner import Ending, WindowAssigner, emitting, later, limit
-from sash.kernels.live_lane import Elements, call_loop
-from sash.kernels.slot_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
-from sash.query.resolved import Resolved
+from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.slot_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
+from sash.plan.bound_query import BoundQuery
 
 
 class RunningAssigner(WindowAssigner):
@@ -30,9 +30,9 @@ class RunningAssigner(WindowAssigner):
 
     elements: ClassVar[Elements] = "running"
 
-    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
-        super().__init__(resolved, places, table, name)
-        self.span = self.spans[0]
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(bound_query, places, table, name)
+        self.span = self.windows[0]
         table.add(f"{name}.heads", np.int64, [0, 0, NEVER, 0])
         table.add(f"{name}.start", self.numbers, 0)
 
@@ -44,7 +44,7 @@ class RunningAssigner(WindowAssigner):
             gaps = slide_grid.since(rows.time, np.minimum(rows.previous, rows.time))
             begins = begins | ((rows.ordinal > 0) & (gaps >= np.asarray(span.size).astype(gaps.dtype)))
         elif span.kind == "punctuation":
-            marks = plain(rows.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
+            marks = decode(rows.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
         wanted, self.read = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
@@ -82,7 +82,7 @@ class RunningAssigner(WindowAssigner):
     def place(self, rows: StepRows) -> tuple[Any, ...]:
         return rows.slots, self.fresh
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         if self.span.slide == "close":
             return [self._closed(rows, endings)]
         if self.span.slide == "time":
@@ -98,7 +98,7 @@ class RunningAssigner(WindowAssigner):
         found = rows.lives[row] - np.where(at_row, 0, rows.anew[row])
         return np.concatenate([found, rows.lives_of(of)])
 
-    def _at_rows(self, rows: StepRows) -> WindowResults:
+    def _at_rows(self, rows: StepRows) -> WindowRanges:
         span = self.span
         number = np.zeros(len(rows), np.int64)
         number[self.row] = np.arange(len(self.row))
@@ -108,16 +108,16 @@ class RunningAssigner(WindowAssigner):
         chosen = slice(None) if results is None else results
         of, ends = self.of, rows.time[at]
         starts = self.starts[chosen]
-        if self.resolved.time is None:
+        if self.bound_query.time is None:
             starts, ends = self.opened[chosen], rows.ordinal[at] + 1
         ident = (rows.ordinal[at] + 1) // int(span.every or 1)
         on = np.ones(len(at), np.bool_)
-        return WindowResults(
+        return WindowRanges(
             self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, self.after,
             None if rows.lives is None else rows.lives[at], self.row,
         )  # fmt: skip
 
-    def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+    def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         """The windows that are complete: sessions by a later row or by time, punctuated ones by their last row."""
         span = self.span
         last = rows.previous[self.row] if span.kind == "session" else rows.time[self.row]
@@ -132,11 +132,11 @@ class RunningAssigner(WindowAssigner):
                 heads[of, OPEN] = 0
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         ends = later(last, span.size) if span.kind == "session" else last
-        if self.resolved.time is None:
+        if self.bound_query.time is None:
             starts, ends = opened, self._rows_up_to(rows)
         on = np.ones(len(of), np.bool_)
         life = self._life(rows, of[len(self.after) :])
-        return WindowResults(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
+        return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
 
     def _rows_up_to(self, rows: StepRows) -> Ints:
         """Of punctuated windows without a time: the number of rows up to their last."""
@@ -147,7 +147,7 @@ class RunningAssigner(WindowAssigner):
         gap = slide_grid.since(np.maximum(np.asarray(now, last.dtype), last), last)
         return gap >= np.asarray(self.span.size).astype(gap.dtype)
 
-    def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowResults:
+    def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
         parts = [(self.after, self.of, self.starts, self.slide)]
         for ending in endings:
@@ -158,7 +158,7 @@ class RunningAssigner(WindowAssigner):
         after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = np.ones(len(of), np.bool_)
         life, ends = self._life(rows, of[len(self.after) :]), slide_grid.ends(self.span, k)
-        return WindowResults(self.places[0], of, on, starts, ends, k, after=after, his=of, life=life)
+        return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, life=life)
 
     # ---- what is kept ----
 

@@ -15,33 +15,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.query.resolved import Span
+from sash.plan.bound_query import WindowSpec
 
 Numbers = NDArray[Any]
 LIMIT = 2**63 - 1
 
 
-def ends(span: Span, k: Numbers) -> Numbers:
+def ends(span: WindowSpec, k: Numbers) -> Numbers:
     """The k-th ends."""
     return span.offset + k * span.every
 
 
-def starts(span: Span, k: Numbers) -> Numbers:
+def starts(span: WindowSpec, k: Numbers) -> Numbers:
     """The starts of the windows with the k-th ends."""
     return ends(span, k) - span.size
 
 
-def last_end(span: Span, x: Numbers, strict: bool) -> NDArray[np.int64]:
+def last_end(span: WindowSpec, x: Numbers, strict: bool) -> NDArray[np.int64]:
     """The greatest k whose end is at most x, or below it if `strict`."""
     return _greatest(span, x, 0, strict)
 
 
-def last_start(span: Span, x: Numbers, strict: bool) -> NDArray[np.int64]:
+def last_start(span: WindowSpec, x: Numbers, strict: bool) -> NDArray[np.int64]:
     """The greatest k whose window starts at most at x, or before it if `strict`."""
     return _greatest(span, x, span.size, strict)
 
 
-def _greatest(span: Span, x: Numbers, shift: Any, strict: bool) -> NDArray[np.int64]:
+def _greatest(span: WindowSpec, x: Numbers, shift: Any, strict: bool) -> NDArray[np.int64]:
     x = np.asarray(x)
     if x.dtype.kind != "f":
         return (x + (shift - span.offset - strict)) // span.every
@@ -55,7 +55,7 @@ def _greatest(span: Span, x: Numbers, shift: Any, strict: bool) -> NDArray[np.in
     return np.where(beyond(k + 1), k, k + 1).astype(np.int64)
 
 
-def cuts(spans: list[Span], x: Numbers) -> Numbers:
+def cuts(spans: list[WindowSpec], x: Numbers) -> Numbers:
     """The slice of each x: the greatest cut of any span at most x (below it for windows that are open there)."""
     found = None
     for span in spans:
@@ -66,7 +66,7 @@ def cuts(spans: list[Span], x: Numbers) -> Numbers:
     return found
 
 
-def require_room(spans: list[Span], x: Numbers, column: str) -> None:
+def require_room(spans: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where ends of windows would leave 64-bit integers."""
     if not len(x) or not spans:
         return
@@ -82,12 +82,12 @@ def require_room(spans: list[Span], x: Numbers, column: str) -> None:
             )
 
 
-def _length(span: Span) -> int:
+def _length(span: WindowSpec) -> int:
     """How far back in time a window reaches: that of a Count is in rows."""
     return int(span.size or 0) if span.kind == "time" else 0
 
 
-def _require_grid(spans: list[Span], x: Numbers, column: str) -> None:
+def _require_grid(spans: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where floats are too coarse to tell one slide from the next."""
     for span in spans:
         far = np.abs(x - span.offset) + (span.size or 0) * (span.kind == "time") >= 2.0**52 * float(span.every or 1)

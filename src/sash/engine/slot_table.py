@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.atomic import all_at_once, attributes
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import copy_rows
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import copy_rows
 
 Ints = NDArray[np.int64]
 

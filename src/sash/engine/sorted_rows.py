@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.keys import key_column, keys_of, ranks, told
-from sash.query.resolved import Resolved
+from sash.engine.key_values import format_row, key_column, keys_of, ranks
+from sash.plan.bound_query import BoundQuery
 
 
 class SortedRows:
     """Looks at rows that are ordered by key and time."""
 
-    def __init__(self, resolved: Resolved) -> None:
-        self.resolved = resolved
+    def __init__(self, bound_query: BoundQuery) -> None:
+        self.bound_query = bound_query
 
     def _codes(self, table: pa.RecordBatch) -> Any:
-        return keys_of([key_column(table.column(name)) for name in self.resolved.by], table.num_rows).codes
+        return keys_of([key_column(table.column(name)) for name in self.bound_query.by], table.num_rows).codes
 
     def times(self, table: pa.RecordBatch) -> Any:
-        assert self.resolved.time is not None
-        return self.resolved.time.numbers(table.column(self.resolved.time.column))[0]
+        assert self.bound_query.time is not None
+        return self.bound_query.time.numbers(table.column(self.bound_query.time.column))[0]
 
     def waiting(self, table: pa.RecordBatch, time: Any) -> int:
         if not len(time):
@@ -37,14 +37,14 @@ class SortedRows:
             return
         codes = self._codes(table)
         behind, level = time[1:] < time[:-1], time[1:] == time[:-1]
-        for name in self.resolved.ties:
+        for name in self.bound_query.ties:
             step = np.diff(ranks(table.column(name)))
             behind, level = behind | (level & (step < 0)), level & (step == 0)
         back = np.flatnonzero((np.diff(codes) < 0) | ((np.diff(codes) == 0) & behind))
         if len(back):
             at = int(back[0]) + 1
-            order = ", ".join([*self.resolved.by, *self.resolved.query.on])
+            order = ", ".join([*self.bound_query.by, *self.bound_query.query.on])
             raise ValueError(
                 f"mode 'sorted' takes rows ordered by {order or 'arrival'}; "
-                f"{told(table, at)} comes behind {told(table, at - 1)}"
+                f"{format_row(table, at)} comes behind {format_row(table, at - 1)}"
             )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sash.engine.keys import HASH_VERSION
+from sash.engine.input_encoding import numbers
+from sash.engine.key_values import HASH_VERSION
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.state_checks import LARGEST, require
 from sash.stores import PageError
+from sash.stores.envelope import decoding
 
 NAME = "header"
 
@@ -57,10 +62,14 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         raise PageError(f"the state was written with hash version {meta['hash']}; this is {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
+    with decoding(f"page {NAME!r}"):
+        _check_buckets(buckets)
+        _check_waiting(waiting, meta["page"])
+        watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
     pages.nbytes = meta["bytes"]
     found = Header(
-        _from_text(meta["watermark"]),
-        _from_text(meta["before"]),
+        watermark,
+        before,
         tuple(meta["counters"]),
         meta["offset"],
         meta["eager"],
@@ -106,7 +115,33 @@ def _to_text(number: Any) -> str | None:
     return None if number is None else repr(number)
 
 
-def _from_text(text: str | None) -> Any:
+def _from_text(text: str | None, number: pa.DataType) -> Any:
     if text is None:
         return None
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+    found = float(text) if "inf" in text or not pa.types.is_integer(number) else int(text)
+    require(found == math.inf or -(2**63) <= found < 2**63, f"{text} is no time")
+    return found
+
+
+def _check_buckets(buckets: pa.RecordBatch) -> None:
+    """Raises ValueError unless buckets lie side by side, from the least hash on."""
+    require(all(not buckets.column(name).null_count for name in ("start", "keys", "elements", "generation")), _MISSING)
+    starts = numbers(buckets.column("start"))
+    require(not len(starts) or starts[0] == 0, "no bucket begins with the least hash")
+    require(starts[1:] > starts[:-1], "its buckets are not in order")
+    for name in ("keys", "elements"):
+        counts = numbers(buckets.column(name))
+        require((counts >= 0) & (counts < LARGEST), f"a bucket has a number of {name} that cannot be")
+    require(numbers(buckets.column("due").drop_null()) == numbers(buckets.column("due").drop_null()), "a timer is NaN")
+
+
+def _check_waiting(waiting: pa.RecordBatch, pages: int) -> None:
+    """Raises ValueError unless each page of the reorder buffer is listed once, with times in order."""
+    require(all(not column.null_count for column in waiting.columns), _MISSING)
+    page, low, high, rows = (numbers(waiting.column(i)) for i in range(4))
+    require((page >= 0) & (page < pages), "it lists a page that was never written")
+    require(len(np.unique(page)) == len(page), "it lists a page twice")
+    require((low <= high) & (rows >= 0) & (rows < LARGEST), "it lists a page of rows that cannot be")
+
+
+_MISSING = "a number is missing in a list of pages"

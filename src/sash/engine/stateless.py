@@ -1,9 +1,9 @@
 """Whole tables: queries with a result for each row, all rows at hand, without state, pages or steps.
 
-    columns ──▶ grouped ──▶ bounds, one pair for each window ──▶ sweeps and lanes ──▶ results, in the rows' order
+    columns ──▶ grouped ──▶ bounds, one pair for each window ──▶ sweeps and kernels ──▶ results, in the rows' order
 
 The same numbers as the engine's: bounds by the same definitions, and each aggregate by its sweep where it has one, else
-by its lane over the same bounds. What the engine has to say of bad rows, it says: this path leaves them to it.
+by its kernel over the same bounds. What the engine has to say of bad rows, it says: this path leaves them to it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,37 @@ import pyarrow as pa
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
 from sash.engine import slide_grid
-from sash.engine.aggregate_batch import Measure, column_lane, kind_of
+from sash.engine.aggregate_batch import Aggregate, column_kernel, kind_of
 from sash.engine.arrow_arrays import Flags, array
-from sash.engine.input_encoding import Pool, forms_of, numbers, seen, to_arrow
-from sash.engine.keys import plain
-from sash.engine.row_order import Grouped, grouped
-from sash.kernels.lane import Failed
-from sash.kernels.sweeps import bounds
-from sash.kernels.sweeps.sweep import Counted, Crew, Numbers, Spans, Sweep, as_kind, index_type, sweep_of
+from sash.engine.input_encoding import ValueDictionary, encodings_of, non_null, numbers, to_arrow
+from sash.engine.key_values import decode
+from sash.engine.row_order import RowOrder, order_rows
+from sash.kernels.column import bounds
+from sash.kernels.column.column_kernels import (
+    ColumnKernel,
+    CountBounds,
+    Numbers,
+    RangeBounds,
+    RowThreads,
+    as_kind,
+    column_kernel_of,
+    index_type,
+)
+from sash.kernels.loops.aggregate_kernel import AggregateError
 from sash.monoids.algebra import Kind
-from sash.query.planner import FOLD, SEVERAL_SIZES, Plan, swept
-from sash.query.resolved import Part, Span
+from sash.plan.bound_query import AggregateSpec, WindowSpec
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, swept
 
 PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are values at a place of the window."""
 
 
-class Unfit(Exception):
+class NeedsOperator(Exception):
     """The engine has to look at these rows."""
 
 
 @dataclass
-class Column:
+class ResultColumn:
     """Results in the order of the rows: numbers and which are valid (None: all), or a column of Arrow."""
 
     type: pa.DataType
@@ -57,12 +66,12 @@ class Column:
 
 
 @dataclass
-class Found:
+class ColumnResults:
     """The results of a table."""
 
-    columns: list[Column]
-    rows: Grouped
-    bounds: list[Counted | Spans]
+    columns: list[ResultColumn]
+    rows: RowOrder
+    bounds: list[CountBounds | RangeBounds]
 
     @property
     def settled(self) -> int:
@@ -76,7 +85,7 @@ class Found:
         if at == len(self.rows):
             return self.rows.row(at)
         begin = int(self.rows.edges[self.rows.edges <= at].max())
-        starts = [max(begin, at + 1 - b.size) if isinstance(b, Counted) else int(b.los[at]) for b in self.bounds]
+        starts = [max(begin, at + 1 - b.size) if isinstance(b, CountBounds) else int(b.los[at]) for b in self.bounds]
         return self.rows.row(min(starts))
 
     @property
@@ -91,39 +100,39 @@ class Found:
         return begin + int(np.searchsorted(rows.time[begin:], rows.time[last]))
 
 
-class Whole:
+class StatelessExecutor:
     """A plan at work on whole tables."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
-        self.plan, self.resolved, self.clock = plan, plan.resolved, clock
-        self.crew = Crew(self.resolved.query.options.threads or threads)
+        self.plan, self.bound_query, self.clock = plan, plan.bound_query, clock
+        self.threads = RowThreads(self.bound_query.query.options.threads or threads)
 
-    def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> Found:
+    def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
         """For each window and aggregate a column, in the order of the rows.
 
         `encoded` are columns of the table that there are as dictionaries. Raises Unfit.
         """
         try:
-            rows = grouped(table, encoded or {}, self.resolved, self.crew, self.clock)
+            rows = order_rows(table, encoded or {}, self.bound_query, self.threads, self.clock)
         except (pa.ArrowException, TypeError, KeyError) as error:
-            raise Unfit from error
-        given = [self._bounds(span, rows, table) for span in self.resolved.spans]
-        found: dict[tuple[int, int], Column] = {}
-        for p, part in enumerate(self.resolved.parts):
-            inputs = Inputs(part, table, rows, self.crew)
-            for s, span in enumerate(self.resolved.spans):
+            raise NeedsOperator from error
+        given = [self._bounds(span, rows, table) for span in self.bound_query.windows]
+        found: dict[tuple[int, int], ResultColumn] = {}
+        for p, part in enumerate(self.bound_query.aggregates):
+            inputs = Inputs(part, table, rows, self.threads)
+            for s, span in enumerate(self.bound_query.windows):
                 found[s, p] = self._column(inputs, part, span, given[s], self.plan.choices[s, p].structure)
-        columns = [found[s, p] for s in range(len(given)) for p in range(len(self.resolved.parts))]
-        return Found(columns, rows, given)
+        columns = [found[s, p] for s in range(len(given)) for p in range(len(self.bound_query.aggregates))]
+        return ColumnResults(columns, rows, given)
 
     # ---- bounds ----
 
-    def _bounds(self, span: Span, rows: Grouped, table: pa.RecordBatch) -> Counted | Spans:
+    def _bounds(self, span: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
         edges, time, count = rows.edges, rows.time, len(rows)
         if span.kind == "count":
             size = int(min(span.size or 1, max(count, 1)))
             longest = int(min(size, np.diff(edges).max(initial=0)))
-            return Counted(size, edges, longest)
+            return CountBounds(size, edges, longest)
         if span.kind == "time":
             open_start = span.closed in ("right", "neither")
             peers = 1 if span.closed in ("right", "both") else -1
@@ -134,60 +143,62 @@ class Whole:
         if span.kind == "session":
             starts[1:] = slide_grid.since(time[1:], time[:-1]) >= span.size
         elif span.kind == "punctuation":
-            marks = plain(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
+            marks = decode(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.there(marks)[: max(count - 1, 0)]
-        peers = span.kind != "punctuation" and self.resolved.time is not None
-        return self.crew.bounded(bounds.by_starts, count, (starts, time, peers, edges))
+        peers = span.kind != "punctuation" and self.bound_query.time is not None
+        return self.threads.bounded(bounds.by_starts, count, (starts, time, peers, edges))
 
-    def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> Spans:
+    def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> RangeBounds:
         whole = values.dtype.kind != "f"
         least: Any = -(2**63) if whole else -np.inf
         size = int(min(int(size) - open_start, 2**63 - 1)) if whole else float(size)
         kernel = bounds.BY_VALUE[whole or not open_start, peers]
-        return self.crew.bounded(kernel, len(values), (values, size, least, edges))
+        return self.threads.bounded(kernel, len(values), (values, size, least, edges))
 
-    def _delta(self, span: Span, rows: Grouped, table: pa.RecordBatch) -> Spans:
+    def _delta(self, span: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> RangeBounds:
         assert span.axis is not None
-        values, valid = span.axis.numbers(plain(table.column(span.axis.column)))
+        values, valid = span.axis.numbers(decode(table.column(span.axis.column)))
         values, valid = rows.there(values), rows.there(valid)
         falls = values[1:] < values[:-1]
         falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
         if not valid.all() or falls.any():
-            raise Unfit
+            raise NeedsOperator
         return self._by_value(np.ascontiguousarray(values), span.size, True, 0, rows.edges)
 
     # ---- results ----
 
-    def _column(self, inputs: Inputs, part: Part, span: Span, given: Counted | Spans, structure: str) -> Column:
+    def _column(
+        self, inputs: Inputs, part: AggregateSpec, span: WindowSpec, given: CountBounds | RangeBounds, structure: str
+    ) -> ResultColumn:
         rows = inputs.rows
         on = _full(span, rows) if span.full else None
         of_its_own = isinstance(part.monoid, (m.Count, *PLACED))
-        if not of_its_own and (inputs.sweep is None or not swept(self.resolved, part)):
+        if not of_its_own and (inputs.sweep is None or not swept(self.bound_query, part)):
             return self._slid(inputs, part, given, structure, on)
         among = inputs.among(given)
         if isinstance(part.monoid, m.Count):
-            spans = self.crew.spans(among, len(rows))
+            spans = self.threads.spans(among, len(rows))
             return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
         if isinstance(part.monoid, PLACED):
-            return self._placed(inputs, part, self.crew.spans(among, len(rows)), on)
+            return self._placed(inputs, part, self.threads.spans(among, len(rows)), on)
         assert inputs.sweep is not None
-        found, doubt = self.crew.sweep(inputs.sweep, inputs.x, among, len(rows))
+        found, uncertain = self.threads.sweep(inputs.sweep, inputs.x, among, len(rows))
         valid = _both(on, self._enough(inputs.sweep, among, rows))
-        if doubt.any():
-            self._asked(inputs, part, among, found, doubt if valid is None else doubt & valid)
+        if uncertain.any():
+            self._asked(inputs, part, among, found, uncertain if valid is None else uncertain & valid)
         return inputs.lowered(part, found, valid)
 
-    def _placed(self, inputs: Inputs, part: Part, spans: Spans, on: Flags | None) -> Column:
+    def _placed(self, inputs: Inputs, part: AggregateSpec, spans: RangeBounds, on: Flags | None) -> ResultColumn:
         """Values that stand at a place of the window: the n-th from its start, or from its end."""
         n = part.monoid.n if isinstance(part.monoid, m.Nth) else 1 if isinstance(part.monoid, m.First) else -1
-        there = self.crew.holding(spans, abs(n))
+        there = self.threads.holds_at_least(spans, abs(n))
         found = spans.los + (n - 1) if n > 0 else spans.his + n
         return inputs.payload(part, found, there if on is None else there & on, 0)
 
-    def _enough(self, sweep: Sweep, among: Counted | Spans, rows: Grouped) -> Flags | None:
+    def _enough(self, sweep: ColumnKernel, among: CountBounds | RangeBounds, rows: RowOrder) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
-        if isinstance(among, Spans):
-            return None if among.shortest >= sweep.least else self.crew.holding(among, sweep.least)
+        if isinstance(among, RangeBounds):
+            return None if among.shortest >= sweep.least else self.threads.holds_at_least(among, sweep.least)
         if sweep.least <= 1:
             return None
         if among.size < sweep.least:
@@ -198,62 +209,68 @@ class Whole:
             enough[at[at < rows.edges[1:]]] = False
         return enough
 
-    def _asked(self, inputs: Inputs, part: Part, among: Counted | Spans, found: Numbers, doubt: Flags) -> None:
+    def _asked(
+        self, inputs: Inputs, part: AggregateSpec, among: CountBounds | RangeBounds, found: Numbers, uncertain: Flags
+    ) -> None:
         """Results that a sweep does not vouch for, from the aggregate itself."""
-        at = np.flatnonzero(doubt)
+        at = np.flatnonzero(uncertain)
         if not len(at):
             return
-        spans = self.crew.spans(among, len(inputs.rows))
+        spans = self.threads.spans(among, len(inputs.rows))
         structure = sequential("TwoStacksLite")
-        lane = Measure(part, column_lane(structure)).lane
+        kernel = Aggregate(part, column_kernel(structure)).kernel
         try:
-            states = lane.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.crew.run)
+            states = kernel.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.threads.run)
             asked = np.ones(len(at), np.bool_)
-            out, _ = lane.slide(structure, states, spans.los[at], spans.his[at], asked, self.crew.run)
-        except Failed as failed:
-            raise Unfit from failed
+            share = self.threads.share_fixed(spans.longest)
+            out, _ = kernel.slide(structure, states, spans.los[at], spans.his[at], asked, share)
+        except AggregateError as failed:
+            raise NeedsOperator from failed
         found[at] = out[0]
 
-    def _slid(self, inputs: Inputs, part: Part, given: Counted | Spans, structure: str, on: Flags | None) -> Column:
-        """The results of a lane."""
+    def _slid(
+        self, inputs: Inputs, part: AggregateSpec, given: CountBounds | RangeBounds, structure: str, on: Flags | None
+    ) -> ResultColumn:
+        """The results of a kernel."""
         rows = inputs.rows
-        if structure == FOLD or (structure in SEVERAL_SIZES and not self.resolved.query.options.structure):
+        if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = "TwoStacksLite"
         cls = sequential(structure)
-        spans = self.crew.spans(given, len(rows))
+        spans = self.threads.spans(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
-            measure, met = inputs.met(cls)
+            aggregate, met = inputs.met(cls)
             filled = self._filled(met.seen, spans)
             wanted = on if filled is None else on & filled
-            out, valid = measure.lane.slide(cls, met.rows, spans.los, spans.his, wanted, self.crew.run)
-        except Failed as failed:
-            raise Unfit from failed
+            share = self.threads.share_fixed(spans.longest)
+            out, valid = aggregate.kernel.slide(cls, met.rows, spans.los, spans.his, wanted, share)
+        except AggregateError as failed:
+            raise NeedsOperator from failed
         return inputs.restored(met.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
 
-    def _filled(self, seen: Flags, spans: Spans) -> Flags | None:
+    def _filled(self, non_null: Flags, spans: RangeBounds) -> Flags | None:
         """Which windows hold a row that the aggregate sees; None: all do."""
-        if not seen.all():
-            places = np.zeros(len(seen) + 1, index_type(len(seen)))
-            np.cumsum(seen, out=places[1:])
-            spans = self.crew.among(places, spans)
-        return None if spans.shortest else self.crew.holding(spans, 1)
+        if not non_null.all():
+            places = np.zeros(len(non_null) + 1, index_type(len(non_null)))
+            np.cumsum(non_null, out=places[1:])
+            spans = self.threads.among(places, spans)
+        return None if spans.shortest else self.threads.holds_at_least(spans, 1)
 
 
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; made when first asked for."""
 
-    def __init__(self, part: Part, table: pa.RecordBatch, rows: Grouped, crew: Crew) -> None:
-        self.part, self.rows, self.crew = part, rows, crew
-        self.columns = [plain(table.column(name)) for name in part.columns]
-        self.forms = forms_of(part.monoid, part.types)
-        self.sweep: Sweep | None = None
-        self.pool: Pool | None = None
+    def __init__(self, part: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
+        self.part, self.rows, self.threads = part, rows, threads
+        self.columns = [decode(table.column(name)) for name in part.columns]
+        self.forms = encodings_of(part.monoid, part.types)
+        self.sweep: ColumnKernel | None = None
+        self.pool: ValueDictionary | None = None
         self._met: dict[Any, Any] = {}
         self.places: Any = None
         see = None
         if any(column.null_count for i, column in enumerate(self.columns) if i not in part.monoid.nullable):
-            see = seen(self.columns, part.monoid.nullable, rows.rows)
+            see = non_null(self.columns, part.monoid.nullable, rows.rows)
             see = rows.there(see)
         if self.forms is not None and self.forms != ("presence",):
             self._prepare(see)
@@ -265,11 +282,11 @@ class Inputs:
     def _prepare(self, see: Flags | None) -> None:
         assert self.forms is not None
         kinds: tuple[Kind, ...] = tuple(map(kind_of, self.forms, self.part.types))
-        self.sweep = sweep_of(self.part.monoid, kinds)
+        self.sweep = column_kernel_of(self.part.monoid, kinds)
         if self.sweep is None:
             return
         if self.forms[0] == "rank":
-            self.pool = Pool("rank", [self.columns[0]])
+            self.pool = ValueDictionary("rank", [self.columns[0]])
         x: Any = self.pool.codes if self.pool is not None else numbers(self.columns[0])
         if self.sweep.result == "float" and isinstance(self.part.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
@@ -281,26 +298,26 @@ class Inputs:
         x = self.rows.there(x)
         self.x = x if see is None else x[see]
 
-    def met(self, cls: Any) -> tuple[Measure, Any]:
-        """The aggregate's lane with the states of the rows in order."""
+    def met(self, cls: Any) -> tuple[Aggregate, Any]:
+        """The aggregate's kernel with the states of the rows in order."""
         if cls not in self._met:
-            measure = Measure(self.part, column_lane(cls))
+            aggregate = Aggregate(self.part, column_kernel(cls))
             columns = self.columns
             source = self.rows.source
             if source is not None:
                 columns = [column.take(array(source)) for column in columns]
-            self._met[cls] = measure, measure.meet(columns, len(self.rows), [], self.crew.run)
+            self._met[cls] = aggregate, aggregate.meet(columns, len(self.rows), [], self.threads.run)
         return self._met[cls]
 
-    def among(self, given: Counted | Spans) -> Counted | Spans:
+    def among(self, given: CountBounds | RangeBounds) -> CountBounds | RangeBounds:
         """Bounds among the rows that the aggregate sees."""
         if self.places is None:
             return given
-        return self.crew.among(self.places, self.crew.spans(given, len(self.rows)))
+        return self.threads.among(self.places, self.threads.spans(given, len(self.rows)))
 
     # ---- the way back ----
 
-    def lowered(self, part: Part, found: Numbers, valid: Flags | None) -> Column:
+    def lowered(self, part: AggregateSpec, found: Numbers, valid: Flags | None) -> ResultColumn:
         """Results of a sweep."""
         assert self.sweep is not None
         if self.sweep.result == "place":
@@ -310,7 +327,7 @@ class Inputs:
             return _as(part, self.pool.decode(back.numbers, back.valid))
         return back
 
-    def payload(self, part: Part, found: Numbers, valid: Flags | None, column: int) -> Column:
+    def payload(self, part: AggregateSpec, found: Numbers, valid: Flags | None, column: int) -> ResultColumn:
         """What a column has at the rows that were found, by their places among those that the aggregate sees."""
         if valid is not None:
             found = np.where(valid, found, 0)
@@ -320,35 +337,35 @@ class Inputs:
         assert back.numbers is not None
         return _as(part, self.columns[column].take(array(back.numbers, back.valid)))
 
-    def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> Column:
+    def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> ResultColumn:
         """Numbers in the order of the rows."""
         rows = self.rows
         if rows.place is None:
-            return Column(kind, found, valid)
+            return ResultColumn(kind, found, valid)
         if valid is not None:
             flags = rows.back(valid)
-            return Column(kind, rows.back(found), flags if rows.timed is None else flags & rows.timed)
-        return Column(kind, rows.back(found), rows.timed)
+            return ResultColumn(kind, rows.back(found), flags if rows.timed is None else flags & rows.timed)
+        return ResultColumn(kind, rows.back(found), rows.timed)
 
-    def restored(self, column: pa.Array) -> Column:
+    def restored(self, column: pa.Array) -> ResultColumn:
         """A column in the order of the rows; null for those without a time."""
         rows = self.rows
         if rows.place is None:
-            return Column(column.type, made=column)
-        return Column(column.type, made=column.take(array(rows.place, rows.timed)))
+            return ResultColumn(column.type, made=column)
+        return ResultColumn(column.type, made=column.take(array(rows.place, rows.timed)))
 
 
-def _as(part: Part, column: pa.Array) -> Column:
-    return Column(part.result, made=column if column.type == part.result else column.cast(part.result))
+def _as(part: AggregateSpec, column: pa.Array) -> ResultColumn:
+    return ResultColumn(part.result, made=column if column.type == part.result else column.cast(part.result))
 
 
-def _ordinals(rows: Grouped) -> Numbers:
+def _ordinals(rows: RowOrder) -> Numbers:
     """By row in order: its number in its key, from 1."""
     lengths = np.diff(rows.edges)
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 
 
-def _full(span: Span, rows: Grouped) -> Flags:
+def _full(span: WindowSpec, rows: RowOrder) -> Flags:
     return _ordinals(rows) >= int(span.size or 1)
 
 

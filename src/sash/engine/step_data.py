@@ -11,11 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.keys import told
+from sash.engine.key_values import format_row
 from sash.engine.plain_arrays import words_of
 from sash.engine.slot_table import SlotTable
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import first_peers, last_peers, radix_pass
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import first_peers, last_peers, radix_pass
 
 Numbers = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -81,9 +81,9 @@ class StepRows:
             self._columns[name] = found
         return found
 
-    def told(self, at: int) -> str:
+    def format_row(self, at: int) -> str:
         """A row, for a message."""
-        return told(self.table, at if self.order is None else int(self.order[at]))
+        return format_row(self.table, at if self.order is None else int(self.order[at]))
 
     def words(self, name: str, kind: np.dtype[Any]) -> Numbers:
         """A column of 64-bit numbers as an array of this type, in the same memory; nulls are any value."""
@@ -132,7 +132,7 @@ class StepRows:
 
 
 @dataclass
-class WindowResults:
+class WindowRanges:
     """The results of one window of the query: of which slots, over which elements, for which row or slide."""
 
     window: int
@@ -164,10 +164,10 @@ class WindowResults:
 
 
 @dataclass
-class Found:
+class WindowResults:
     """Results with their aggregates, one column for each."""
 
-    results: WindowResults
+    results: WindowRanges
     columns: list[pa.Array]
     low: list[Ints]
     high: list[Ints]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.slot_table import SlotTable
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import DUE, due_slots, set_timers, settle_rows
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import DUE, due_slots, set_timers, settle_rows
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -34,6 +34,8 @@ class Timers:
         self.never: Any = np.iinfo(np.int64).max if numbers.kind == "i" else np.inf
         self.least = np.zeros(0, numbers)
         self.soonest: Any = self.never
+        self.looked_at = 0
+        """How many slots were looked at so far, to find those that are due."""
         self._never = int(self.never) if numbers.kind == "i" else float(self.never)
         self._scalar = int if numbers.kind == "i" else float
         self._no_time, self._time = np.zeros(0, numbers), np.zeros(1, numbers)
@@ -110,6 +112,7 @@ class Timers:
             return _NONE
         blocks = np.flatnonzero(self.least <= now)
         found = np.empty(len(blocks) << BITS, np.int64)
+        self.looked_at += len(found)
         stamps = self.table.wide["stamps"]
         arguments = (blocks, self.least, stamps, self._scalar(now), self._never, BITS, found)
         count = call_loop(due_slots, self.kind, arguments)
@@ -118,6 +121,14 @@ class Timers:
 
     @property
     def next(self) -> Any:
-        """The least timer; None if there is none."""
-        found = self.table["stamps"][:, DUE].min(initial=self.never)
-        return None if found == self.never else found.item()
+        """The least timer; None if there is none. A block is looked at again only if its least was raised."""
+        if len(self.least) != (self.table.capacity >> BITS) + 1:
+            self.rebuild()
+        timers = self.table["stamps"][:, DUE]
+        while (before := self.least.min().item()) != self.never:
+            block = int(self.least.argmin())
+            self.looked_at += 1 << BITS
+            found = self.least[block] = timers[block << BITS : (block + 1) << BITS].min(initial=self.never)
+            if found == before:
+                return before
+        return None

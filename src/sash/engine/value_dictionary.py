@@ -113,9 +113,15 @@ class PlaceLog:
         """Return to the state at `mark`: what was encoded since is forgotten, what was compacted is there again."""
         self._chunks, self._starts = mark
 
+    def cut(self, length: int) -> None:
+        """Forget what comes behind the first values, so many of them."""
+        if length < len(self):
+            pairs = zip(self._chunks, self._starts.tolist(), strict=False)
+            self._set([chunk.slice(0, length - start) for chunk, start in pairs if start < length])
+
     def _set(self, chunks: list[pa.Array]) -> None:
-        self._chunks = tuple(chunks)
-        self._starts = np.cumsum([0, *map(len, chunks)], dtype=np.int64)
+        starts = np.cumsum([0, *map(len, chunks)], dtype=np.int64)
+        all_at_once(attributes(self, _chunks=tuple(chunks), _starts=starts))
 
 
 class RankLabels:

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import Flags, Numbers
-from sash.engine.keys import told
+from sash.engine.key_values import format_row
 from sash.engine.plain_arrays import everyone, nobody, words_of
-from sash.kernels.live_lane import call_loop
-from sash.kernels.slot_loops import classify_rows
-from sash.query.resolved import Resolved
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.slot_loops import classify_rows
+from sash.plan.bound_query import BoundQuery
 
 INT = np.iinfo(np.int64)
 _ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
 
 @dataclass
-class Arrived:
+class ClassifiedRows:
     """The rows of a batch: their times, which are taken, late and untimed, and W after them."""
 
     time: Numbers
@@ -43,39 +43,41 @@ class Arrived:
         return not self.late_rows and not self.untimed_rows
 
 
-class Arrivals:
+class WatermarkTracker:
     """Judges rows by their times. W is a number in units of time; None: no row yet, or no time at all."""
 
-    def __init__(self, resolved: Resolved, mode: str, clock: Callable[[], float]) -> None:
-        self.resolved, self.mode, self.clock = resolved, mode, clock
-        axis = resolved.time
+    def __init__(self, bound_query: BoundQuery, mode: str, clock: Callable[[], float]) -> None:
+        self.bound_query, self.mode, self.clock = bound_query, mode, clock
+        axis = bound_query.time
         self.kind = np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64)
         self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
         """Whether times are stored as the 64-bit integers that they are."""
         self.least = int(INT.min) if self.kind.kind == "i" else -np.inf
-        self.lateness = _in_kind(resolved.lateness or 0, self.kind)
+        self.lateness = _in_kind(bound_query.lateness or 0, self.kind)
         self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
 
-    def judge(self, batch: pa.RecordBatch, watermark: Any, first: int) -> Arrived:
+    def classify(self, batch: pa.RecordBatch, watermark: Any, first: int) -> ClassifiedRows:
         """Judge a batch whose first row is the `first` that ever came. Without `on`, arrival is the time."""
-        axis = self.resolved.time
+        axis = self.bound_query.time
         count = batch.num_rows
         if axis is None:
-            return Arrived(np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark)
+            return ClassifiedRows(
+                np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark
+            )
         column = batch.column(axis.column)  # by name: a host may give more columns, in another order
         if self.words and not column.null_count:
             time, timed = words_of(column, self.kind), everyone(count)
-            if count == 1 and self.mode == "rows" and self.resolved.ahead is None:
+            if count == 1 and self.mode == "rows" and self.bound_query.ahead is None:
                 at = time.item(0)  # the usual case of a small call, without a loop
                 if watermark is None or at >= watermark:
                     reached = at - self.lateness if at >= self.floor else self.least
                     if watermark is not None and reached < watermark:
                         reached = watermark
-                    return Arrived(time, _ONE, _NO_ONE, _NO_ONE, reached)
+                    return ClassifiedRows(time, _ONE, _NO_ONE, _NO_ONE, reached)
         else:
             time, timed = axis.numbers(column)
             time = np.ascontiguousarray(time)
-        if self.resolved.ahead is not None:
+        if self.bound_query.ahead is not None:
             timed = timed & (time <= self._latest())
         untimed = count - int(np.count_nonzero(timed))
         if self.mode == "rows":
@@ -86,8 +88,8 @@ class Arrivals:
             late = nobody(count)
         late_rows = int(np.count_nonzero(late))
         if not late_rows and not untimed:
-            return Arrived(time, everyone(count), nobody(count), nobody(count), watermark)
-        return Arrived(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
+            return ClassifiedRows(time, everyone(count), nobody(count), nobody(count), watermark)
+        return ClassifiedRows(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
 
     def _in_rows(self, time: Numbers, some: Any, watermark: Any) -> tuple[Flags, Any]:
         """Which rows are late, and W after them; `some` are those that have a time, None: all."""
@@ -107,31 +109,31 @@ class Arrivals:
 
     def _latest(self) -> Any:
         """The greatest time that a row may have now."""
-        axis = self.resolved.time
+        axis = self.bound_query.time
         assert axis is not None
-        assert self.resolved.ahead is not None
+        assert self.bound_query.ahead is not None
         now = self.clock()
         units = int(now * 1e9) // axis.unit if axis.timed else now
-        return units + self.resolved.ahead
+        return units + self.bound_query.ahead
 
-    def refuse(self, arrived: Arrived, batch: pa.RecordBatch) -> None:
+    def refuse(self, arrived: ClassifiedRows, batch: pa.RecordBatch) -> None:
         """Raises ValueError for late and untimed rows, of which there are some, where they are an error."""
-        late, query = arrived.late, self.resolved.query
-        axis = self.resolved.time
+        late, query = arrived.late, self.bound_query.query
+        axis = self.bound_query.time
         if axis is None or self.mode == "sorted":
             return
         bad = np.flatnonzero(late | (arrived.untimed if query.late == "error" else False))
-        in_order = self.resolved.lateness is None
+        in_order = self.bound_query.lateness is None
         if in_order and late.any():
             at = int(np.flatnonzero(late)[0])
             raise ValueError(
-                f"{told(batch, at)} is behind: its {axis.column!r} is before the watermark. "
+                f"{format_row(batch, at)} is behind: its {axis.column!r} is before the watermark. "
                 "Rows come in order of time, unless lateness= says how late they may be"
             )
         if query.late == "error" and len(bad):
             at = int(bad[0])
             why = "late" if late[at] else f"untimed (its {axis.column!r} is null, NaN, infinite or too far ahead)"
-            raise ValueError(f"{told(batch, at)} is {why}, and late='error' refuses it")
+            raise ValueError(f"{format_row(batch, at)} is {why}, and late='error' refuses it")
 
 
 def _at(flags: Flags, places: Any) -> Flags:

@@ -22,11 +22,11 @@ import numpy as np
 from sash.engine import slide_grid
 from sash.engine.arena import SMALL, Arena
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowResults
-from sash.kernels.live_lane import Elements, call_loop
-from sash.kernels.live_loops import BACK, HEAD
-from sash.kernels.slot_loops import LAST, NEVER, locate, needed_until, retain
-from sash.query.resolved import Resolved, Span
+from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
+from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_loops import BACK, HEAD
+from sash.kernels.loops.slot_loops import LAST, NEVER, locate, needed_until, retain
+from sash.plan.bound_query import BoundQuery, WindowSpec
 
 NO_LIMIT = NEVER - 1
 """All slides are due."""
@@ -45,11 +45,11 @@ class WindowAssigner(ABC):
 
     elements: ClassVar[Elements]
 
-    def __init__(self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str) -> None:
-        self.resolved, self.table, self.name = resolved, table, name
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        self.bound_query, self.table, self.name = bound_query, table, name
         self.places = tuple(places)
-        self.spans = [_bounded(resolved.spans[place]) for place in places]
-        self.numbers = np.dtype(np.int64 if resolved.time is None or resolved.time.kind == "int" else np.float64)
+        self.windows = [_bounded(bound_query.windows[place]) for place in places]
+        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
         self.kind = self.numbers.str
         self.arena: Arena | None = None
 
@@ -64,7 +64,7 @@ class WindowAssigner(ABC):
         """Slots and places of the assigned rows, as the loops of the aggregates take them."""
 
     @abstractmethod
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowResults]:
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         """The results that the rows and the watermark make due, window by window, in order within each slot."""
 
     @abstractmethod
@@ -92,9 +92,9 @@ class ArenaAssigner(WindowAssigner):
     """An assigner whose elements lie in an arena; the heads have a column with the start of each window."""
 
     def __init__(
-        self, resolved: Resolved, places: Sequence[int], table: SlotTable, name: str, more: Sequence[int]
+        self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str, more: Sequence[int]
     ) -> None:
-        super().__init__(resolved, places, table, name)
+        super().__init__(bound_query, places, table, name)
         self.arena: Arena = Arena(table, f"{name}.heads", [0] * len(places) + list(more))
         self.first = HEAD
         """The column of the first window's start."""
@@ -154,21 +154,21 @@ def beyond(time: Numbers) -> Numbers:
     return time + (time < slide_grid.LIMIT)
 
 
-def _bounded(span: Span) -> Span:
+def _bounded(span: WindowSpec) -> WindowSpec:
     """A window of more rows than there will ever be is one of 2**61."""
     size = min(span.size, 2**61) if span.kind == "count" and span.size is not None else span.size
     every = min(span.every, 2**61) if span.slide == "rows" and span.every is not None else span.every
     return replace(span, size=size, every=every)
 
 
-def emitting(span: Span, rows: StepRows) -> Ints | None:
+def emitting(span: WindowSpec, rows: StepRows) -> Ints | None:
     """The rows at which a window that slides by rows has a result; None: all."""
     if span.slide == "row":
         return None
     return np.flatnonzero((rows.ordinal + 1) % int(span.every or 1) == 0)
 
 
-def limit(span: Span, now: Any, numbers: np.dtype[Any]) -> int:
+def limit(span: WindowSpec, now: Any, numbers: np.dtype[Any]) -> int:
     """The last slide that is due at a watermark; None: there is no end."""
     if now is None:
         return NO_LIMIT

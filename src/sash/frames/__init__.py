@@ -10,7 +10,7 @@ Importing this registers the accessors with pandas and polars, now or when they 
 """
 
 from sash.frames import accessors
-from sash.frames.host import run
+from sash.frames.execute import run
 
 __all__ = ["run"]
 

@@ -14,8 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from sash.query.query import Query
-from sash.query.rolling import rolling
+from sash.plan.query import Query
+from sash.plan.rolling import rolling
 
 
 class Accessor:
@@ -46,7 +46,7 @@ WITH = {"pandas": _with_pandas, "polars": _with_polars}
 """How to register with each package."""
 
 
-class Awaited(importlib.abc.MetaPathFinder):
+class ImportHook(importlib.abc.MetaPathFinder):
     """Sees to it that a package, when it is imported, gets the accessor."""
 
     def __init__(self, names: set[str]) -> None:
@@ -79,4 +79,4 @@ def register() -> None:
         else:
             awaited.add(name)
     if awaited:
-        sys.meta_path.insert(0, Awaited(awaited))
+        sys.meta_path.insert(0, ImportHook(awaited))

@@ -1,15 +1,12 @@
-"""What compiles, and how: the structures and monoids of the layers below, on columns, through Numba.
+"""Structures and monoids on columns, compiled with Numba.
 
-`layout`     how states lie in columns              `fingerprint`   what a monoid's meaning depends on
-`methods`    plain classes as Numba types           `typed`         monoids and layouts as types
-`columns`    queues as rings of raw memory          `state`         a structure's fields on the stack
-`machine`    a kernel for one signature             `cache`         machine code on disk
-`drive`      the loops, written once                `each`          a monoid's functions on columns
-`run`        compiled if possible, else explained   `drive_timed`, `run_timed`   the same, with times
+`jit`      compiling: monoids and structures as Numba types, the layout of states, the cache of machine code
+`loops`    loops that drive structures over columns and live state, and the classes that run them
+`column`   whole-column kernels for single aggregates
 """
 
-from sash.kernels.run import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady
-from sash.kernels.run_timed import replay_timed, slide_timed, steady_timed
+from sash.kernels.loops.runner import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady
+from sash.kernels.loops.timed_runner import replay_timed, slide_timed, steady_timed
 
 __all__ = [
     "InterpretedWarning",

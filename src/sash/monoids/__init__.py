@@ -2,17 +2,18 @@
 
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom
+from sash.monoids.collect import Collect, CollectDistinct, Concat
+from sash.monoids.count_min import CountMin
 from sash.monoids.custom import monoid
-from sash.monoids.direct import DirectProduct
-from sash.monoids.gather import Collect, CollectDistinct, Concat
+from sash.monoids.direct_product import DirectProduct
+from sash.monoids.first_last import M4, First, Last, Nth
 from sash.monoids.logic import All, Any, BitAnd, BitOr, BitXor
+from sash.monoids.longest_run import LongestRun
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
 from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
-from sash.monoids.positions import M4, First, Last, Nth
 from sash.monoids.product import GeometricMean, Product
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
-from sash.monoids.runs import LongestRun
-from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, CountMin, FrequentItems
+from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
 from sash.monoids.sums import Count, Mean, Sum, SumOfSquares
 
 __all__ = [

@@ -27,13 +27,15 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 Kind = Literal["bool", "int", "float"]
 """What a compiled column can hold: `bool`, 64-bit `int`, 64-bit `float`."""
 
 Domain = Literal["any", "hashable", "ordered", "number", "int", "bool", "text"]
 """What an input of an aggregate must be."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOLERANCE = 1e-9
 """How far two states of an inexact monoid may lie apart, relative to their largest float."""
@@ -150,7 +152,7 @@ class Monoid:
 
     def __mul__(self, other: Monoid) -> Monoid:
         """The direct product: both aggregates of the same input, side by side."""
-        from sash.monoids.direct import DirectProduct
+        from sash.monoids.direct_product import DirectProduct
 
         return DirectProduct(self, other) if isinstance(other, Monoid) else NotImplemented
 
@@ -201,6 +203,12 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"{self.monoid.name or repr(self.monoid)}({', '.join(map(repr, self.columns))})"
+
+
+def noinline(function: Function) -> Function:
+    """A function that compiled code calls where others are inlined: long, rare, or called from many places."""
+    function.noinline = True  # type: ignore[attr-defined]
+    return function
 
 
 def identical(a: Any, b: Any) -> bool:

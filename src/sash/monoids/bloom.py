@@ -63,7 +63,7 @@ def encode_item(x: Any) -> bytes:
 
 
 def decode_item(data: bytes) -> Any:
-    """The item that `encode_item` turned to bytes."""
+    """The item that `encode_item` turned to bytes. Raises ValueError for other bytes."""
     tag, rest = data[:1], data[1:]
     if tag == b"s":
         return rest.decode("utf-8", "surrogatepass")
@@ -71,7 +71,7 @@ def decode_item(data: bytes) -> Any:
         return rest == b"\x01"
     if tag == b"i":
         return int.from_bytes(rest, "little", signed=True)
-    if tag == b"f":
+    if tag == b"f" and len(rest) == 8:
         return struct.unpack("<d", rest)[0]
     if tag == b"b":
         return rest

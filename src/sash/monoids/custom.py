@@ -18,7 +18,8 @@ class _Undeclared:
 UNDECLARED: Any = _Undeclared()
 
 
-def _itself(x: Any) -> Any:
+def itself(x: Any) -> Any:
+    """What `lift` and `lower` do unless they are given."""
     return x
 
 
@@ -68,9 +69,9 @@ class Custom(Monoid):
 def monoid(
     *,
     identity: Any,
-    lift: Callable[..., Any] = _itself,
+    lift: Callable[..., Any] = itself,
     combine: Callable[[Any, Any], Any],
-    lower: Callable[[Any], Any] = _itself,
+    lower: Callable[[Any], Any] = itself,
     inverse: Callable[[Any, Any], Any] | None = None,
     picks_right: Callable[[Any, Any], bool] | None = None,
     commutative: bool = False,
@@ -82,12 +83,25 @@ def monoid(
     name: str | None = None,
     returns: Any = None,
 ) -> Monoid:
-    """Make an aggregate from functions.
+    """Make an aggregate of your own (a user-defined aggregate function, UDAF) from functions.
 
-    `lift` turns an input (as many arguments as columns it is bound to) into a state, `combine` joins two
-    neighbouring states, the older first, `lower` turns a state into the result. The rest is optional and
-    declared only if it is true; `sash.testing.check_laws` finds out. `returns`, an Arrow type or its name, is
-    the type of the result's column: needed only where a query cannot find it by trying sample values.
+    Call the result with the names of columns to use it in a query: `my_aggregate("price")`. Declare a property only if
+    it holds; `sash.testing.check_laws` tests it.
+
+    identity: the state of no input: combining it with a state gives that state.
+    lift: turns an input into a state; it takes as many arguments as columns. By default the input is the state.
+    combine: joins two neighbouring states, the older first. It must be associative.
+    lower: turns a state into the result. By default the state is the result.
+    inverse: `inverse(a, b)` removes the older part `b` from state `a`, exactly.
+    picks_right: for a selective aggregate: does `combine(a, b)` return `b`?
+    commutative: the order of the operands of `combine` does not matter.
+    selective: `combine` returns one of its operands, as a maximum does.
+    exact: the laws hold without a tolerance for rounding.
+    empty: the result for a window without input; by default that of `lower(identity)`.
+    dump: turns a state into bytes, for states that are objects of your own.
+    load: turns the bytes of `dump` into the state.
+    name: the name of the aggregate in errors and plans.
+    returns: the Arrow type of the result, or its name; needed where a query cannot find it by trying sample values.
 
     >>> import math, sash
     >>> geo = sash.monoid(identity=(0, 0.0), lift=lambda x: (1, math.log(x)),

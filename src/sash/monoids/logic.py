@@ -11,7 +11,7 @@ from typing import Any as Anything
 from typing import ClassVar
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact import one_kind
+from sash.monoids.exact_integer import one_kind
 
 
 class _Truth(Monoid):

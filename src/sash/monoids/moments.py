@@ -4,9 +4,8 @@ The state is the number of values, their mean as a double-double pair (an offset
 lies around it), and sums of powers of the distances from it: M2 = Σ (x - mean)², M3, M4. Two states merge by the
 gap between their means; the formulas are those of Chan, Golub and LeVeque for M2, of Pébay for M3 and M4.
 
-NaN and infinite inputs make the result NaN. M2 only grows as values come in, so to judge by it whether the
-state still fits in floats does not depend on the order of combining: once it is beyond, the state is
-(n, 0, 0, infinite or NaN …) for good.
+Where those sums would leave the range of floats, or lose digits at its lower end, the state takes another form
+(`relative.py`), so that a result is there whenever it is a float. NaN and infinite inputs make the result NaN.
 """
 
 from __future__ import annotations
@@ -16,22 +15,24 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid
-from sash.monoids.exact import one_kind
-from sash.monoids.twofold import LARGEST, READERS, Pair, of_any, raw_add, raw_add_float
+from sash.monoids.double_double import LARGEST, READERS, Pair, of_any, raw_add_float
+from sash.monoids.exact_integer import one_kind
+from sash.monoids.relative import Moments, gap_between, is_moderate, kurtosis, merged, merged_far, skewness, standard
 
-_TINY = 1e-300
-_WIDE_3, _NARROW_3 = 1e200, 1e-200  # |M3| <= M2**1.5 is a float for M2 between them, and keeps its digits
-_WIDE_4, _NARROW_4 = 1e150, 1e-150  # the same for M4 <= M2**2
-
-
-def gap_between(a: Pair, b: Pair) -> float:
-    """b - a of two means, rounded only at the end; not finite beyond the range."""
-    return raw_add(b, (-a[0], -a[1]))[0]
+_TINY = 1e-320  # some thousand of the smallest floats
+_LEAST_2, _MOST_2 = 2.0**-960, 2.0**1000
+_LEAST_3, _MOST_3 = 2.0**-600, 2.0**600  # |M3| <= M2**1.5 is a float for M2 between them, and keeps its digits
+_LEAST_4, _MOST_4 = 2.0**-450, 2.0**450  # the same for M4 <= M2**2
 
 
 def near(a: float, b: float, scale: float) -> bool:
     """Are two floats equal within `TOLERANCE` of a scale (NaN to NaN, infinities exactly)?"""
     return a == b or (a != a and b != b) or abs(a - b) <= min(TOLERANCE * scale + _TINY, LARGEST)
+
+
+def blur(deviation: float) -> float:
+    """A scale for what was divided by a deviation: floats at the lower end of the range have few digits."""
+    return _TINY / deviation / TOLERANCE if deviation > 0.0 else 0.0
 
 
 def check_ddof(ddof: Any) -> int:
@@ -60,19 +61,27 @@ class _Moments(Monoid):
         return twin
 
     def same(self, a: Any, b: Any) -> bool:
-        m2 = max(a[3], b[3])
-        mean = max(abs(a[1]), abs(b[1]), math.sqrt(m2))
+        a, b = standard(_six(a)), standard(_six(b))
+        deviation = max(a[3], b[3])
+        mean = max(abs(a[1]), abs(b[1]), deviation)
         return (
             bool(a[0] == b[0])
             and near(a[1], b[1], mean)
-            and all(near(a[at], b[at], m2 ** ((at - 1) / 2)) for at in range(3, len(a)))
+            and near(a[3], b[3], deviation)
+            and near(a[4], b[4], math.sqrt(a[0]) + blur(deviation))
+            and near(a[5], b[5], a[0] + blur(deviation))
         )
+
+
+def _six(a: Any) -> Moments:
+    """A state with M3 and M4, 0 where it has none."""
+    return (*a, 0.0, 0.0)[:6]
 
 
 class Var(_Moments):
     """The variance: the mean square distance from the mean, over n - ddof.
 
-    Null for n <= ddof. Infinite where the squares leave the range of floats (values some 1e154 apart).
+    Null for n <= ddof. Infinite where it leaves the range of floats (values some 1e154 apart).
 
     >>> m = Var()
     >>> m.lower(m.combine(m.lift(1e9 + 1), m.lift(1e9 + 2)))
@@ -94,51 +103,59 @@ class Var(_Moments):
         return (1, 0.0, 0.0, math.nan)
 
     def combine(self, a: Any, b: Any) -> Any:
-        n = a[0] + b[0]
+        if a[0] > 0 and b[0] > 0:
+            n = a[0] + b[0]
+            mean = (a[1], a[2])
+            gap = gap_between(mean, (b[1], b[2]))
+            share = b[0] / n
+            m2 = a[3] + b[3] + gap * (gap * (a[0] * share))
+            if is_moderate(m2, gap == 0.0, _LEAST_2, _MOST_2):
+                hi, lo = raw_add_float(mean, gap * share)
+                return (n, hi, lo, m2)
         if a[0] == 0:
             return b
         if b[0] == 0:
             return a
-        mean = (a[1], a[2])
-        gap = gap_between(mean, (b[1], b[2]))
-        share = b[0] / n
-        m2 = a[3] + b[3] + gap * (gap * (a[0] * share))
-        if not m2 <= LARGEST:
-            nan = a[3] != a[3] or b[3] != b[3]
-            return (n, 0.0, 0.0, math.nan if nan else math.inf)
-        hi, lo = raw_add_float(mean, gap * share)
-        return (n, hi, lo, m2)
+        far = merged_far((a[0], a[1], a[2], a[3], 0.0, 0.0), (b[0], b[1], b[2], b[3], 0.0, 0.0), _LEAST_2, _MOST_2)
+        return (far[0], far[1], far[2], far[3])
 
     def lower(self, a: Any) -> Any:
-        if a[0] <= self.ddof:
+        n = abs(a[0])
+        if n <= self.ddof:
             return None
-        return a[3] / (a[0] - self.ddof)
+        if a[0] > 0:
+            return a[3] / (n - self.ddof)
+        return a[3] * (a[3] * (n / (n - self.ddof)))
 
 
 class Std(Var):
     """The standard deviation: the square root of the variance, over n - ddof.
 
-    Null for n <= ddof, infinite where the variance is.
+    Null for n <= ddof. It is there even where the variance is not, since its square is no float.
 
     >>> m = Std(ddof=0)
     >>> m.lower(m.combine(m.lift(1), m.lift(3)))
     1.0
+    >>> m.lower(m.combine(m.lift(1e-200), m.lift(3e-200)))
+    1e-200
 
     Raises what `Var` raises.
     """
 
     def lower(self, a: Any) -> Any:
-        if a[0] <= self.ddof:
+        n = abs(a[0])
+        if n <= self.ddof:
             return None
-        return math.sqrt(a[3] / (a[0] - self.ddof))
+        if a[0] > 0:
+            return math.sqrt(a[3] / (n - self.ddof))
+        return a[3] * math.sqrt(n / (n - self.ddof))
 
 
 class Skewness(_Moments):
     """The skewness: the third moment over the second to the power 3/2.
 
     Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas).
-    Null where it is undefined: without variance (or with one too small to be told, M2 < 1e-200), and, adjusted,
-    below 3 values. NaN where M2 exceeds 1e200.
+    Null where it is undefined: where all values are equal, and, adjusted, below 3 values.
 
     >>> m = Skewness()
     >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(1)), m.lift(4))) == 0.5**0.5
@@ -160,38 +177,39 @@ class Skewness(_Moments):
         return (1, 0.0, 0.0, math.nan, math.nan)
 
     def combine(self, a: Any, b: Any) -> Any:
-        n = a[0] + b[0]
+        if a[0] > 0 and b[0] > 0:
+            n = a[0] + b[0]
+            mean = (a[1], a[2])
+            gap = gap_between(mean, (b[1], b[2]))
+            p, q = a[0] / n, b[0] / n
+            between = gap * (gap * (a[0] * q))
+            m2 = a[3] + b[3] + between
+            if is_moderate(m2, gap == 0.0, _LEAST_3, _MOST_3):
+                m3 = a[4] + b[4] + between * (gap * (p - q)) + 3.0 * gap * (p * b[3] - q * a[3])
+                hi, lo = raw_add_float(mean, gap * q)
+                return (n, hi, lo, m2, m3)
         if a[0] == 0:
             return b
         if b[0] == 0:
             return a
-        mean = (a[1], a[2])
-        gap = gap_between(mean, (b[1], b[2]))
-        p, q = a[0] / n, b[0] / n
-        between = gap * (gap * (a[0] * q))
-        m2 = a[3] + b[3] + between
-        if not m2 <= _WIDE_3:
-            return (n, 0.0, 0.0, math.nan, math.nan)
-        m3 = a[4] + b[4] + between * (gap * (p - q)) + 3.0 * gap * (p * b[3] - q * a[3])
-        hi, lo = raw_add_float(mean, gap * q)
-        return (n, hi, lo, m2, m3)
+        far = merged_far((a[0], a[1], a[2], a[3], a[4], 0.0), (b[0], b[1], b[2], b[3], b[4], 0.0), _LEAST_3, _MOST_3)
+        return (far[0], far[1], far[2], far[3], far[4])
 
     def lower(self, a: Any) -> Any:
-        n, m2 = a[0], a[3]
-        if m2 < _NARROW_3 or (n < 3 and not self.bias):
+        n = abs(a[0])
+        if a[3] == 0.0 or (n < 3 and not self.bias):
             return None
-        skewness = math.sqrt(n) * a[4] / (m2 * math.sqrt(m2))
+        found = skewness(n, a[3], a[4]) if a[0] > 0 else a[4]
         if self.bias:
-            return skewness
-        return skewness * math.sqrt(n * (n - 1.0)) / (n - 2.0)
+            return found
+        return found * math.sqrt(n * (n - 1.0)) / (n - 2.0)
 
 
 class Kurtosis(_Moments):
     """The excess kurtosis: the fourth moment over the square of the second, minus 3.
 
     Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas).
-    Null where it is undefined: without variance (or with one too small to be told, M2 < 1e-150), and, adjusted,
-    below 4 values. NaN where M2 exceeds 1e150.
+    Null where it is undefined: where all values are equal, and, adjusted, below 4 values.
 
     >>> m = Kurtosis()
     >>> m.lower(m.combine(m.lift(0), m.lift(1)))
@@ -213,37 +231,24 @@ class Kurtosis(_Moments):
         return (1, 0.0, 0.0, math.nan, math.nan, math.nan)
 
     def combine(self, a: Any, b: Any) -> Any:
-        n = a[0] + b[0]
+        if a[0] > 0 and b[0] > 0:
+            both = merged(a, b)
+            if is_moderate(both[3], a[1] == b[1] and a[2] == b[2], _LEAST_4, _MOST_4):
+                return both
         if a[0] == 0:
             return b
         if b[0] == 0:
             return a
-        mean = (a[1], a[2])
-        gap = gap_between(mean, (b[1], b[2]))
-        p, q = a[0] / n, b[0] / n
-        between = gap * (gap * (a[0] * q))
-        m2 = a[3] + b[3] + between
-        if not m2 <= _WIDE_4:
-            return (n, 0.0, 0.0, math.nan, math.nan, math.nan)
-        m3 = a[4] + b[4] + between * (gap * (p - q)) + 3.0 * gap * (p * b[3] - q * a[3])
-        m4 = (
-            a[5]
-            + b[5]
-            + between * (gap * gap * (p * p - p * q + q * q))
-            + 6.0 * gap * gap * (p * p * b[3] + q * q * a[3])
-            + 4.0 * gap * (p * b[4] - q * a[4])
-        )
-        hi, lo = raw_add_float(mean, gap * q)
-        return (n, hi, lo, m2, m3, m4)
+        return merged_far(a, b, _LEAST_4, _MOST_4)
 
     def lower(self, a: Any) -> Any:
-        n, m2 = a[0], a[3]
-        if m2 < _NARROW_4 or (n < 4 and not self.bias):
+        n = abs(a[0])
+        if a[3] == 0.0 or (n < 4 and not self.bias):
             return None
-        kurtosis = n * (a[5] / m2) / m2 - 3.0
+        found = (kurtosis(n, a[3], a[5]) if a[0] > 0 else a[5]) - 3.0
         if self.bias:
-            return kurtosis
-        return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * kurtosis + 6.0)
+            return found
+        return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * found + 6.0)
 
 
 def check_bias(bias: Any) -> bool:

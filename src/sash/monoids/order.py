@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact import INT64_MAX, checked_kinds, in_range, number, one_kind
+from sash.monoids.exact_integer import INT64_MAX, checked_kinds, in_range, number, one_kind
 
 _LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
 _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree
-from sash.monoids.exact import INT64_MIN, number, one_kind
-from sash.monoids.twofold import LARGEST, READERS, Pair, add, of_any, same_pair
+from sash.monoids.double_double import LARGEST, READERS, Pair, add, of_any, same_pair
+from sash.monoids.exact_integer import INT64_MIN, number, one_kind
 
 _OVERFLOW = (
     "the product left the range of 64-bit integers, -2**63 to 2**63 - 1: "

@@ -4,9 +4,12 @@ Arguments come in the order (x, y), the line is of y on x: SQL's regr_slope and 
 with a null in either column is missing.
 
 The state is the number of pairs, both means as double-double pairs, the sums of squared distances from them and
-of their products: (n, x hi, x lo, y hi, y lo, M2x, M2y, C). As for the moments, NaN and infinite inputs make the
-result NaN, and so do values so far apart (some 1e154) that M2x or M2y leaves the range of floats: these only
-grow, and |C| <= √(M2x M2y), so the order of combining does not matter.
+of their products: (n, x hi, x lo, y hi, y lo, M2x, M2y, C). Where one of the sums of squares would leave the range of
+floats, or lose digits at its lower end, it is (-n, x hi, x lo, y hi, y lo, deviation of x, deviation of y,
+correlation): as for the moments (`relative.py`). NaN and infinite inputs make the result NaN.
+
+Means move by steps of double-double precision: of values that cancel, such as spikes of 1e16 up and down, the mean
+keeps the digits of what is left, and so does an intercept.
 """
 
 from __future__ import annotations
@@ -15,13 +18,81 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact import checked_kinds
-from sash.monoids.moments import check_ddof, gap_between, near
-from sash.monoids.twofold import LARGEST, READERS, Pair, of_any, raw_add_float
+from sash.monoids.algebra import Kind, Monoid, noinline
+from sash.monoids.double_double import LARGEST, READERS, Pair, of_any, quick_two_sum, raw_add, two_product, two_sum
+from sash.monoids.exact_integer import checked_kinds
+from sash.monoids.moments import blur, check_ddof, near
+from sash.monoids.relative import deviation, grown_deviation, is_moderate, magnitude, times_power
 
-_FLAT = 1e-300
-"""A sum of squares below this has lost its digits to underflow: as good as no variance."""
+_LEAST, _MOST = 2.0**-900, 2.0**900
+_LOWEST, _HIGHEST = -899, 900  # the same as exponents
+_SPLITS = 2.0**990  # products of larger factors have no exact rest
+
+Sums = tuple[int, float, float, float, float, float, float, float]
+
+
+def merged(a: Sums, b: Sums) -> Sums:
+    """The sums of two moderate states together."""
+    n = a[0] + b[0]
+    x, y = (a[1], a[2]), (a[3], a[4])
+    x_gap = raw_add((b[1], b[2]), (-a[1], -a[2]))
+    y_gap = raw_add((b[3], b[4]), (-a[3], -a[4]))
+    each = 1.0 / n
+    weight = a[0] * (b[0] * each)
+    m2x = a[5] + b[5] + x_gap[0] * (x_gap[0] * weight)
+    m2y = a[6] + b[6] + y_gap[0] * (y_gap[0] * weight)
+    x_hi, x_lo = moved(x, x_gap, b[0], n, each)
+    y_hi, y_lo = moved(y, y_gap, b[0], n, each)
+    return (n, x_hi, x_lo, y_hi, y_lo, m2x, m2y, a[7] + b[7] + x_gap[0] * (y_gap[0] * weight))
+
+
+def moved(mean: Pair, gap: Pair, part: int, n: int, each: float) -> Pair:
+    """mean + gap * part / n, in double-double precision; `each` is 1 / n."""
+    step = gap[0] * (part * each)
+    whole, whole_rest = two_product(gap[0], float(part))
+    taken, taken_rest = two_product(step, float(n))
+    rest = (((whole - taken) + (whole_rest - taken_rest)) + gap[1] * part) * each
+    hi, lost = two_sum(mean[0], step)
+    return quick_two_sum(hi, (mean[1] + rest) + lost)
+
+
+@noinline
+def merged_far(a: Sums, b: Sums) -> Sums:
+    """The sums of two states of any size together; moderate again where they can be."""
+    if a[5] != a[5] or b[5] != b[5]:
+        return (abs(a[0]) + abs(b[0]), 0.0, 0.0, 0.0, 0.0, math.nan, math.nan, math.nan)
+    x = magnitude(max(abs(a[1]), deviation(a[0], a[5])), max(abs(b[1]), deviation(b[0], b[5])))
+    y = magnitude(max(abs(a[3]), deviation(a[0], a[6])), max(abs(b[3]), deviation(b[0], b[6])))
+    return _grown(merged(_shrunk(a, x, y), _shrunk(b, x, y)), x, y)
+
+
+def _shrunk(a: Sums, x: int, y: int) -> Sums:
+    n = abs(a[0])
+    x_hi, x_lo = math.ldexp(a[1], -x), math.ldexp(a[2], -x)
+    y_hi, y_lo = math.ldexp(a[3], -y), math.ldexp(a[4], -y)
+    if a[0] > 0:
+        m2x, m2y, c = math.ldexp(a[5], -2 * x), math.ldexp(a[6], -2 * y), math.ldexp(a[7], -x - y)
+    else:
+        x_size, y_size = math.ldexp(a[5], -x), math.ldexp(a[6], -y)
+        m2x, m2y, c = n * (x_size * x_size), n * (y_size * y_size), n * (a[7] * (x_size * y_size))
+    return (n, x_hi, x_lo, y_hi, y_lo, m2x, m2y, c)
+
+
+def _grown(a: Sums, x: int, y: int) -> Sums:
+    n, m2x, m2y, c = a[0], a[5], a[6], a[7]
+    x_hi, x_lo = times_power(a[1], x), times_power(a[2], x)
+    y_hi, y_lo = times_power(a[3], y), times_power(a[4], y)
+    if _is_grown_moderate(m2x, x) and _is_grown_moderate(m2y, y):
+        m2x, m2y, c = math.ldexp(m2x, 2 * x), math.ldexp(m2y, 2 * y), math.ldexp(c, x + y)
+        return (n, x_hi, x_lo, y_hi, y_lo, m2x, m2y, c)
+    x_size = grown_deviation(n, m2x, x) if m2x > 0.0 else 0.0
+    y_size = grown_deviation(n, m2y, y) if m2y > 0.0 else 0.0
+    c = c / (math.sqrt(m2x) * math.sqrt(m2y)) if m2x > 0.0 and m2y > 0.0 else 0.0
+    return (-n, x_hi, x_lo, y_hi, y_lo, x_size, y_size, c)
+
+
+def _is_grown_moderate(m2: float, exponent: int) -> bool:
+    return m2 == 0.0 or _LOWEST <= math.frexp(m2)[1] + 2 * exponent <= _HIGHEST
 
 
 class _Regression(Monoid):
@@ -51,34 +122,46 @@ class _Regression(Monoid):
         return (1, 0.0, 0.0, 0.0, 0.0, math.nan, math.nan, math.nan)
 
     def combine(self, a: Any, b: Any) -> Any:
-        n = a[0] + b[0]
+        if a[0] > 0 and b[0] > 0:
+            both = merged(a, b)
+            x_same, y_same = a[1] == b[1] and a[2] == b[2], a[3] == b[3] and a[4] == b[4]
+            if is_moderate(both[5], x_same, _LEAST, _MOST) and is_moderate(both[6], y_same, _LEAST, _MOST):
+                return both
         if a[0] == 0:
             return b
         if b[0] == 0:
             return a
-        x, y = (a[1], a[2]), (a[3], a[4])
-        x_gap = gap_between(x, (b[1], b[2]))
-        y_gap = gap_between(y, (b[3], b[4]))
-        share = b[0] / n
-        weight = a[0] * share
-        m2x = a[5] + b[5] + x_gap * (x_gap * weight)
-        m2y = a[6] + b[6] + y_gap * (y_gap * weight)
-        if not (m2x <= LARGEST and m2y <= LARGEST):
-            return (n, 0.0, 0.0, 0.0, 0.0, math.nan, math.nan, math.nan)
-        x_hi, x_lo = raw_add_float(x, x_gap * share)
-        y_hi, y_lo = raw_add_float(y, y_gap * share)
-        return (n, x_hi, x_lo, y_hi, y_lo, m2x, m2y, a[7] + b[7] + x_gap * (y_gap * weight))
+        return merged_far(a, b)
 
     def same(self, a: Any, b: Any) -> bool:
-        x, y = math.sqrt(max(a[5], b[5], _FLAT)), math.sqrt(max(a[6], b[6], _FLAT))
+        a, b = _standard(a), _standard(b)
+        x, y = max(a[5], b[5]), max(a[6], b[6])
         return (
             bool(a[0] == b[0])
             and near(a[1], b[1], max(abs(a[1]), abs(b[1]), x))
             and near(a[3], b[3], max(abs(a[3]), abs(b[3]), y))
-            and near(a[5], b[5], x * x)
-            and near(a[6], b[6], y * y)
-            and near(a[7], b[7], x * y)
+            and near(a[5], b[5], x)
+            and near(a[6], b[6], y)
+            and near(a[7], b[7], 1.0 + blur(x) + blur(y))
         )
+
+
+def _standard(a: Any) -> Sums:
+    """A state in its relative form with a positive count, whatever its form: to compare two."""
+    if a[0] <= 0:
+        return (-a[0], *a[1:])
+    x, y = deviation(a[0], a[5]), deviation(a[0], a[6])
+    return (*a[:5], x, y, correlation(a) if x and y else 0.0)
+
+
+def correlation(a: Any) -> Any:
+    """The correlation of a state of either form in which x and y vary."""
+    if a[0] < 0:
+        return a[7]
+    squares = a[5] * a[6]
+    if _LEAST <= squares <= _MOST:
+        return a[7] / math.sqrt(squares)
+    return a[7] / math.sqrt(a[5]) / math.sqrt(a[6])
 
 
 class Covariance(_Regression):
@@ -98,15 +181,18 @@ class Covariance(_Regression):
         self.ddof = check_ddof(ddof)
 
     def lower(self, a: Any) -> Any:
-        if a[0] <= self.ddof:
+        n = abs(a[0])
+        if n <= self.ddof:
             return None
-        return a[7] / (a[0] - self.ddof)
+        if a[0] > 0:
+            return a[7] / (n - self.ddof)
+        return (a[7] * a[5]) * (a[6] * (n / (n - self.ddof)))
 
 
 class Correlation(_Regression):
     """Pearson's correlation of x and y, from -1.0 to 1.0.
 
-    Null where x or y does not vary (M2 < 1e-300), so also for a single pair.
+    Null where x or y does not vary, so also for a single pair.
 
     >>> m = Correlation()
     >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
@@ -116,20 +202,16 @@ class Correlation(_Regression):
     """
 
     def lower(self, a: Any) -> Any:
-        if a[5] < _FLAT or a[6] < _FLAT:
+        if a[5] == 0.0 or a[6] == 0.0:
             return None
-        squares = a[5] * a[6]
-        if _FLAT <= squares <= LARGEST:
-            correlation = a[7] / math.sqrt(squares)
-        else:
-            correlation = a[7] / math.sqrt(a[5]) / math.sqrt(a[6])
-        return math.copysign(1.0, correlation) if abs(correlation) > 1.0 else correlation
+        found = correlation(a)
+        return math.copysign(1.0, found) if abs(found) > 1.0 else found
 
 
 class Slope(_Regression):
     """The slope of the least-squares line of y on x.
 
-    Null where x does not vary (M2x < 1e-300), so also for a single pair.
+    Null where x does not vary, so also for a single pair.
 
     >>> m = Slope()
     >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
@@ -139,15 +221,18 @@ class Slope(_Regression):
     """
 
     def lower(self, a: Any) -> Any:
-        if a[5] < _FLAT:
+        if a[5] == 0.0:
             return None
-        return a[7] / a[5]
+        if a[0] > 0:
+            return a[7] / a[5]
+        return a[7] * a[6] / a[5]
 
 
 class Intercept(_Regression):
     """Where the least-squares line of y on x meets x = 0.
 
-    Null where x does not vary (M2x < 1e-300), so also for a single pair.
+    Null where x does not vary, so also for a single pair. It is the mean of y less slope times the mean of x: the
+    smaller it is beside these, the fewer digits it has.
 
     >>> m = Intercept()
     >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
@@ -157,7 +242,15 @@ class Intercept(_Regression):
     """
 
     def lower(self, a: Any) -> Any:
-        if a[5] < _FLAT:
+        if a[5] == 0.0:
             return None
+        if a[0] < 0:
+            ratio, steep = a[1] / a[5], a[7] * a[6]
+            return (a[3] - ratio * steep) + (a[4] - a[2] / a[5] * steep)
         slope = a[7] / a[5]
+        if abs(slope) < _SPLITS and abs(a[1]) < _SPLITS and abs(slope * a[1]) < _MOST:
+            back, back_rest = two_product(slope, a[5])
+            slope_rest = ((a[7] - back) - back_rest) / a[5]
+            drop, drop_rest = two_product(slope, a[1])
+            return raw_add((a[3], a[4]), (-drop, -(drop_rest + slope * a[2] + slope_rest * a[1])))[0]
         return (a[3] - slope * a[1]) + (a[4] - slope * a[2])

@@ -25,6 +25,7 @@ from typing import Any
 
 from sash.monoids.algebra import Monoid
 from sash.monoids.bloom import HASH_VERSION, decode_item, encode_item, item_hash, whole_number
+from sash.monoids.sketch_bytes import check_hll, check_items, check_kll, kll_items, split_texts
 
 KEPT = 32
 """How many values a state keeps beside its sketch; more of them gained nothing."""
@@ -32,7 +33,8 @@ KEPT = 32
 _HEADER = struct.Struct("<BII")
 
 
-def _datasketches() -> Any:
+def datasketches_library() -> Any:
+    """The package datasketches. Raises ImportError, saying how to install it."""
     try:
         return importlib.import_module("datasketches")
     except ImportError as error:
@@ -76,8 +78,16 @@ class SketchMonoid(Monoid):
         """A new, empty native sketch."""
         raise NotImplementedError
 
+    def check_native(self, data: bytes) -> None:
+        """Raises ValueError for bytes that are no native sketch of this monoid, before DataSketches reads them."""
+        raise NotImplementedError
+
     def read_native(self, data: bytes) -> Any:
-        return type(self.native()).deserialize(data)
+        self.check_native(data)
+        try:
+            return type(self.native()).deserialize(data)
+        except (IndexError, RuntimeError) as error:  # what the exceptions of C++ become
+            raise ValueError(f"DataSketches does not read a state of {self!r}: {error}") from error
 
     def write_native(self, native: Any) -> bytes:
         return bytes(native.serialize())
@@ -108,6 +118,8 @@ class SketchMonoid(Monoid):
         return struct.pack(f"<{len(values)}{self.value_format}", *values)
 
     def read_values(self, data: bytes) -> tuple[Any, ...]:
+        if len(data) % 8:
+            raise ValueError(f"{len(data)} bytes are no values of {self!r}")
         return struct.unpack(f"<{len(data) // 8}{self.value_format}", data)
 
     def dump(self, a: Any) -> bytes:
@@ -120,12 +132,15 @@ class SketchMonoid(Monoid):
     def load(self, data: bytes) -> Any:
         if not data:
             return None
-        # checked here, for DataSketches reads beyond the end of bytes that were cut off
+        # checked here, and in `check_native`, for DataSketches believes what bytes say of themselves
         header, body = data[: _HEADER.size], data[_HEADER.size :]
         version, size, checksum = _HEADER.unpack(header) if len(header) == _HEADER.size else (0, 0, 0)
-        if version != HASH_VERSION or zlib.crc32(body) != checksum:
+        if version != HASH_VERSION or size > len(body) or zlib.crc32(body) != checksum:
             raise ValueError(f"these {len(data)} bytes are no state of {self!r}, version {HASH_VERSION}")
-        return Sketch(self, self.read_native(body[size:]) if body[size:] else None, self.read_values(body[:size]))
+        kept, rest = self.read_values(body[:size]), body[size:]
+        if len(kept) > KEPT or not (kept or rest):
+            raise ValueError(f"a state of {self!r} keeps 1 to {KEPT} values, or a sketch; got {len(kept)}")
+        return Sketch(self, self.read_native(rest) if rest else None, kept)
 
     def same(self, a: Any, b: Any) -> bool:
         """Do two states mean the same, within the bounds of the sketch?"""
@@ -155,16 +170,19 @@ class ApproxDistinct(SketchMonoid):
 
     def __init__(self, lg_k: int = 12) -> None:
         self.lg_k = whole_number(self.name, "lg_k", lg_k, 4, 21)
-        _datasketches()
+        datasketches_library()
 
     def native(self) -> Any:
-        return _datasketches().hll_sketch(self.lg_k)
+        return datasketches_library().hll_sketch(self.lg_k)
+
+    def check_native(self, data: bytes) -> None:
+        check_hll(data, self.lg_k)
 
     def write_native(self, native: Any) -> bytes:
         return bytes(native.serialize_compact())
 
     def join(self, natives: list[Any], values: tuple[Any, ...]) -> Any:
-        library = _datasketches()
+        library = datasketches_library()
         union = library.hll_union(self.lg_k)
         for part in (*natives, *values):
             union.update(part)
@@ -208,10 +226,25 @@ class ApproxQuantile(SketchMonoid):
                 raise ValueError(f"q= of approx_quantile is at least 0 and at most 1 (0.99 for p99); got {one!r}")
         self.q = wanted if several else q
         self.k = whole_number(self.name, "k", k, 8, 65535)
-        _datasketches()
+        datasketches_library()
 
     def native(self) -> Any:
-        return _datasketches().kll_doubles_sketch(self.k)
+        return datasketches_library().kll_doubles_sketch(self.k)
+
+    def check_native(self, data: bytes) -> None:
+        check_kll(data, self.k)
+
+    def read_native(self, data: bytes) -> Any:
+        native = super().read_native(data)
+        if native.num_retained != kll_items(data):  # where levels begin depends on how many fit in
+            raise ValueError(f"a state of {self!r} has {native.num_retained} values in {len(data)} bytes")
+        return native
+
+    def load(self, data: bytes) -> Any:
+        state = super().load(data)
+        if state is not None and any(map(math.isnan, state.kept)) and (state.native is not None or len(state.kept) > 1):
+            raise ValueError(f"in a state of {self!r} a NaN stands alone")
+        return state
 
     def lift(self, x: Any) -> Any:
         if not isinstance(x, int | float) and not hasattr(x, "__float__"):
@@ -285,10 +318,13 @@ class FrequentItems(SketchMonoid):
     def __init__(self, k: int = 10, lg_max_k: int = 10) -> None:
         self.k = whole_number(self.name, "k", k, 1, 2**26)
         self.lg_max_k = whole_number(self.name, "lg_max_k", lg_max_k, 3, 26)
-        _datasketches()
+        datasketches_library()
 
     def native(self) -> Any:
-        return _datasketches().frequent_strings_sketch(self.lg_max_k)
+        return datasketches_library().frequent_strings_sketch(self.lg_max_k)
+
+    def check_native(self, data: bytes) -> None:
+        check_items(data, self.lg_max_k)
 
     def lift(self, x: Any) -> Any:
         # the native sketch takes text; in Latin-1 each byte is a character
@@ -299,12 +335,7 @@ class FrequentItems(SketchMonoid):
         return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
     def read_values(self, data: bytes) -> tuple[Any, ...]:
-        values, at = [], 0
-        while at < len(data):
-            end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-            values.append(data[at + 4 : end].decode("latin-1"))
-            at = end
-        return tuple(values)
+        return tuple(item.decode("latin-1") for item in split_texts(data, lambda part: part))
 
     def lower(self, a: Any) -> Any:
         if a is None:
@@ -314,7 +345,7 @@ class FrequentItems(SketchMonoid):
 
     def rows(self, native: Any) -> list[tuple[str, int, int, int]]:
         """(value, estimate, at least, at most) of all that the sketch still holds."""
-        return list(native.get_frequent_items(_datasketches().NO_FALSE_NEGATIVES))
+        return list(native.get_frequent_items(datasketches_library().NO_FALSE_NEGATIVES))
 
     def close(self, a: Any, b: Any) -> bool:
         values = {row[0] for row in self.rows(a) + self.rows(b)}
@@ -322,79 +353,3 @@ class FrequentItems(SketchMonoid):
             a.get_lower_bound(x) <= b.get_upper_bound(x) and b.get_lower_bound(x) <= a.get_upper_bound(x)
             for x in values
         )
-
-
-class Counts:
-    """About how often each value was in the window: `counts["a"]`, never too low. Read-only.
-
-    >>> m = CountMin()
-    >>> counts = m.lower(m.combine(m.lift("a"), m.lift("a")))
-    >>> counts["a"], counts["b"], counts.total
-    (2, 0, 2)
-    """
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: Sketch) -> None:
-        self._state = Sketch(state.monoid, state.whole(), ())
-
-    def __getitem__(self, x: Any) -> int:
-        return int(self._state.native.get_estimate(item_hash(x)))
-
-    @property
-    def total(self) -> int:
-        """The number of values counted, exactly."""
-        return int(self._state.native.total_weight)
-
-    @property
-    def error(self) -> float:
-        """By how much of `total` a count may be too high, in all but a few cases."""
-        return float(self._state.native.get_relative_error())
-
-    def __repr__(self) -> str:
-        return f"<Counts of {self.total} values>"
-
-    def __reduce__(self) -> Any:
-        return Counts, (self._state,)
-
-
-class CountMin(SketchMonoid):
-    """About how often values are in the window: never too low, rarely too high.
-
-    With `items`, a tuple of values, the result is the tuple of their counts, which fits in a column; without,
-    it is a `Counts` that can be asked about any value. A count is too high by at most e / buckets of all
-    counted (0.27% by default) in all but e**-hashes of cases (0.7%). States merge exactly.
-
-    >>> m = CountMin(items=("a", "b", "c"))
-    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
-    (1, 2, 0)
-
-    Raises TypeError or ValueError if `items` is no tuple or list of values that a sketch takes, `buckets` not
-    in 3..2**26 or `hashes` not in 1..255; ImportError without datasketches.
-    """
-
-    domain = ("hashable",)
-
-    def __init__(self, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5) -> None:
-        if not isinstance(items, tuple | list):
-            raise TypeError(f"items= of count_min is a tuple of values; got {items!r}, a {type(items).__name__}")
-        for item in items:
-            encode_item(item)
-        self.items = tuple(items)
-        self.buckets = whole_number(self.name, "buckets", buckets, 3, 2**26)
-        self.hashes = whole_number(self.name, "hashes", hashes, 1, 255)
-        if buckets * hashes >= 2**30:
-            raise ValueError(f"count_min holds fewer than 2**30 counters; got {buckets} buckets x {hashes} hashes")
-        _datasketches()
-
-    def native(self) -> Any:
-        return _datasketches().count_min_sketch(self.hashes, self.buckets)
-
-    def lower(self, a: Any) -> Any:
-        if a is None:
-            return None
-        counts = Counts(a)
-        return tuple(counts[item] for item in self.items) if self.items else counts
-
-    def close(self, a: Any, b: Any) -> bool:
-        return bool(a.serialize() == b.serialize())

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact import UNIT, lowered_mean, lowered_sum, one_kind, plain_sum, squared_units, units
-from sash.monoids.twofold import add, of_float, of_words, ratio, same_pair, square, value
+from sash.monoids.double_double import add, of_float, of_words, ratio, same_pair, square, value
+from sash.monoids.exact_integer import UNIT, lowered_mean, lowered_sum, one_kind, plain_sum, squared_units, units
 
 _LOW = 2**32 - 1
 _WORD = 2**31

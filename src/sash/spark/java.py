@@ -45,7 +45,7 @@ def java_home() -> str | None:
     """
     tried = []
     for place, command in _commands():
-        found = told(command)
+        found = describe_java(command)
         if found is None:
             tried.append(f"{place} ({command} does not run)")
             continue
@@ -75,10 +75,10 @@ def _commands() -> Iterator[tuple[str, str]]:
         yield "PATH", found
 
 
-def told(command: str) -> tuple[tuple[int, ...], str] | None:
+def describe_java(command: str) -> tuple[tuple[int, ...], str] | None:
     """The version and the home of a Java, as it says itself; None if it does not run.
 
-    >>> told("/nowhere/java") is None
+    >>> describe_java("/nowhere/java") is None
     True
     """
     try:
@@ -104,16 +104,18 @@ def serves(version: tuple[int, ...]) -> bool:
 def bundled(java: Path) -> Path:
     """A JAVA_HOME for a runtime that lacks the module, made if it is not there yet.
 
-    Raises OSError if no cache directory can be written.
+    Raises OSError if no cache directory can be written, or other users can write to all of them.
     """
-    from sash.kernels.cache import candidates  # brings Numba, which a worker that only unpacks has no use for
+    # Not at the top: it brings Numba, which a worker that only unpacks has no use for.
+    from sash.kernels.jit.cache_directory import candidates, open_base
 
     script = SCRIPT.format(module=MODULE, java=shlex.quote(str(java)))
     name = "java-" + hashlib.blake2b(script.encode(), digest_size=12).hexdigest()
     tried = []
     for base in candidates():
         try:
-            return _made(base.expanduser().absolute() / name, script)
+            with open_base(base) as directory:  # refuses a place where another user could put a script
+                return _made(directory.path / name, script)
         except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
             tried.append(f"{base} ({error})")
     raise OSError(f"no directory for a JAVA_HOME can be written: set SASH_CACHE_DIR; tried {'; '.join(tried)}")
@@ -123,7 +125,6 @@ def _made(home: Path, script: str) -> Path:
     """The home, complete or not at all: it is made beside and renamed, and whoever comes second takes the first's."""
     if _whole(home, script):
         return home
-    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = Path(tempfile.mkdtemp(dir=home.parent))
     try:
         (part / "bin").mkdir()
@@ -142,8 +143,11 @@ def _made(home: Path, script: str) -> Path:
 
 
 def _whole(home: Path, script: str) -> bool:
+    from sash.kernels.jit.cache_directory import Directory
+
     java = home / "bin" / "java"
     try:
-        return java.read_text("utf-8") == script and os.access(java, os.X_OK)
+        with Directory(home):  # refuses one that another user has made
+            return java.read_text("utf-8") == script and os.access(java, os.X_OK)
     except OSError:
         return False

@@ -4,11 +4,13 @@
 `memory`     a dict
 `frame`      bytes that know what they are and whether they are whole
 `page`       Arrow record batches in a frame (imports pyarrow, so only when asked)
+`batches`    record batches whose values are valid
+`checks`     the fields of a page's meta: types and ranges
 `snapshot`   many pages in a frame
 `codec`      Python values as bytes, without pickle
 """
 
-from sash.stores.frame import PageError
+from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
 from sash.stores.store import Store
 

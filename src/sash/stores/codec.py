@@ -12,12 +12,13 @@ A value is a tag and what follows from it; a container is its tag, its length, a
 
 The same value gives the same bytes: a set's parts are sorted by their bytes, a dict keeps its order. Only exact types
 are taken, since a subclass (a namedtuple, a Timestamp) would not come back as itself. Both directions use a list for a
-stack, so depth costs memory, not recursion.
+stack, so depth costs memory, not recursion. Only tuples in a set or a key are nested at most 1,000 deep, for Python
+finds their hash by recursion, without a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from struct import Struct, error
 from typing import Any
@@ -32,14 +33,16 @@ _TAGS: dict[type, bytes] = {tuple: b"t", list: b"l", dict: b"m", set: b"e", froz
 _BUILD: dict[int, Callable[[list[Value]], Value]] = {
     ord(b"t"): tuple,
     ord(b"l"): list,
-    ord(b"m"): lambda items: _unique(dict(zip(items[::2], items[1::2], strict=True)), len(items) // 2),
-    ord(b"e"): lambda items: _unique(set(items), len(items)),
-    ord(b"z"): lambda items: _unique(frozenset(items), len(items)),
+    ord(b"m"): lambda items: _unique(dict(zip(_hashed(items[::2]), items[1::2], strict=True)), len(items) // 2),
+    ord(b"e"): lambda items: _unique(set(_hashed(items)), len(items)),
+    ord(b"z"): lambda items: _unique(frozenset(_hashed(items)), len(items)),
 }
 _DICT = ord(b"m")
 _NUMBERS = ord(b"n")
 _CODES = {int: "q", float: "d", bool: "?"}
 _LARGEST = 16
+DEEPEST = 1000
+"""How deeply tuples in a set or a key are nested, at most."""
 
 
 class _Close:
@@ -76,7 +79,7 @@ def dumps(value: Value) -> bytes:
     True
 
     Raises TypeError, naming the type, for anything that is not listed above, and ValueError for a value that contains
-    itself or has a part of 4 GiB or more.
+    itself, has a part of 4 GiB or more, or tuples nested too deeply in a set or a key.
     """
     if type(value) is tuple and (flat := _flat(value)) is not None:
         return flat
@@ -119,6 +122,8 @@ def _open(part: Value, out: list[bytes], todo: list[Value], within: set[int]) ->
     else:
         out.extend(sorted(plain) if kind is set or kind is frozenset else plain)
         return
+    if kind is not tuple and kind is not list:
+        _hashed(part)
     if kind is set or kind is frozenset:
         todo.append(sort := _Sort())
         for item in items:
@@ -220,6 +225,17 @@ def _load(data: bytes) -> tuple[Value, int]:
             value = _BUILD[kind](items)
         else:
             return value, at
+
+
+def _hashed(items: Iterable[Value]) -> Iterable[Value]:
+    """Values that a set or a dict is to hash. Raises CodecError for tuples nested so deeply that it would crash."""
+    for item in items:
+        within, depth = [item], 0
+        while within := [part for outer in within if type(outer) is tuple for part in outer if type(part) is tuple]:
+            depth += 1
+            if depth > DEEPEST:
+                raise CodecError(f"tuples in a set or a key are nested more than {DEEPEST} deep")
+    return items
 
 
 def _unique(built: Value, wanted: int) -> Value:

@@ -12,18 +12,20 @@ where they lie in the bytes of the page, and keep those alive.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from sash.stores.frame import PageError, seal, unseal
+from sash.stores.batches import read_batch
+from sash.stores.checks import Check, check_meta
+from sash.stores.envelope import PageError, decoding, read_json, unwrap, wrap
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_decode = json.JSONDecoder().decode
 _plain: dict[tuple[str, int], pa.Schema] = {}
 """The last schema of each batch of a kind without dictionaries: to compare takes 0.1 µs, to look into it 3."""
 
+_NO_FIELDS: Mapping[str, Check] = {}
 _DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
 
 
@@ -50,28 +52,30 @@ def pack(kind: str, fingerprint: str, meta: dict[str, Any], batches: Sequence[pa
             _check(kind, schema)
             _plain[kind, position] = schema
         parts.append(memoryview(batch.serialize()))
-    return seal(kind, fingerprint, parts)
+    return wrap(kind, fingerprint, parts)
 
 
 def unpack(
-    data: bytes, kind: str, fingerprint: str, schemas: Sequence[pa.Schema], name: str
+    data: bytes,
+    kind: str,
+    fingerprint: str,
+    schemas: Sequence[pa.Schema],
+    name: str,
+    fields: Mapping[str, Check] = _NO_FIELDS,
 ) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     """The meta and the batches of a page, which must be of this kind and query and have batches of these schemas.
 
-    `name` is what messages call it: "page 'k/7'". Raises PageError, see `frame`.
+    `name` is what messages call it: "page 'k/7'"; `fields` are those that the meta must have. The batches are valid:
+    nothing in them leads beyond their bytes. What their values mean is for the reader to check. Raises PageError, see
+    `frame`.
     """
-    parts = unseal(data, kind, fingerprint, name)
+    parts = unwrap(data, kind, fingerprint, name)
     if len(parts) != len(schemas) + 1:
         raise PageError(f"{name} has {len(parts) - 1} batches, and a {kind} page of this query {len(schemas)}")
-    try:
-        meta = _decode(str(parts[0], "utf-8"))
-        batches = []
-        for part, schema in zip(parts[1:], schemas, strict=True):
-            batch = pa.ipc.read_record_batch(pa.py_buffer(part), schema)
-            batch.validate()  # lengths only, a microsecond: a batch of another schema must not be read past its end
-            batches.append(batch)
-    except (ValueError, OSError, pa.ArrowException) as error:
-        raise PageError(f"{name} is damaged: {error}") from error
+    with decoding(name):
+        meta = read_json(parts[0])
+        batches = [read_batch(part, schema) for part, schema in zip(parts[1:], schemas, strict=True)]
+    check_meta(meta, fields, name)
     return meta, batches
 
 

@@ -10,6 +10,7 @@ the place after it. Time zones are written as one of the above: None, an offset 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
@@ -169,11 +170,16 @@ def number_writer(part: Any, value: Any) -> bytes:
     )
 
 
+_NUMPY_TYPE = re.compile(rb"[<|][biufmM]\d{1,2}(\[\d{0,9}[A-Za-z]{1,2}\])?")
+
+
 def _numpy(content: bytes) -> Any:
     code, _, raw = content.partition(b" ")
+    if _NUMPY_TYPE.fullmatch(code) is None:  # NumPy would evaluate a list of types
+        raise CodecError(f"{DAMAGED}: {code!r:.80} is no type of a NumPy scalar")
     dtype = np.dtype(code.decode())
     if dtype.kind not in "biufmM" or dtype.itemsize != len(raw):
-        raise CodecError(f"{DAMAGED}: {code!r} in {len(raw)} bytes")
+        raise CodecError(f"{DAMAGED}: {code!r:.80} in {len(raw)} bytes")
     return np.frombuffer(raw, dtype)[0].astype(dtype.newbyteorder("="))
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sash.stores.frame import PageError, seal, unseal
+from sash.stores.checks import check_meta, list_of, text
+from sash.stores.envelope import damaged, decoding, read_json, unwrap, wrap
 
 KIND = "snapshot"
 NAME = "the snapshot"
@@ -30,7 +31,7 @@ def pack(fingerprint: str, mode: str, pages: Mapping[str, bytes]) -> bytes:
     """
     names = sorted(pages)
     directory = json.dumps({"mode": mode, "pages": names}).encode()
-    return seal(KIND, fingerprint, [directory, *(pages[name] for name in names)])
+    return wrap(KIND, fingerprint, [directory, *(pages[name] for name in names)])
 
 
 def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
@@ -41,12 +42,13 @@ def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
-    parts = unseal(bytes(data), KIND, fingerprint, NAME)
-    try:
-        directory = json.loads(str(parts[0], "utf-8"))
-        mode, names = directory["mode"], directory["pages"]
-    except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise PageError(f"{NAME} is damaged: its directory cannot be read ({error})") from error
+    parts = unwrap(bytes(data), KIND, fingerprint, NAME)
+    with decoding(NAME):
+        directory = read_json(parts[0])
+    check_meta(directory, {"mode": text(), "pages": list_of(text())}, NAME)
+    names = directory["pages"]
     if len(names) != len(parts) - 1:
-        raise PageError(f"{NAME} is damaged: it names {len(names)} pages and has {len(parts) - 1}")
-    return mode, {name: bytes(part) for name, part in zip(names, parts[1:], strict=True)}
+        raise damaged(NAME, f"it names {len(names)} pages and has {len(parts) - 1}")
+    if len(set(names)) != len(names):
+        raise damaged(NAME, "it names a page twice")
+    return directory["mode"], {name: bytes(part) for name, part in zip(names, parts[1:], strict=True)}

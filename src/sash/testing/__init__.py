@@ -8,8 +8,8 @@ strategies for the inputs of aggregates, for queries and for whole streams (and 
 
 from sash.testing.adversarial import ADVERSARIAL, exact_windows, worst_error
 from sash.testing.compare import assert_same
-from sash.testing.counted import Counted
 from sash.testing.laws import LawError, Report, check_laws
+from sash.testing.op_counter import OpCounter
 from sash.testing.reference import Reference
 from sash.testing.workloads import ARRIVALS, WORKLOADS
 
@@ -17,8 +17,8 @@ __all__ = [
     "ADVERSARIAL",
     "ARRIVALS",
     "WORKLOADS",
-    "Counted",
     "LawError",
+    "OpCounter",
     "Reference",
     "Report",
     "assert_same",

@@ -223,7 +223,7 @@ def _check_columns(
     monoid: Monoid, kinds: tuple[Kind, ...], rows: list[tuple[Any, ...]], laws: tuple[str, ...]
 ) -> Report:
     """The typed form: its laws, its results beside the generic form's, its machine code beside Python."""
-    from sash.kernels.each import Compiled, NotCompiled
+    from sash.kernels.loops.elementwise import Compiled, NotCompiled
 
     if monoid.interpreted_only:
         return Report(laws, False, monoid.interpreted_only)

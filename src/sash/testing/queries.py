@@ -15,7 +15,7 @@ Importing this module needs `hypothesis`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import monoid
-from sash.query import Query
+from sash.plan import Query
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from sash.windows.specs import Closed
 
 # ---- time ----
 
@@ -147,7 +148,7 @@ def _slide_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     assert scale is not None
     if kind == "time":
         offset = scale.length(draw(st.integers(1, 4))) if draw(st.booleans()) else 0
-        closed = draw(st.sampled_from([None, "right"]))
+        closed: Closed | None = draw(st.sampled_from([None, "right"]))
         return Time(scale.length(size), every=scale.length(step), closed=closed, offset=offset)
     if kind == "time by rows":
         closed = draw(st.sampled_from([None, "left", "both", "neither"]))
@@ -237,7 +238,7 @@ def queries(
         in_rows = any(one.slide == "rows" for one in (found.values() if isinstance(found, dict) else [found]))
         if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
             arguments["forget"] = scale.length(draw(_sizes))
-    return Query(found, **arguments, **draw(aggregates))
+    return Query(found, **arguments, **cast(dict[str, Any], draw(aggregates)))
 
 
 def rewritten(query: Query, **changes: Any) -> Query:

@@ -8,7 +8,7 @@ is found anew by the definition of its window (`definitions.py`) and folded from
 
     final      what W has made final and was not given yet
     changes    the same, where it differs from the key's result before
-    eager      what is new or has changed since the last call
+    eager      what is new or has changed since the last call; a slide that a late row has emptied, without results
 
 A final result never changes: a row that comes later has a time of at least W. That is why they can all be computed
 from all rows, whenever one likes.
@@ -19,25 +19,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sash.testing.arrivals import alike, in_order, latest_allowed, rows_of
-from sash.testing.definitions import Due, Number, Row, aggregate, inputs, lives, per_row, slides
+from sash.testing.arrival_oracle import alike, in_order, latest_allowed, rows_of
+from sash.testing.window_oracle import Due, Number, Row, aggregate, inputs, lives, per_row, slides
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sash.query import Query
-    from sash.query.resolved import Part, Resolved
+    from sash.plan import Query
+    from sash.plan.bound_query import AggregateSpec, BoundQuery
 
 
 @dataclass(frozen=True)
 class Cell:
     """One aggregate of one window; null while that is not full where it has to be."""
 
-    part: Part
+    part: AggregateSpec
     rows: tuple[Row, ...]
     full: bool
 
@@ -54,7 +54,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReferenceResult:
     """One row of the output. Of a per-row query `row` is the input's; else there are `start` and `end`."""
 
     name: Any
@@ -88,7 +88,7 @@ class Reference:
     def __init__(
         self, query: Query, schema: pa.Schema, *, mode: str = "rows", clock: Callable[[], float] | None = None
     ) -> None:
-        self.resolved: Resolved = query.resolve(schema)
+        self.bound_query: BoundQuery = query.bind(schema)
         self.query, self.mode, self.clock = query, mode, clock or time.time
         self.late, self.untimed = 0, 0
         self._batches: list[pa.RecordBatch] = []
@@ -98,6 +98,7 @@ class Reference:
         self._late_rows: list[int] = []
         self._given: set[Any] = set()
         self._shown: dict[Any, tuple[int, int, Any]] = {}
+        self._last: dict[Any, ReferenceResult] = {}
 
     # ---- what comes in ----
 
@@ -135,9 +136,9 @@ class Reference:
         late: list[Row] = []
         untimed: list[Row] = []
         watermark = self._watermark
-        latest = latest_allowed(self.resolved, self.clock)
-        for row in rows_of(batch, self.resolved, self._number):
-            if self.resolved.time is not None and (row.time is None or row.time > latest):
+        latest = latest_allowed(self.bound_query, self.clock)
+        for row in rows_of(batch, self.bound_query, self._number):
+            if self.bound_query.time is not None and (row.time is None or row.time > latest):
                 untimed.append(row)
             elif self.mode == "sorted":
                 self._check_sorted(self._taken + taken, row)
@@ -147,7 +148,7 @@ class Reference:
             else:
                 taken.append(row)
                 if self.mode == "rows" and row.time is not None:
-                    watermark = max(watermark, row.time - (self.resolved.lateness or 0))
+                    watermark = max(watermark, row.time - (self.bound_query.lateness or 0))
         self._refuse_late(late, untimed, watermark)
         return taken, late, untimed, watermark
 
@@ -170,50 +171,52 @@ class Reference:
 
     def _keeps_late(self) -> bool:
         """Are late and untimed rows passed on, with null aggregates?"""
-        return self.resolved.per_row and (self.mode == "sorted" or self.query.late == "flag")
+        return self.bound_query.per_row and (self.mode == "sorted" or self.query.late == "flag")
 
     # ---- all results so far ----
 
-    def _results(self) -> Iterator[Result]:
+    def _results(self) -> Iterator[ReferenceResult]:
         """Every result there is by now, of each key in order, final or not."""
         keys: dict[Any, list[Row]] = {}
         for row in self._taken:
             keys.setdefault(row.key, []).append(row)
         for rows in keys.values():
-            all_lives = lives(in_order(rows), self.resolved.forget)
-            found = self._row_results(all_lives) if self.resolved.per_row else self._slide_results(all_lives)
+            all_lives = lives(in_order(rows), self.bound_query.forget)
+            found = self._row_results(all_lives) if self.bound_query.per_row else self._slide_results(all_lives)
             yield from found
 
-    def _row_results(self, all_lives: list[list[Row]]) -> Iterator[Result]:
+    def _row_results(self, all_lives: list[list[Row]]) -> Iterator[ReferenceResult]:
         for number, rows in enumerate(all_lives):
-            windows = [(span, per_row(span, rows)) for span in self.resolved.spans]
+            windows = [(span, per_row(span, rows)) for span in self.bound_query.windows]
             for i, row in enumerate(rows):
                 cells = tuple(
                     cell
                     for span, of_rows in windows
                     for cell in self._cells(of_rows[i], not span.full or len(of_rows[i]) == span.size)
                 )
-                yield Result(row.number, number, "", row, None, None, Due(row.time, passed=True), cells)
+                yield ReferenceResult(row.number, number, "", row, None, None, Due(row.time, passed=True), cells)
 
-    def _slide_results(self, all_lives: list[list[Row]]) -> list[Result]:
+    def _slide_results(self, all_lives: list[list[Row]]) -> list[ReferenceResult]:
         found = []
-        for span in self.resolved.spans:
+        for span in self.bound_query.windows:
             ordinal = 0
             for number, rows in enumerate(all_lives):
                 anew = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
                 for slide in slides(span, rows, anew):
                     name = (rows[0].key, span.name, slide.end if span.slide == "time" else ordinal)
                     cells = tuple(self._cells(slide.rows, slide.full))
-                    found.append(Result(name, number, span.name, rows[0], slide.start, slide.end, slide.due, cells))
+                    found.append(
+                        ReferenceResult(name, number, span.name, rows[0], slide.start, slide.end, slide.due, cells)
+                    )
                     ordinal += 1
         return sorted(found, key=lambda result: result.end)
 
     def _cells(self, rows: tuple[Row, ...], full: bool) -> list[Cell]:
-        return [Cell(part, rows, full) for part in self.resolved.parts]
+        return [Cell(part, rows, full) for part in self.bound_query.aggregates]
 
     # ---- what is given now ----
 
-    def _to_give(self, processed: bool) -> list[tuple[Result, int, int]]:
+    def _to_give(self, processed: bool) -> list[tuple[ReferenceResult, int, int]]:
         """The results that leave with this call, each with its `_row` and `_revision`."""
         if self.query.emit == "eager":
             return self._new_or_changed() if processed else []
@@ -233,20 +236,27 @@ class Reference:
             return math.inf
         return last.time if last.time is not None else -math.inf
 
-    def _new_or_changed(self) -> list[tuple[Result, int, int]]:
+    def _new_or_changed(self) -> list[tuple[ReferenceResult, int, int]]:
         changed = []
-        for result in self._results():
+        found = {result.name: result for result in self._results()}
+        gone = [result for name, result in self._last.items() if name not in found]
+        for result in (*found.values(), *(replace(result, cells=self._no_cells()) for result in gone)):
             mark = (result.start, result.end, result.mark)
             row, revision, before = self._shown.get(result.name, (len(self._shown), -1, None))
             if mark != before:
-                row = result.row.number if self.resolved.per_row else row
+                row = result.row.number if self.bound_query.per_row else row
                 self._shown[result.name] = (row, revision + 1, mark)
                 changed.append((result, row, revision + 1))
+        self._last = found
         return changed
+
+    def _no_cells(self) -> tuple[Cell, ...]:
+        """What a slide shows that has been emptied: nulls."""
+        return tuple(Cell(part, (), False) for _, part in self._columns())
 
     # ---- the output ----
 
-    def _output(self, aside: list[Row], results: list[tuple[Result, int, int]]) -> pa.RecordBatch:
+    def _output(self, aside: list[Row], results: list[tuple[ReferenceResult, int, int]]) -> pa.RecordBatch:
         """The rows that are passed on with null aggregates, then the results."""
         import pyarrow as pa
 
@@ -261,27 +271,27 @@ class Reference:
         }
         for i, (name, part) in enumerate(self._columns()):
             made[name] = part.array([None] * len(aside) + [result.cells[i].value for result, _, _ in results])
-        schema = self.resolved.output(self.mode)
-        kept = source.schema.names if self.resolved.per_row else self.resolved.by
+        schema = self.bound_query.output(self.mode)
+        kept = source.schema.names if self.bound_query.per_row else self.bound_query.by
         columns = [
             source.column(field.name) if field.name in kept else pa.array(made[field.name], field.type)
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _columns(self) -> list[tuple[str, Part]]:
+    def _columns(self) -> list[tuple[str, AggregateSpec]]:
         """The columns of aggregates, with the part that each shows."""
-        if not self.resolved.per_row:
-            return [(part.name, part) for part in self.resolved.parts]
-        pairs = [(span.name, part) for span in self.resolved.spans for part in self.resolved.parts]
+        if not self.bound_query.per_row:
+            return [(part.name, part) for part in self.bound_query.aggregates]
+        pairs = [(span.name, part) for span in self.bound_query.windows for part in self.bound_query.aggregates]
         return [(f"{part.name}_{window}" if window else part.name, part) for window, part in pairs]
 
     def _bounds(self, numbers: list[Any]) -> Any:
         """Where windows start and end, as the time's column has it; beyond 64 bits, the nearest that there is."""
         import numpy as np
 
-        axis = self.resolved.time
-        if axis is None or self.resolved.per_row:
+        axis = self.bound_query.time
+        if axis is None or self.bound_query.per_row:
             return numbers
         if axis.kind == "float":
             return axis.array(np.array(numbers, dtype=np.float64))
@@ -291,13 +301,13 @@ class Reference:
         """Rows of the input by their arrival numbers."""
         import pyarrow as pa
 
-        schema = self.resolved.schema
+        schema = self.bound_query.schema
         table = pa.Table.from_batches(self._batches, schema).take(pa.array(numbers, type=pa.int64()))
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def only_changes(results: Sequence[Result]) -> Iterator[Result]:
+def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult]:
     """The results that differ from the one before of their key, window and life; the first of each differs."""
     last: dict[Any, Any] = {}
     for result in results:
@@ -307,7 +317,7 @@ def only_changes(results: Sequence[Result]) -> Iterator[Result]:
         last[where] = result.mark
 
 
-def is_exact(part: Part) -> bool:
+def is_exact(part: AggregateSpec) -> bool:
     """Is the aggregate exact on columns of these types? A sum is of integers, and is not of floats."""
     import pyarrow.types as types
 

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from sash.query import Query
-from sash.testing.arrivals import alike, in_order, rows_of
+from sash.plan import Query
+from sash.testing.arrival_oracle import alike, in_order, rows_of
 from sash.testing.queries import EMITS, LATES, SCALES, Scale, columns_read, queries
 
 # ---- events ----
@@ -102,7 +102,7 @@ def _times(times: list[Any], scale: Scale) -> pa.Array:
 def sorted_by_key(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:
     """The batch ordered by key, time and tie-breakers, untimed rows at the end of their key."""
     keys: dict[Any, tuple[list[Any], list[Any]]] = {}
-    for row in rows_of(batch, query.resolve(batch.schema), 0):
+    for row in rows_of(batch, query.bind(batch.schema), 0):
         timed, untimed = keys.setdefault(alike(row.key), ([], []))
         (untimed if query.on and row.time is None else timed).append(row)
     order = [row.number for timed, untimed in keys.values() for row in (*in_order(timed), *untimed)]
@@ -113,7 +113,7 @@ def sorted_by_key(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Step:
+class StreamStep:
     """One call of an operator; `snapshot` stands for a snapshot and going on from it restored."""
 
     call: str
@@ -131,7 +131,7 @@ class Case:
     query: Query
     schema: pa.Schema
     mode: str
-    steps: tuple[Step, ...]
+    steps: tuple[StreamStep, ...]
 
     def __repr__(self) -> str:
         steps = "\n    ".join(map(repr, self.steps))
@@ -186,17 +186,17 @@ def calls(draw: st.DrawFn, query: Query, scale: Scale | None, mode: str = "rows"
     if mode == "sorted":
         batch = sorted_by_key(batch, query)
     may_advance = st.sampled_from([False, True] if mode == "given" else [False, False, True])
-    steps: list[Step] = []
+    steps: list[StreamStep] = []
     seen = 0
     for piece in split(batch, draw(cuts(batch.num_rows))):
         seen += piece.num_rows
-        steps.append(Step("process", piece))
+        steps.append(StreamStep("process", piece))
         if scale is not None and mode != "sorted" and draw(may_advance):
             now = start + sum(row.on for row in rows[:seen])
-            steps.append(Step("advance", scale.number(now + draw(st.integers(-12, 3)))))
+            steps.append(StreamStep("advance", scale.number(now + draw(st.integers(-12, 3)))))
         if draw(st.sampled_from([False, False, True])):
-            steps.append(Step("snapshot"))
-    return Case(query, batch.schema, mode, (*steps, Step("finish")))
+            steps.append(StreamStep("snapshot"))
+    return Case(query, batch.schema, mode, (*steps, StreamStep("finish")))
 
 
 @st.composite

@@ -6,6 +6,6 @@
 """
 
 from sash.windows.duration import Duration
-from sash.windows.kinds import Count, Delta, Kind, Lifetime, Policy, Punctuation, Session, Time
+from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
-__all__ = ["Count", "Delta", "Duration", "Kind", "Lifetime", "Policy", "Punctuation", "Session", "Time"]
+__all__ = ["Count", "Delta", "Duration", "Lifetime", "Policy", "Punctuation", "Session", "Time", "WindowKind"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
-from sash.windows.duration import Duration, is_duration
+from sash.windows.duration import Duration, DurationLike, is_duration
+
+Length = SupportsIndex | float | DurationLike
+"""A length of time, or a number in the units of the column."""
 
 
 def rows(what: str, value: Any) -> int:
@@ -42,7 +45,7 @@ def shift(what: str, value: Any) -> Any:
     return found if found != _nothing(found) else 0
 
 
-def column(what: str, name: Any) -> str:
+def column_name(what: str, name: Any) -> str:
     """The name of a column. Raises TypeError, naming `what`, if it is no text."""
     if not isinstance(name, str):
         raise TypeError(f"{what} is the name of a column; got {name!r}, a {type(name).__name__}")

@@ -70,6 +70,10 @@ class Duration:
         return f"Duration({str(self)!r})"
 
 
+DurationLike = str | timedelta | Duration
+"""A length of time: text such as "1h", a timedelta (also that of pandas), a Duration."""
+
+
 def is_duration(value: Any) -> bool:
     """Is it something that `Duration.of` reads: text, a timedelta, a Duration?"""
     return isinstance(value, str | timedelta | Duration)

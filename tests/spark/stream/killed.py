@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sash.spark
 from tests.spark.cases import SCHEMA
-from tests.spark.stream.arriving import STREAMS
+from tests.spark.stream.arrivals import STREAMS
 from tests.spark.stream.running import source, start
 
 QUERY = STREAMS["rows, changes"]

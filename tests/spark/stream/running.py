@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.spark.types import spark_schema
+from sash.spark.spark_types import spark_schema
 
 
 def files(folder: Path, batches: list[list[pa.RecordBatch]]) -> Path:

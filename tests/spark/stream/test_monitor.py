@@ -24,7 +24,7 @@ class Told:
 
 
 def progress(number: int, name: str = "sash 1000 ab", **counts: Any) -> dict[str, Any]:
-    flows = dict.fromkeys(sash.spark.stream.counts.FLOWS, 0)
+    flows = dict.fromkeys(sash.spark.stream.progress.FLOWS, 0)
     row = flows | {"greatest": None, "watermark": None, "shards": []} | counts
     return {"batchId": number, "durationMs": {"triggerExecution": 500}, "observedMetrics": {name: row, "other": {}}}
 
@@ -95,6 +95,7 @@ def test_a_query_is_followed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     assert len(said.getvalue().splitlines()) == len(watched.batches)
 
 
+@pytest.mark.all_compiled  # a server of its own; how its rows are read is tested above, and Connect by the parity tests
 def test_so_it_is_over_connect(tmp_path: Path) -> None:
     # with this set the server takes a port that is free, not always the same
     surroundings = os.environ | {"SPARK_TESTING": "1"}

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 import sash
 import sash.spark
 from sash import Options, Query, Time
-from sash.spark.stream.shards import labels, spark_hash
+from sash.spark.stream.sharding import labels, spark_hash
 from sash.testing import assert_same
 from sash.testing.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
-from tests.spark.stream.arriving import STREAMS, arriving, expected
+from tests.spark.stream.arrivals import STREAMS, arriving, expected
 from tests.spark.stream.running import done, files, source, start
 
 CHOSEN = ["row: lifetime", "all windows of rows, by ('k', 'j')", "all windows with every, by ('k', 'j')", "timestamps"]
@@ -101,8 +101,8 @@ def test_rows_put_aside_go_to_a_table_of_their_own(spark: Any, tmp_path: Path) -
     first = [trade("a", 10, 1.0), trade(None, 11, 2.0), '{"k": "a", oops', '{"k": "b", "x": 4.0}']
     whole_late = [trade("a", 1, 9.0), trade("b", 2, 9.0), trade("c", 3, 9.0)]
     folder = trades(tmp_path / "in", first, [trade("a", 40, 3.0)], whole_late)
-    both = sash.spark.with_aside(QUERY, json_stream(spark, folder))
-    writer = both.writeStream.foreachBatch(sash.spark.tables(tmp_path / "results", tmp_path / "aside"))
+    both = sash.spark.with_side_output(QUERY, json_stream(spark, folder))
+    writer = both.writeStream.foreachBatch(sash.spark.table_writer(tmp_path / "results", tmp_path / "aside"))
     stream = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
     counts = done(stream)
     results = spark.read.parquet(str(tmp_path / "results"))
@@ -213,15 +213,15 @@ def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
 
 def test_explain_says_how_a_stream_runs(rate: Any) -> None:
     query = Query(3, by="value", on="timestamp", lateness="5s", n=sash.count())
-    text = sash.spark.explain(query, rate)
+    text = sash.spark.spark_explain(query, rate)
     assert "rows packed into 2 shards, by a hash of value" in text
     assert "the watermark is '5s' behind" in text
     with pytest.raises(ValueError, match="lateness="):
-        sash.spark.explain(Query(3, on="timestamp", n=sash.count()), rate)
+        sash.spark.spark_explain(Query(3, on="timestamp", n=sash.count()), rate)
 
 
 def test_aside_is_for_streams(spark: Any) -> None:
     with pytest.raises(TypeError, match="takes a streaming DataFrame"):
-        sash.spark.with_aside(Query(3, on="id", lateness=1, n=sash.count()), spark.range(3))
+        sash.spark.with_side_output(Query(3, on="id", lateness=1, n=sash.count()), spark.range(3))
     with pytest.raises(ValueError, match="no column '_reason'"):
-        sash.spark.parted(spark.range(3))
+        sash.spark.split_side_output(spark.range(3))

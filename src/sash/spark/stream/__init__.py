@@ -4,14 +4,14 @@
             a blob     lateness       an operator, mode "given", whose      typed
             a shard                   pages lie in Spark's state
 
-`plan`        the DataFrame of a query, and what a stream must fulfil
-`clock`       times as Spark's watermark has them, and back
-`shards`      which key goes to which shard, and under which label
-`pack`        rows to blobs before the shuffle; `unpack`: results to rows behind it
-`shard`       one shard of one micro-batch: operator, timer, counts
-`host_page`   of which query the state is, and its timer
-`processor`   what Spark calls
-`pages`       a store on Spark's state
-`aside`       late, untimed and malformed rows beside the results
-`monitor`     what a running query does
+`plan_stream`      the DataFrame of a query, and what a stream must fulfil
+`watermark_codec`  times as Spark's watermark has them, and back
+`sharding`         which key goes to which shard, and under which label
+`pack_shards`      rows to blobs before the shuffle; `unpack_shards`: results to rows behind it
+`shard_task`       one shard of one micro-batch: operator, timer, progress
+`stream_header`    of which query the state is, and its timer
+`processor`        what Spark calls
+`map_state_store`  a store on Spark's state
+`side_output`      late, untimed and malformed rows beside the results
+`monitor`          what a running query does
 """

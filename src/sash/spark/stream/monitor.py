@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from sash.spark.stream.counts import FLOWS, LEVELS, OBSERVED
+from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from sash.spark.stream.counts import COLUMNS, NAMES
-from sash.spark.stream.spec import Spec
+from sash.spark.stream.progress import COLUMNS, NAMES
+from sash.spark.stream.stream_spec import StreamSpec
 
 PROCESSED = f"shard int, results binary, aside binary, {COLUMNS}"
 
@@ -23,7 +23,7 @@ _ROW = Row("shard", "results", "aside", *NAMES)
 class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
     """Runs the operator of a shard on the pages in Spark's state."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
 
     def init(self, handle: Any) -> None:
@@ -32,9 +32,9 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         self.pages = handle.getMapState("pages", "page string", "bytes binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
-        from sash.spark.stream.shard import Packed
+        from sash.spark.stream.shard_task import PackedRows
 
-        packed = [Packed(row.rows, row.now, row.aside, row.malformed, row.greatest) for row in rows]
+        packed = [PackedRows(row.rows, row.now, row.aside, row.malformed, row.greatest) for row in rows]
         return self._run(key, packed, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
@@ -44,10 +44,10 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         """Nothing is held."""
 
     def _run(self, key: Any, packed: list[Any], times: Any, fired: int | None = None) -> Iterator[Row]:
-        from sash.spark.stream.shard import Shard
+        from sash.spark.stream.shard_task import ShardTask
 
         try:
-            shard = Shard(self.spec, key[0], self.pages, self.handle)
+            shard = ShardTask(self.spec, key[0], self.pages, self.handle)
             for values in shard.run(packed, times.getCurrentWatermarkInMs(), fired):
                 yield _ROW(*values)
         except Exception:

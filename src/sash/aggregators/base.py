@@ -1,0 +1,172 @@
+"""What all structures share: how their state is declared, cleared and copied, and what they do when ⊕ raises.
+
+A structure is a class whose annotations are its state and whose methods are the algorithm, written once:
+
+    Queue, Ints         aggregates, integers by position                     (`queue.py`)
+    Levels              aggregates by level and number                       (`levels.py`)
+    Times, States       times, aggregates by node and place in it            (`pool.py`)
+    Links, Aggs         integers by node and place, one aggregate a node     (`pool.py`)
+    int, bool, State    a position, a flag, an aggregate
+
+Interpreted these are attributes of the object; compiled they are fields of a struct (`kernels/state.py`). What the
+algorithm's methods use stays within what compiles: fields of `self`, `self.combine`, `self.identity`, integers,
+tuples, and methods of the same class.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self, TypeVar
+
+from sash.aggregators.block_levels import Levels
+from sash.aggregators.btree_storage import Aggs, Links, States, Times
+from sash.aggregators.queue import Ints, Queue
+from sash.monoids import Monoid
+
+State = Any
+"""An aggregate inside a structure: whatever the monoid's `lift` and `combine` return."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Aggregator:
+    """A window that knows its aggregate."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    constants: ClassVar[tuple[str, ...]] = ()
+    """Attributes of the class that are constants in compiled code."""
+
+    aggregate: Callable[[], State]
+    size: Callable[[], int]
+
+    def __init__(self, monoid: Monoid) -> None:
+        require(type(self), monoid)
+        self.monoid = monoid
+        self.identity = monoid.identity
+        self.combine = monoid.combine
+        self.inverse: Any = monoid.inverse
+        self.picks_right = monoid.picks_right
+        self._inputs = monoid.arity[0]
+        self.clear()
+
+    def _lifted(self, row: tuple[Any, ...]) -> State:
+        """The state of a row, whose inputs are given one by one or as one tuple."""
+        if self._inputs > 1 and len(row) == 1 and isinstance(row[0], tuple):
+            row = row[0]
+        return self.monoid.lifted(row)
+
+    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Carry out a step of the algorithm. If ⊕ raises in it, refuse all others until cleared.
+
+        Such a window is half-way through a change: an answer from it would be wrong.
+        """
+        try:
+            return step(*arguments)
+        except Exception as error:
+            refuse = functools.partial(_refuse, f"{type(error).__name__}: {error}", type(self).__name__)
+            vars(self).update((name, refuse) for name in STEPS if hasattr(self, name))
+            raise
+
+    def clear(self) -> None:
+        """Empty the window and release its memory."""
+        for name in STEPS:
+            vars(self).pop(name, None)
+        for name, kind in fields(type(self)).items():
+            setattr(self, name, self.identity if kind == "State" else FRESH[kind]())
+
+    def copy(self) -> Self:
+        """A window of its own with the same elements; the elements themselves are shared."""
+        twin = self._anew()
+        for name, kind in fields(type(self)).items():
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if kind in STORED else value)
+        return twin
+
+    def _anew(self) -> Self:
+        """An empty window of the same kind."""
+        return type(self)(self.monoid)
+
+    @classmethod
+    def slots(cls, field: str, largest: int) -> int:
+        """How many slots a field needs in compiled code for windows of up to `largest`: a power of two.
+
+        Level l of Levels has half as many as the level below, level 0 half of all.
+        """
+        slots = 1 << max(largest - 1, 1).bit_length()
+        return 2 * slots if fields(cls)[field] == "Levels" else slots
+
+    def check_invariants(self) -> None:
+        """Compare all that is stored with its definition; AssertionError names what differs."""
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.monoid!r}: {len(self)} elements, aggregate {self.aggregate()!r}>"
+
+
+STEPS = (
+    *("push", "pop", "drop", "aggregate", "last", "answer", "between", "longest", "remove", "replace"),
+    *("find", "put", "take_out", "cut", "merge_in"),
+)
+"""What the structures' public methods call: the ways into an algorithm."""
+
+
+def _refuse(error: str, structure: str, *arguments: Any) -> Any:
+    raise RuntimeError(
+        f"this {structure} is half-way through a change in which the monoid raised {error}; clear() it and start anew"
+    )
+
+
+FRESH: dict[str, Callable[[], Any]] = {
+    "Queue": Queue,
+    "Ints": Ints,
+    "Levels": Levels,
+    "int": int,
+    "bool": bool,
+    "Times": Times,
+    "States": States,
+    "Links": Links,
+    "Aggs": Aggs,
+}
+"""What a field of each annotation holds in an empty window; a State holds the identity."""
+
+STORED = ("Queue", "Ints", "Levels", "Times", "States", "Links", "Aggs")
+"""The kinds of fields that need memory of their own."""
+
+
+def fields(structure: type[Aggregator]) -> dict[str, str]:
+    """The state of a structure: its annotations and those it inherits, name to kind (a key of FRESH, or State)."""
+    kinds = {*FRESH, "State"}
+    declared = (inspect.get_annotations(cls) for cls in reversed(structure.__mro__))
+    return {name: kind for found in declared for name, kind in found.items() if kind in kinds}
+
+
+def require(structure: type[Aggregator], monoid: Monoid) -> None:
+    """Raises TypeError naming the missing property if the monoid does not admit the structure."""
+    if not isinstance(monoid, Monoid):
+        raise TypeError(f"{structure.__name__} is built from a monoid, such as sash.monoids.Max(); got {monoid!r}")
+    for need in structure.needs:
+        if not getattr(monoid, need):
+            raise TypeError(
+                f"{structure.__name__} needs a monoid with the property '{need}', which {monoid!r} does not declare"
+            )
+
+
+def fold(monoid: Monoid, states: Iterator[State]) -> State:
+    """⊕ over states, oldest first."""
+    total = monoid.identity
+    for state in states:
+        total = monoid.combine(total, state)
+    return total
+
+
+def expect(structure: Aggregator, what: str, stored: State, defined: State) -> None:
+    """AssertionError unless a stored aggregate means the same as its definition."""
+    if not structure.monoid.same(stored, defined):
+        raise AssertionError(f"{type(structure).__name__}: {what} is {stored!r}, by definition {defined!r}")

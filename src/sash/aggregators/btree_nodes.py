@@ -1,0 +1,294 @@
+"""The nodes of the B-tree under `AugmentedBTree` and `FiBA`: how they come and go; entries, children, search.
+
+    node     times   t0   t1   t2                     between MIN_ARITY and 2·MIN_ARITY children,
+             vals    v0   v1   v2                     the root 2 at least; an entry less than children;
+             links   z0   z1   z2   z3                all leaves on one level
+             aggs    ⊕ over some part of the tree     (which part, says the structure)
+
+A node is a number: the row that it has in the pools. Its links are its parent, its arity (one more than its entries,
+in leaves as well), its flags, and its children. The flags say where it is: on the left spine, on the right spine, or
+the root; and whether it is an inner node.
+
+Nodes that leave the tree join a chain of roots of what is done with. A node is taken again with its children put in
+its place on the chain, so that to give up a subtree takes constant time. Only inserts take nodes, and they give up
+none: no node is reused while the operation that gave it up still runs. Interpreted, each operation returns the memory
+of a few nodes of the chain. `held` still counts the entries there, and `size()` brings it up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import index
+from typing import Any, ClassVar, Self
+
+from sash.aggregators.base import State
+from sash.aggregators.btree_storage import Aggs, Links, States, Times
+from sash.aggregators.time_ordered import Place, Time, TimeOrdered
+from sash.monoids import Monoid
+
+PARENT, ARITY, FLAGS, CHILD = 0, 1, 2, 3
+"""The links of a node; the children follow from CHILD on."""
+
+LEFT, RIGHT, ROOT, INNER = 1, 2, 4, 8
+SPINE = LEFT | RIGHT | ROOT
+"""The flags of a node: on the left spine below the root, on the right spine below the root, the root; not a leaf."""
+
+NONE = -1
+
+
+class BTreeNodes(TimeOrdered):
+    """A B-tree in order of time, in whose nodes a structure keeps aggregates.
+
+    Raises TypeError if `min_arity` is no integer, ValueError if it is below 2.
+    """
+
+    constants: ClassVar[tuple[str, ...]] = ("min_arity",)
+    min_arity = 4
+
+    times: Times
+    vals: States
+    links: Links
+    aggs: Aggs
+    root: int
+    left: int
+    right: int
+    fresh: int
+    doomed: int
+    held: int
+
+    # ---- what a structure decides ----
+
+    fold: Callable[[int], None]
+    """Compute what is kept for a node from its entries and from what is below."""
+
+    settle: Callable[[int], None]
+    """The same, amid a change of shape: what depends on nothing above."""
+
+    mend: Callable[[int, int], None]
+    """Repair all aggregates that depend on a node, itself included, and on the spines that were hit."""
+
+    whole: Callable[[int], bool]
+    """Is the aggregate of a node that of its subtree, and not the root's?"""
+
+    near: Callable[[Time], int]
+    """A node whose subtree a time belongs to: from where to search downwards."""
+
+    def __init__(self, monoid: Monoid, min_arity: int | None = None) -> None:
+        if min_arity is not None:
+            self.min_arity = checked_arity(min_arity)
+        super().__init__(monoid)
+
+    def _anew(self) -> Self:
+        return type(self)(self.monoid, self.min_arity)
+
+    @staticmethod
+    def width(field: str, min_arity: int) -> int:
+        """How many slots a node has in a field: room for one entry and child too many, until it is split."""
+        return {"links": CHILD + 2 * min_arity + 1, "aggs": 1, "own": 1}.get(field, 2 * min_arity)
+
+    @classmethod
+    def slots(cls, field: str, largest: int) -> int:
+        """Room for the nodes of up to `largest` entries: MIN_ARITY - 1 in each at least, but for the root."""
+        return (largest // (cls.min_arity - 1) + 2) * cls.width(field, cls.min_arity)
+
+    def begin(self) -> None:
+        self.fresh = 0
+        self.held = 0
+        self.doomed = NONE
+        self.root = self.take()
+        self.left = self.root
+        self.right = self.root
+        self.links[self.root, PARENT] = NONE
+        self.links[self.root, ARITY] = 1
+        self.links[self.root, FLAGS] = ROOT
+        self.aggs[self.root] = self.identity
+
+    # ---- nodes that come and go ----
+
+    def take(self) -> int:
+        """A node: one that is done with, if there is any."""
+        if self.doomed != NONE:
+            node = self.reap()
+        else:
+            node = self.fresh
+            self.fresh += 1
+        self.times.open(node, 2 * self.min_arity)
+        self.vals.open(node, 2 * self.min_arity)
+        self.links.open(node, CHILD + 2 * self.min_arity + 1)
+        return node
+
+    def doom(self, node: int) -> None:
+        """The node and all below it are done with."""
+        self.links[node, PARENT] = self.doomed
+        self.doomed = node
+
+    def doom_alone(self, node: int) -> None:
+        """The node is done with; its entries and children are elsewhere."""
+        self.links[node, ARITY] = 1
+        self.links[node, FLAGS] = 0
+        self.doom(node)
+
+    def reap(self) -> int:
+        """A node that is done with, off the chain, its children on it."""
+        node = self.doomed
+        self.doomed = self.links[node, PARENT]
+        arity = self.links[node, ARITY]
+        self.held -= arity - 1
+        if self.links[node, FLAGS] & INNER:
+            for i in range(arity):
+                self.doom(self.links[node, CHILD + i])
+        return node
+
+    def tidy(self) -> None:
+        """Return the memory of a few nodes that are done with."""
+        for _ in range(self.links.back()):
+            if self.doomed == NONE:
+                return
+            self.close(self.reap())
+
+    def close(self, node: int) -> None:
+        self.times.close(node)
+        self.vals.close(node)
+        self.links.close(node)
+        self.aggs.close(node)
+        self.release(node)
+
+    def release(self, node: int) -> None:
+        """Let go of what else a structure keeps for a node."""
+
+    def size(self) -> int:
+        """The number of entries. After `cut`, in time of the nodes that are done with, whose memory it returns."""
+        while self.doomed != NONE and self.links.back() > 0:
+            self.close(self.reap())
+        return self.held - sum(self.links[node, ARITY] - 1 for node in self.done_with())
+
+    def done_with(self) -> Iterator[int]:
+        """Every node on the chain, and below."""
+        head = self.doomed
+        while head != NONE:
+            yield from self.nodes_below(head)
+            head = self.links[head, PARENT]
+
+    def nodes_below(self, node: int) -> Iterator[int]:
+        """A node and all below it."""
+        yield node
+        if self.links[node, FLAGS] & INNER:
+            for i in range(self.links[node, ARITY]):
+                yield from self.nodes_below(self.links[node, CHILD + i])
+
+    def vacant(self) -> bool:
+        return self.links[self.root, ARITY] == 1
+
+    def first(self) -> Time:
+        return self.times[self.left, 0]
+
+    def last(self) -> Time:
+        return self.times[self.right, self.links[self.right, ARITY] - 2]
+
+    def first_node(self) -> int:
+        return self.left
+
+    # ---- search ----
+
+    def rank(self, node: int, t: Time) -> int:
+        """How many entries of a node are older than t."""
+        i, n = 0, self.links[node, ARITY] - 1
+        while i < n and self.times[node, i] < t:
+            i += 1
+        return i
+
+    def rank_through(self, node: int, t: Time) -> int:
+        """How many entries of a node are not younger than t."""
+        i, n = 0, self.links[node, ARITY] - 1
+        while i < n and not t < self.times[node, i]:
+            i += 1
+        return i
+
+    def find(self, t: Time) -> Place:
+        return self.find_below(self.near(t), t)
+
+    def find_below(self, node: int, t: Time) -> Place:
+        """Where t is, or belongs, in the subtree of a node."""
+        i = self.rank(node, t)
+        while self.links[node, FLAGS] & INNER:
+            if i < self.links[node, ARITY] - 1 and not t < self.times[node, i]:
+                return node, i, True
+            node = self.links[node, CHILD + i]
+            i = self.rank(node, t)
+        return node, i, i < self.links[node, ARITY] - 1 and not t < self.times[node, i]
+
+    def index_of(self, parent: int, node: int) -> int:
+        i = 0
+        while self.links[parent, CHILD + i] != node:
+            i += 1
+        return i
+
+    # ---- entries and children ----
+
+    def open_entry(self, node: int, i: int, t: Time, v: State) -> None:
+        """A new entry at place i; for an inner node a child is to follow."""
+        k = self.links[node, ARITY] - 1
+        while k > i:
+            self.times[node, k] = self.times[node, k - 1]
+            self.vals[node, k] = self.vals[node, k - 1]
+            k -= 1
+        self.times[node, i] = t
+        self.vals[node, i] = v
+        self.links[node, ARITY] += 1
+
+    def close_entry(self, node: int, i: int) -> None:
+        """The entry at place i goes; for an inner node its child went before."""
+        last = self.links[node, ARITY] - 2
+        for k in range(i, last):
+            self.times[node, k] = self.times[node, k + 1]
+            self.vals[node, k] = self.vals[node, k + 1]
+        self.forget(node, last)
+        self.links[node, ARITY] -= 1
+
+    def copy_entry(self, node: int, i: int, source: int, k: int) -> None:
+        self.times[node, i] = self.times[source, k]
+        self.vals[node, i] = self.vals[source, k]
+
+    def forget(self, node: int, i: int) -> None:
+        self.times.forget(node, i)
+        self.vals.forget(node, i)
+
+    def adopt(self, node: int, i: int, child: int) -> None:
+        self.links[node, CHILD + i] = child
+        self.links[child, PARENT] = node
+
+    def open_child(self, node: int, i: int, child: int) -> None:
+        """A new child at place i, after its entry."""
+        k = self.links[node, ARITY] - 1
+        while k > i:
+            self.links[node, CHILD + k] = self.links[node, CHILD + k - 1]
+            k -= 1
+        self.adopt(node, i, child)
+
+    def close_child(self, node: int, i: int) -> None:
+        """The child at place i goes, before its entry."""
+        for k in range(i, self.links[node, ARITY] - 1):
+            self.links[node, CHILD + k] = self.links[node, CHILD + k + 1]
+
+    def elements(self) -> Iterator[tuple[Time, State]]:
+        return self.elements_below(self.root)
+
+    def elements_below(self, node: int, without: tuple[int | None, ...] = ()) -> Iterator[tuple[Time, State]]:
+        """(time, state) of the entries of a subtree, in order of time; without some of its root's children."""
+        arity, inner = self.links[node, ARITY], self.links[node, FLAGS] & INNER
+        for i in range(arity):
+            if inner and self.links[node, CHILD + i] not in without:
+                yield from self.elements_below(self.links[node, CHILD + i])
+            if i < arity - 1:
+                yield self.times[node, i], self.vals[node, i]
+
+
+def checked_arity(min_arity: Any) -> int:
+    """Raises TypeError if it is no integer, ValueError if it is below 2."""
+    try:
+        arity = index(min_arity)
+    except TypeError:
+        raise TypeError(f"min_arity is a whole number of children; got {min_arity!r}") from None
+    if arity < 2:
+        raise ValueError(f"min_arity is 2 at least; got {arity}")
+    return arity

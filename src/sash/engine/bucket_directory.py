@@ -1,0 +1,142 @@
+"""The directory of buckets: which ranges of hashes there are, what is known of each, and the slots of its keys.
+
+    starts     0          40…        80…        c0…        from which hash on
+    due        12         —          40         —          when something of it is due, at the earliest
+    members    [0, 4]     [1, 2, 7]  …          …          the slots of its keys, where they are in memory
+
+The slots of a bucket are kept, so that writing one looks at its own keys only, however many live. They are found anew,
+by a look at all keys, after a call that failed and when slots have new numbers, which both are rare.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import array
+from sash.engine.step_data import Ints
+
+Hashes = NDArray[np.uint64]
+
+
+class BucketDirectory:
+    """What is known of every bucket, in arrays: a row each, in the order of their hashes."""
+
+    def __init__(self, never: Any, numbers: np.dtype[Any]) -> None:
+        self.never = never
+        self.starts: Hashes = np.zeros(0, np.uint64)
+        self.due: NDArray[Any] = np.zeros(0, numbers)
+        self.keys, self.elements, self.generation = (np.zeros(0, np.int64) for _ in range(3))
+        self.loaded = np.zeros(0, np.bool_)
+        """Are its keys in memory? Those of a bucket without keys are."""
+        self.members: list[Ints] | None = None
+        self.looked_at = 0
+        """How many slots have been looked at to find members and to write buckets."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def read(cls, batch: pa.RecordBatch, never: Any, numbers: np.dtype[Any]) -> BucketDirectory:
+        """The directory of a header."""
+        found = cls(never, numbers)
+        found.starts = batch.column("start").to_numpy().copy()
+        found.due = batch.column("due").fill_null(never).to_numpy().copy()
+        for name in ("keys", "elements", "generation"):
+            setattr(found, name, batch.column(name).to_numpy().copy())
+        found.loaded = found.keys == 0
+        return found
+
+    def batch(self) -> pa.RecordBatch:
+        """The directory for a header."""
+        columns = {"start": pa.array(self.starts), "due": pa.array(self.due, mask=self.due == self.never)}
+        columns |= {name: array(getattr(self, name)) for name in ("keys", "elements", "generation")}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def copy(self) -> BucketDirectory:
+        """The directory as it is, without members."""
+        found = BucketDirectory(self.never, self.due.dtype)
+        for name in _ARRAYS:
+            setattr(found, name, getattr(self, name).copy())
+        found.looked_at = self.looked_at
+        return found
+
+    def begin(self) -> None:
+        """The first bucket: of all hashes."""
+        self.starts, self.due = np.zeros(1, np.uint64), np.full(1, self.never, self.due.dtype)
+        self.keys, self.elements, self.generation = (np.zeros(1, np.int64) for _ in range(3))
+        self.loaded, self.members = np.ones(1, np.bool_), None
+
+    # ---- which bucket ----
+
+    def of(self, hashes: Hashes) -> Ints:
+        """The buckets of hashes."""
+        return np.searchsorted(self.starts, hashes, "right") - 1
+
+    def stop(self, i: int) -> int:
+        """The hash behind the last of a bucket."""
+        return int(self.starts[i + 1]) if i + 1 < len(self.starts) else 1 << 64
+
+    def is_divisible(self, i: int) -> bool:
+        """Has a bucket more than one hash?"""
+        return self.stop(i) - int(self.starts[i]) > 1
+
+    def name(self, i: int) -> str:
+        """The name of a bucket's page."""
+        return f"b{int(self.starts[i]):016x}"
+
+    def named(self, names: list[str]) -> list[int]:
+        """The buckets that pages of these names are of; other pages are passed over."""
+        starts = np.array([int(name[1:], 16) for name in names if name[0] == "b"], np.uint64)
+        found = np.searchsorted(self.starts, starts)
+        return found[(found < len(self.starts)) & (self.starts[found % len(self.starts)] == starts)].tolist()
+
+    def absent(self, now: Any = None) -> Ints:
+        """The buckets that are in the store alone; those of which something is due at `now`, if that is given."""
+        missing = ~self.loaded
+        return np.flatnonzero(missing if now is None else missing & (self.due <= now) & (self.due != self.never))
+
+    # ---- members ----
+
+    def find_members(self, live: Ints, hashes: Hashes) -> None:
+        """Find the slots of each bucket among all slots; `hashes` are by slot."""
+        self.looked_at += len(live)
+        bucket = self.of(hashes[live])
+        order = np.argsort(bucket, kind="stable")
+        edges = np.searchsorted(bucket[order], np.arange(1, len(self)))
+        self.members = np.split(live[order], edges)
+
+    def changed_members(self, changed: Ints, gone: Ints, hashes: Hashes) -> list[int]:
+        """Let buckets have the slots that have changed, without those that are gone; returns these buckets."""
+        assert self.members is not None
+        if not len(changed):
+            return []
+        bucket = self.of(hashes[changed])
+        order = np.argsort(bucket, kind="stable")
+        touched, firsts = np.unique(bucket[order], return_index=True)
+        for i, mine in zip(touched.tolist(), np.split(changed[order], firsts[1:]), strict=True):
+            members = np.union1d(self.members[i], mine)
+            self.members[i] = members[~np.isin(members, gone)] if len(gone) else members
+        return touched.tolist()
+
+    def cut(self, i: int, hashes: Hashes) -> None:
+        """Make two buckets of one, at the middle of its hashes."""
+        assert self.members is not None
+        start, stop, mine = int(self.starts[i]), self.stop(i), self.members[i]
+        middle = np.uint64(start + (stop - start) // 2)
+        is_upper = hashes[mine] >= middle
+        self.starts = np.insert(self.starts, i + 1, middle)
+        blanks = {"due": self.never, "keys": 0, "elements": 0, "generation": 0, "loaded": True}
+        for name, blank in blanks.items():
+            setattr(self, name, np.insert(getattr(self, name), i + 1, blank))
+        self.members[i : i + 1] = [mine[~is_upper], mine[is_upper]]
+
+    def clear(self, i: int) -> None:
+        """A bucket has no keys any more."""
+        self.due[i], self.keys[i], self.elements[i], self.generation[i] = self.never, 0, 0, 0
+
+
+_ARRAYS = ("starts", "due", "keys", "elements", "generation", "loaded")

@@ -1,0 +1,204 @@
+"""Keys: the values of the `by` columns, as numbers that count from 0, and as hashes that say where a key is kept.
+
+    by columns        codes       distinct keys          hashes
+    A  1              0           A 1                    3f…  ──▶ a bucket
+    B  1        ──▶   1     ──▶   B 1              ──▶   a2…
+    A  1              0           null 2                 07…
+    null 2            2
+
+Nulls are a key of their own, NaN is one key, and -0.0 is 0.0. Codes hold within one call; hashes are ours, made from
+the values alone, the same in every process, and of a version that is written down with the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import Ints, array
+from sash.kernels.loops.hashing import hash_texts
+from sash.plan.types import value_type
+from sash.stores.codec import dumps
+
+HASH_VERSION = 1
+
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of some rows: a code for each row, and the distinct keys by code."""
+
+    codes: NDArray[np.int64]
+    columns: tuple[pa.Array, ...]
+    count: int
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """The hash of each distinct key."""
+        found = np.zeros(self.count, np.uint64)
+        for column in self.columns:
+            found = _mix(found * np.uint64(31) + _hash(column))
+        return found
+
+
+def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:
+    """The keys of rows.
+
+    >>> import pyarrow as pa
+    >>> found = keys_of([pa.array(["a", "b", "a", None])], 4)
+    >>> found.codes.tolist(), found.columns[0].to_pylist()
+    ([0, 1, 0, 2], ['a', 'b', None])
+    """
+    if not columns:
+        return Keys(np.zeros(rows, np.int64), (), 1)
+    codes, count = _codes(columns[0])
+    for column in columns[1:]:
+        more, others = _codes(column)
+        if count * others > _LARGEST:
+            raise OverflowError(f"the by columns have {count} × {others} distinct values: too many to combine")
+        codes, count = _dense(codes * others + more)
+    firsts = np.zeros(count, np.int64)
+    firsts[codes[::-1]] = np.arange(rows - 1, -1, -1)
+    taken = array(firsts)
+    return Keys(codes, tuple(column.take(taken) for column in columns), count)
+
+
+def decode(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of the values themselves, without dictionaries, run ends and views."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # no chunks at all, or types that do not join
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    elif pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    kind = value_type(column.type)
+    return column if column.type == kind else column.cast(kind)
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of the values themselves."""
+    return pa.schema([pa.field(field.name, value_type(field.type)) for field in schema])
+
+
+def encode_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Plain values as a column of the type that they came in."""
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode().cast(kind)
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(column.cast(kind.value_type), kind.run_end_type)
+    return column.cast(kind)
+
+
+def format_row(table: pa.RecordBatch, at: int) -> str:
+    """A row, for a message."""
+    return "row {" + ", ".join(f"{name!r}: {format_value(table.column(name)[at])}" for name in table.schema.names) + "}"
+
+
+def format_value(scalar: pa.Scalar) -> str:
+    """A value, for a message."""
+    try:
+        return repr(scalar.as_py())
+    except (ValueError, OverflowError):  # nanoseconds, and years beyond 9999, are no objects of Python
+        pass
+    try:
+        return repr(scalar.cast(pa.string()).as_py())
+    except pa.ArrowException:
+        return f"{scalar.value} as {scalar.type}"
+
+
+def key_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A `by` column in the form in which keys are compared: -0.0 is 0.0, and one NaN stands for all."""
+    array = decode(column)
+    if pa.types.is_floating(array.type):
+        numbers = array.to_numpy(zero_copy_only=False)
+        tidy = np.where(numbers == 0, np.zeros(1, numbers.dtype), numbers)
+        tidy[np.isnan(tidy)] = np.nan
+        return pa.array(tidy, array.type, mask=array.is_null().to_numpy(zero_copy_only=False))
+    return array
+
+
+def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
+    if pa.types.is_nested(column.type):
+        column = _encoded(column)
+    elif pa.types.is_floating(column.type):
+        bits = {16: np.int16, 32: np.int32, 64: np.int64}[column.type.bit_width]
+        numbers = column.to_numpy(zero_copy_only=False).view(bits)
+        column = array(numbers, column.is_valid().to_numpy(zero_copy_only=False))
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
+
+
+def _dense(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    encoded = array(codes).dictionary_encode()
+    return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
+
+
+def _encoded(column: pa.Array) -> pa.Array:
+    """Nested values as bytes: equal where the values are."""
+    return pa.array([None if value is None else dumps(value) for value in column.to_pylist()], pa.binary())
+
+
+def _hash(column: pa.Array) -> NDArray[np.uint64]:
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        found = column.cast(pa.int8()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    elif pa.types.is_primitive(kind) and kind.bit_width <= 64 and not pa.types.is_decimal(kind):
+        found = _words(column)
+    else:
+        found = hash_texts(*_texts(column))
+    found = _mix(found)
+    found[nulls] = _NULL
+    return found
+
+
+def _words(column: pa.Array) -> NDArray[np.uint64]:
+    """Fixed-width values as 64-bit words."""
+    width = column.type.bit_width // 8
+    words: Any = np.frombuffer(column.buffers()[1], f"u{width}") if len(column) else np.zeros(0, np.uint64)
+    return words[column.offset : column.offset + len(column)].astype(np.uint64)
+
+
+def _texts(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The bytes of each value: offsets and all bytes in one."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        column = column.cast(pa.large_string())
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.large_binary())
+    else:
+        column = _encoded(column).cast(pa.large_binary())
+    _, offsets, data = column.buffers()
+    starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1] if offsets else None
+    if starts is None or not len(starts):
+        starts = np.zeros(len(column) + 1, np.int64)
+    return starts, np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits: every bit of the result depends on all of the word."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def ranks(column: Any) -> Ints:
+    """Places in the order of a column, equal ones alike, nulls last."""
+    values = decode(column)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    elif pa.types.is_float16(values.type):
+        values = values.cast(pa.float32())
+    found: Ints = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    return found

@@ -1,0 +1,37 @@
+"""The fields that pages have in their meta, by kind of page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sash.plan.bound_query import MODES
+from sash.stores.checks import ANYTHING, COUNTER, Check, integer, list_of, one_of, optional, text
+
+_NUMBER = optional(text(r"-?[0-9]{1,19}|-?inf|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?"))
+
+IDENTITY: Mapping[str, Check] = {"name": text(), "generation": integer()}
+"""What every page says: its name, and the call that has written it."""
+
+_OWN: Mapping[str, Mapping[str, Check]] = {
+    "header": {
+        "hash": integer(),
+        "mode": one_of(*MODES),
+        "watermark": _NUMBER,
+        "before": _NUMBER,
+        "counters": list_of(COUNTER, 4),
+        "offset": ANYTHING,
+        "eager": one_of(False, True),
+        "held": optional(integer()),
+        "large": COUNTER,
+        "page": COUNTER,
+        "token": text(),
+        "bytes": COUNTER,
+    },
+    "bucket": {"emit": one_of("final", "changes")},
+    "run": {"start": COUNTER},
+}
+
+FIELDS: Mapping[str, Mapping[str, Check]] = {
+    kind: {**IDENTITY, **_OWN.get(kind, {})} for kind in ("header", "root", "bucket", "run", "buffer", "held", "eager")
+}
+"""By kind of page: the fields of its meta."""

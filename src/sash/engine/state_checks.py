@@ -1,0 +1,169 @@
+"""Checks of slots and elements that come from a page, before they go into live state.
+
+Compiled loops follow positions without a look at bounds, and count slides up to where a watermark has come. So a slot
+is let in only if all that they rely on holds:
+
+    0 ≤ BEGIN ≤ FRONT ≤ BACK        the ring holds the elements [FRONT, BACK), and the page has all of them
+    FRONT ≤ start ≤ BACK            of each window; of rows, a start before BEGIN counts as BEGIN
+    times, edges, counts            do not fall from one element to the next
+    slides                          have ends that are 64-bit integers, and panes the slides that their edges say
+
+What a check refuses is a ValueError; the reader of the page names the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine import slide_grid
+from sash.engine.live_engine import LiveEngine
+from sash.engine.pane_assigner import CountedPanes, PaneAssigner
+from sash.engine.row_assigner import RowAssigner
+from sash.engine.running_assigner import RunningAssigner
+from sash.engine.step_data import Ints
+from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.loops.slot_loops import CLOSED, DUE, EXPIRY, LAST, NEVER, OPEN, ROW, ROWS, SLIDE
+from sash.plan.bound_query import WindowSpec
+
+Scalars = Mapping[Any, NDArray[Any]]
+"""By name of the slot table: the values of the slots, a row each."""
+
+LARGEST = 2**62
+FINEST = 2**53
+"""Slides over floats are numbered below this: beyond, floats do not tell one from the next."""
+
+
+def require(holds: Any, what: str) -> None:
+    """Raises ValueError unless something holds, of all entries if there are several."""
+    if not np.all(holds):
+        raise ValueError(what)
+
+
+class StateChecks:
+    """What must hold of the slots of one engine."""
+
+    def __init__(self, engine: LiveEngine) -> None:
+        self.engine = engine
+
+    # ---- slots ----
+
+    def slots(self, scalars: Scalars) -> None:
+        """Raises ValueError for slots that cannot be."""
+        engine = self.engine
+        rows = scalars["keys"][:, ROWS]
+        require((rows >= 1) & (rows < LARGEST), "a key has a number of rows that cannot be")
+        self._check_stamps(scalars["stamps"])
+        for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
+            heads = scalars[f"{assigner.name}.heads"]
+            if isinstance(assigner, ArenaAssigner):
+                self._check_heads(assigner, heads)
+            elif isinstance(assigner, RunningAssigner):
+                _check_running(assigner, heads, scalars[f"{assigner.name}.start"])
+            for aggregate in aggregates:
+                totals = scalars[aggregate.name, "totals"]
+                require((totals >= 0) & (totals < LARGEST), "a key has a number of values that cannot be")
+                if not isinstance(assigner, ArenaAssigner):
+                    base = scalars[aggregate.name, "base"]
+                    require((base >= 0) & (base <= totals), "a window begins with a value that is not there yet")
+
+    def _check_stamps(self, stamps: NDArray[Any]) -> None:
+        last = stamps[:, LAST]
+        if stamps.dtype.kind == "f":
+            require(np.isfinite(last), "the last row of a key has a time that is no number")
+            require(~np.isnan(stamps[:, [DUE, EXPIRY]]), "a timer is no number")
+        if self.engine.bound_query.time is not None:
+            slide_grid.require_room(self.engine.sliding, last, self.engine.room.column)
+
+    def _check_heads(self, assigner: ArenaAssigner, heads: Ints) -> None:
+        front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
+        require((begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST), "a ring has no beginning or end")
+        in_time = type(assigner) is PaneAssigner
+        for w, span in enumerate(assigner.windows):
+            start = heads[:, assigner.start_column(w)]
+            require((start >= 0) & (start <= back), "a window starts outside of its ring")
+            held = start if in_time else np.maximum(start, begin)
+            require(held >= front, "a window starts with elements that are gone")
+            if isinstance(assigner, RowAssigner):
+                self._check_rows(assigner, w, span, heads)
+        if in_time:
+            assert isinstance(assigner, PaneAssigner)
+            for w, span in enumerate(assigner.windows):
+                _, behind, number = (heads[:, column] for column in assigner.columns(w))
+                require((behind >= 0) & (behind <= back), "a window ends outside of its ring")
+                _check_slides(span, number[number != -NEVER], assigner.numbers)
+
+    def _check_rows(self, assigner: RowAssigner, w: int, span: WindowSpec, heads: Ints) -> None:
+        front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
+        if span.kind == "count":
+            least = np.maximum(back - int(span.size or 1) + (w not in assigner.pending), begin)
+            require(least >= front, "a window counts rows that are gone")
+        if w in assigner.pending:
+            slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
+            waits = slide != NEVER
+            require((first >= 0) & (first <= back), "a window starts outside of its ring")
+            require((front < back) & (first >= begin) | ~waits, "a slide waits for rows that are gone")
+            _check_slides(span, slide[waits], assigner.numbers)
+
+    # ---- elements ----
+
+    def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+        """Raises ValueError for elements that cannot be; `entry` says to which slot each belongs, in order."""
+        same = entry[1:] == entry[:-1]
+        if isinstance(a, RowAssigner):
+            _check_rising(columns["time"], same, "times of rows")
+            self._check_before(columns["time"], entry, scalars["stamps"][:, LAST])
+        elif isinstance(a, PaneAssigner):
+            _check_rising(columns["low"], same, "edges of panes")
+            if type(a) is CountedPanes:
+                self._check_before(columns["low"], entry, scalars["keys"][:, ROWS])
+                require(columns["low"] >= 0, "a pane begins before the first row")
+            else:
+                slide_grid.require_room(self.engine.sliding, columns["low"], self.engine.room.column)
+                for w, span in enumerate(a.windows):
+                    first = slide_grid.last_end(span, columns["low"], strict=False) + 1
+                    require(columns["first", w] == first, "a pane has a first slide that is not its own")
+        for aggregate in self.engine.aggregates[self.engine.assigners.index(a)]:
+            before = columns[aggregate.name, "before"]
+            _check_rising(before, same, "counts of values")
+            require(before >= 0, "a count of values is negative")
+            self._check_before(before, entry, scalars[aggregate.name, "totals"])
+
+    def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:
+        require(values <= ends[entry], "an element is younger than the last row of its key")
+
+    def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+        """Raises ValueError if a slot takes another pane for its last one than the ring has."""
+        if isinstance(a, PaneAssigner):
+            last = np.flatnonzero(np.append(entry[1:] != entry[:-1], True)) if len(entry) else entry
+            require(columns["low"][last] == scalars[f"{a.name}.low"][entry[last]], "the last pane has another edge")
+
+
+def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -> None:
+    flags = heads[:, [OPEN, CLOSED]]
+    require((flags == 0) | (flags == 1), "a window is neither open nor closed")
+    require((heads[:, ROW] >= 0) & (heads[:, ROW] < LARGEST), "a window begins with a row that cannot be")
+    if start.dtype.kind == "f":
+        require(np.isfinite(start), "a window starts at a time that is no number")
+    slide = heads[:, SLIDE]
+    if assigner.windows[0].slide == "time":
+        _check_slides(assigner.windows[0], slide[slide != NEVER], assigner.numbers)
+
+
+def _check_slides(span: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> None:
+    """Raises ValueError for slides whose ends, or windows' starts, are no 64-bit integers."""
+    most = FINEST
+    if kind.kind == "i":
+        size = int(span.size or 0) if span.kind == "time" else 0
+        most = (slide_grid.LIMIT - size - abs(int(span.offset))) // int(span.every or 1)
+    require((numbers >= -most) & (numbers <= most), "a slide ends beyond all times")
+
+
+def _check_rising(values: NDArray[Any], same: NDArray[np.bool_], what: str) -> None:
+    if values.dtype.kind == "f":
+        require(np.isfinite(values), f"{what} are no numbers")
+    require((values[1:] >= values[:-1]) | ~same, f"{what} fall from one element to the next")

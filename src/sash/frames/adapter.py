@@ -1,0 +1,76 @@
+"""What a kind of frame must offer, and what comes back to it.
+
+frame ──column(name)──▶ Arrow ──▶ operator ──▶ Result, … ──with_results──▶ frame, per row
+                                          └──▶ Result, … ──of_slides────▶ frame, per slide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.stateless import ResultColumn
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FrameResult:
+    """A column of results. `source` is the column whose values it selects from, so that it may have its type."""
+
+    name: str
+    column: ResultColumn
+    source: str | None = None
+
+    @property
+    def values(self) -> pa.Array:
+        """As a column of Arrow."""
+        return self.column.arrow()
+
+    @property
+    def numbers(self) -> NDArray[Any] | None:
+        """Floats with NaN for null, or integers without a null, where Arrow has not seen the results; else None."""
+        numbers, valid = self.column.numbers, self.column.valid
+        if numbers is None or self.column.type not in (pa.float64(), pa.int64()):
+            return None
+        if valid is not None and not valid.all():
+            if numbers.dtype.kind != "f":
+                return None
+            numbers[~valid] = np.nan
+        return numbers
+
+
+class Adapter(Protocol):
+    """A frame of some kind, as the host sees it."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns, in order."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def column(self, name: str) -> pa.Array | pa.ChunkedArray:
+        """A column as Arrow has it. Raises TypeError, naming it, if Arrow has no such type."""
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        """The frame, or the rows of it that are kept, with more columns."""
+
+    def of_slides(self, results: Sequence[FrameResult]) -> Any:
+        """A new frame of the same kind."""
+
+
+def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:
+    """Column names, and after them the names of index levels that are no columns."""
+    return [*names, *(name for name in extra if name not in names)]
+
+
+def not_in_arrow(name: str, kind: Any, error: Exception) -> TypeError:
+    """What is raised for a column that Arrow cannot hold."""
+    return TypeError(f"the column {name!r} is of type {kind}, which is no type of Arrow ({error}): cast it")

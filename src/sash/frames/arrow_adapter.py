@@ -1,0 +1,55 @@
+"""Arrow: Table, RecordBatch, RecordBatchReader, and whatever gives a stream of them. NaN is a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.frames.adapter import FrameResult, Ints
+
+
+def arrow_adapter(data: Any) -> ArrowAdapter:
+    """A frame of Arrow. A stream is read to its end. Raises TypeError for what is none."""
+    if isinstance(data, pa.Table):
+        return ArrowAdapter(data, pa.Table)
+    if isinstance(data, pa.RecordBatch):
+        return ArrowAdapter(pa.Table.from_batches([data]), pa.RecordBatch)
+    if isinstance(data, pa.RecordBatchReader):
+        return ArrowAdapter(data.read_all(), pa.RecordBatchReader)
+    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.ChunkedArray):
+        return ArrowAdapter(pa.RecordBatchReader.from_stream(data).read_all(), pa.Table)
+    raise TypeError(
+        f"a query runs on a pyarrow Table, RecordBatch or RecordBatchReader; got a {type(data).__qualname__}"
+    )
+
+
+class ArrowAdapter:
+    """A table, and the kind of frame that it came as."""
+
+    def __init__(self, table: pa.Table, kind: type) -> None:
+        self.table, self.kind = table, kind
+        self.names: list[str] = table.schema.names
+        self.rows: int = table.num_rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        # by place: where two columns have one name, the query says so
+        return self.table.column(self.names.index(name))
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        table = self.table if kept is None else self.table.take(pa.array(kept))
+        for one in results:
+            table = table.append_column(pa.field(one.name, one.values.type), one.values)
+        return self._as_came(table)
+
+    def of_slides(self, results: Sequence[FrameResult]) -> Any:
+        return self._as_came(pa.table({one.name: one.values for one in results}))
+
+    def _as_came(self, table: pa.Table) -> Any:
+        if self.kind is pa.Table:
+            return table
+        if self.kind is pa.RecordBatchReader:
+            return table.to_reader()
+        columns = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=table.schema)

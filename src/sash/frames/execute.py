@@ -1,0 +1,166 @@
+"""The host for frames: the columns that a query reads go in as Arrow, and results come back to the frame.
+
+frame ──▶ Arrow ─┬─▶ whole table, for results at each row ──────────────┬─▶ in the input's order ──▶ frame
+                 └─▶ rows in order ──▶ operator, mode "sorted", else ───┘
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash import monoids as m
+from sash.engine import Operator
+from sash.engine.arrow_arrays import array
+from sash.engine.key_values import encode_as, key_column, keys_of
+from sash.engine.stateless import NeedsOperator, ResultColumn, StatelessExecutor
+from sash.frames.adapter import Adapter, FrameResult
+from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
+from sash.plan import validation
+from sash.plan.bound_query import AggregateSpec, BoundQuery
+from sash.plan.planner import at_rows, plan
+from sash.plan.query import Query
+
+SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
+"""The aggregates whose results are values of a column, and have its type."""
+
+
+def run(query: Query, data: Any) -> Any:
+    """The query on a frame of pandas, polars or Arrow, on a dict of NumPy arrays, or on an Arrow stream.
+
+    Raises TypeError for data that is no frame, and all that `Query.resolve` raises.
+    """
+    if query.emit == "eager":
+        raise ValueError("emit='eager' shows results before they are final; on a frame every result is: use 'final'")
+    package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
+    if package == "pandas":
+        from sash.frames.pandas_adapter import pandas_adapter
+
+        return compute(query, pandas_adapter(data))
+    if package == "polars":
+        from sash.frames.polars_adapter import lazy_adapter, polars_adapter
+
+        lazy = lazy_adapter(query, data, run)
+        return lazy if lazy is not None else compute(query, polars_adapter(data))
+    if isinstance(data, dict):
+        from sash.frames.numpy_adapter import NumpyAdapter
+
+        return compute(query, NumpyAdapter(data))
+    from sash.frames.arrow_adapter import arrow_adapter
+
+    return compute(query, arrow_adapter(data))
+
+
+def _package(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
+
+
+def compute(query: Query, frame: Adapter) -> Any:
+    """The query on a frame."""
+    named = set(validation.named(query))
+    read = {name: frame.column(name) for name in frame.names if name in named}
+    for name, column in read.items():
+        if isinstance(column.type, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain one")
+    # what is not read need not be of a type that Arrow has, but its name is taken
+    query.bind(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
+    columns = {name: flat(column) for name, column in read.items()}
+    if query.emit == "changes" or not columns:
+        columns[_free(query, frame.names)] = array(np.arange(frame.rows))
+    if query.per_row and (results := _whole(query, columns, read)) is not None:
+        return frame.with_results(results, None)
+    table = pa.RecordBatch.from_pydict(columns)
+    operator = Operator(query, table.schema, mode="sorted")
+    rows = ordered(table, operator.bound_query)
+    found = _operated(operator, rows)
+    if query.per_row:
+        return _per_row(operator.bound_query, frame, rows, found)
+    return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
+
+
+def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
+    """Results for each row, where they can be found without the engine."""
+    table = pa.RecordBatch.from_pydict(columns)
+    bound_query = query.bind(table.schema)
+    if not at_rows(bound_query):
+        return None
+    try:
+        found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
+    except NeedsOperator:
+        return None
+    names = list(bound_query.output("sorted").names)[table.num_columns :]
+    sources = [_source(part) for _ in bound_query.windows for part in bound_query.aggregates]
+    return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
+
+
+def _free(query: Query, names: list[str]) -> str:
+    """A name for the column of row numbers."""
+    taken = {*names, *validation.labels(query.windows, query.aggregates)}
+    name = "row"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _operated(operator: Operator, rows: SortedFrame) -> pa.Table:
+    return pa.Table.from_batches([operator.process(rows.table), operator.finish()])
+
+
+def _made(values: pa.Array) -> ResultColumn:
+    return ResultColumn(values.type, made=values)
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    chunks = [chunk for chunk in column.chunks if len(chunk)] or column.chunks[:1]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+# ---- per row ----
+
+
+def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: pa.Table) -> Any:
+    width = len(bound_query.schema)
+    given = None
+    if bound_query.query.emit == "changes":
+        given = _joined(found.column(width - 1)).to_numpy()
+    back = places(rows, given)
+    sources = [_source(part) for _ in bound_query.windows for part in bound_query.aggregates]
+    results = [
+        FrameResult(field.name, _made(back.put(_joined(found.column(width + i)))), source)
+        for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
+    ]
+    return frame.with_results(results, back.kept)
+
+
+def _source(part: AggregateSpec) -> str | None:
+    return part.columns[-1] if isinstance(part.monoid, SELECTS) and part.monoid.returns is None else None
+
+
+# ---- per slide ----
+
+
+def _slides(
+    bound_query: BoundQuery, rows: SortedFrame, found: pa.Table, types: dict[str, pa.DataType]
+) -> list[FrameResult]:
+    """Slides by key, in the order in which keys first came, then by their ends, then by window."""
+    columns = {name: _joined(found.column(name)) for name in found.schema.names}
+    ends = columns["window_end"]
+    numbers = bound_query.time.numbers(ends)[0] if bound_query.time is not None else ends.to_numpy()
+    both = [
+        pa.concat_arrays([known, key_column(columns[name])])
+        for name, known in zip(bound_query.by, rows.keys.columns, strict=True)
+    ]
+    codes = keys_of(both, rows.keys.count + len(ends)).codes[rows.keys.count :] if both else np.zeros(len(ends))
+    order = pa.array(np.lexsort((numbers, codes)))
+    sources = dict(zip(bound_query.by, bound_query.by, strict=True))
+    if bound_query.time is not None:
+        sources |= dict.fromkeys(validation.SLIDE, bound_query.time.column)
+    sources |= {part.name: source for part in bound_query.aggregates if (source := _source(part)) is not None}
+    made = []
+    for name, column in columns.items():
+        values = column.take(order)
+        values = encode_as(values, types[name]) if name in bound_query.by else values
+        made.append(FrameResult(name, _made(values), sources.get(name)))
+    return made

@@ -1,0 +1,101 @@
+"""Rows: those with a time, put in order for the operator; and results, put back where the rows were.
+
+input      b5  a3  a∅  a1  b2           key and time; ∅: no time
+order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
+results    r0  r1  r2  r3
+output     r3  r1  null r0  r2          in the order of the input
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import array
+from sash.engine.key_values import Keys, decode, key_column, keys_of
+from sash.engine.row_order import order_rows
+from sash.frames.adapter import Ints
+from sash.kernels.column.column_kernels import RowThreads
+from sash.plan.bound_query import BoundQuery
+from sash.plan.types import value_type
+
+
+@dataclass(frozen=True)
+class SortedFrame:
+    """Rows in the order of the operator: those that have a time, by key, time, tie-breakers and arrival."""
+
+    table: pa.RecordBatch
+    source: Any
+    """By row: its place in the input; None if it is the same."""
+    timed: NDArray[np.bool_]
+    """By row of the input: whether it has a time."""
+    keys: Keys
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of plain values: chunks joined, without dictionaries, run ends and views."""
+    if not isinstance(column, pa.ChunkedArray):
+        return decode(column)
+    if column.num_chunks == 0:
+        return pa.array([], value_type(column.type))
+    # each by itself: chunks may have different dictionaries
+    chunks = [decode(chunk) for chunk in column.chunks]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:
+    """The `by` columns that come as dictionaries, whose rows need not be looked up again."""
+    found = {}
+    for name in by:
+        column = columns[name]
+        if pa.types.is_dictionary(column.type):
+            if isinstance(column, pa.ChunkedArray):
+                column = column.unify_dictionaries().combine_chunks()
+            if isinstance(column, pa.DictionaryArray):
+                found[name] = column
+    return found
+
+
+def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
+    """Put rows in order. Costs a look at times and keys where they are in order already."""
+    rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
+    timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
+    given = table if rows.timed is None else table.filter(array(timed))
+    keys = keys_of([key_column(given.column(name)) for name in bound_query.by], given.num_rows)
+    source = rows.source
+    return SortedFrame(table if source is None else table.take(array(source)), source, timed, keys)
+
+
+@dataclass(frozen=True)
+class ResultPlaces:
+    """Where the results of rows are: for each row of the output, its result, or none."""
+
+    take: pa.Array | None
+    """None: as they are."""
+    kept: Ints | None
+    """The rows of the input that are in the output; None: all."""
+
+    def put(self, column: pa.Array) -> pa.Array:
+        """Results in the order of the output, null for rows without a time."""
+        return column if self.take is None else column.take(self.take)
+
+
+def places(rows: SortedFrame, given: Ints | None) -> ResultPlaces:
+    """Places for the results of all rows, or of those `given`, by their numbers in the input."""
+    if rows.source is None and given is None and rows.timed.all():
+        return ResultPlaces(None, None)
+    source = given if given is not None else rows.source
+    assert source is not None
+    found = np.full(len(rows.timed), -1)
+    found[source] = np.arange(len(source))
+    kept = None
+    if given is not None:
+        kept = np.flatnonzero((found >= 0) | ~rows.timed)
+        found = found[kept]
+    missing = found < 0
+    return ResultPlaces(pa.array(found, mask=missing if missing.any() else None), kept)

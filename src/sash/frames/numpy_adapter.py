@@ -1,0 +1,60 @@
+"""A dict of NumPy arrays. A masked value is null, NaN is a value; null results are NaN, NaT, None, or masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow
+
+
+class NumpyAdapter:
+    """Columns by their names. Raises TypeError or ValueError, naming the column, if they make no table."""
+
+    def __init__(self, columns: dict[Any, Any]) -> None:
+        self.columns = columns
+        self.names: list[str] = list(columns)
+        for name, column in columns.items():
+            if not isinstance(name, str):
+                raise TypeError(f"columns are named by text; got the column {name!r}, a {type(name).__name__}")
+            if column.ndim != 1:
+                raise ValueError(f"the column {name!r} has {column.ndim} dimensions: a column has one")
+        first = self.names[0]
+        self.rows = len(columns[first])
+        for name, column in columns.items():
+            if len(column) != self.rows:
+                raise ValueError(f"the column {name!r} has {len(column)} rows, and {first!r} has {self.rows}")
+
+    def column(self, name: str) -> pa.Array:
+        column = self.columns[name]
+        mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+        try:
+            return pa.array(np.asarray(np.ma.getdata(column)), mask=mask)
+        except pa.ArrowException as error:
+            raise not_in_arrow(name, column.dtype, error) from error
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> dict[str, Any]:
+        given = self.columns if kept is None else {name: column[kept] for name, column in self.columns.items()}
+        return {**given, **self.of_slides(results)}
+
+    def of_slides(self, results: Sequence[FrameResult]) -> dict[str, Any]:
+        return {one.name: _array(one) for one in results}
+
+
+def _array(result: FrameResult) -> Any:
+    numbers = result.numbers
+    return as_numpy(result.values) if numbers is None else numbers
+
+
+def as_numpy(values: pa.Array) -> Any:
+    """A column of results as an array: masked where integers or booleans are null, so that no digit is lost."""
+    kind = values.type
+    whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if whole and values.null_count:
+        mask = values.is_null().to_numpy(zero_copy_only=False)
+        filled = values.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False)
+        return np.ma.MaskedArray(filled, mask=mask)
+    return values.to_numpy(zero_copy_only=False)

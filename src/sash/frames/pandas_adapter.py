@@ -1,0 +1,142 @@
+"""pandas. NaN in a column of NumPy floats means null, as pandas means it; index levels may be named as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.input_checks import require_one_zone
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow, with_index
+from sash.kernels.column.column_kernels import RowThreads
+
+NARROW = 64
+"""Columns up to which a frame may hold each by itself, which is cheap to make; pandas works on wide ones as blocks."""
+
+
+def pandas_adapter(data: Any) -> PandasAdapter:
+    """A frame of pandas. Raises TypeError for what is none, and for columns whose names are no text."""
+    if not isinstance(data, pd.DataFrame):
+        raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}")
+    for name in data.columns:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"columns are named by text; got the column {name!r}, a {type(name).__name__}: "
+                "df.rename(columns=str) renames it"
+            )
+    return PandasAdapter(data)
+
+
+class PandasAdapter:
+    """A DataFrame. Its columns are found by name, and after them the levels of its index."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        levels = [name for name in frame.index.names if isinstance(name, str)]
+        self.names: list[str] = with_index(list(frame.columns), levels)
+        self.rows: int = len(frame)
+
+    def _given(self, name: str) -> Any:
+        if name not in self.frame.columns:
+            return self.frame.index.get_level_values(name).to_series()
+        return self.frame.iloc[:, list(self.frame.columns).index(name)]
+
+    def column(self, name: str) -> pa.Array:
+        column = self._given(name)
+        if isinstance(column.dtype, pd.SparseDtype):
+            column = column.sparse.to_dense()
+        if _without_nulls(column):
+            return _viewed(column.to_numpy())
+        try:
+            found = pa.Array.from_pandas(column)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise not_in_arrow(name, column.dtype, error) from error
+        if column.dtype == object:
+            require_one_zone(name, column, found.type)
+        return found
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        # the columns themselves, not copies of them
+        frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
+        made = {one.name: self._as_pandas(one) for one in results}
+        if type(frame) is pd.DataFrame and frame.columns.is_unique and len(frame.columns) < NARROW:
+            return _beside(frame, made)
+        for name, values in made.items():
+            frame[name] = values
+        return frame
+
+    def of_slides(self, results: Sequence[FrameResult]) -> Any:
+        return pd.DataFrame({one.name: self._as_pandas(one) for one in results})
+
+    def _as_pandas(self, result: FrameResult) -> Any:
+        """Results as an array of pandas; of the column's own type, where they are values of it."""
+        kind = None if result.source is None else self._given(result.source).dtype
+        numbers = result.numbers
+        if numbers is not None and kind in (None, numbers.dtype):
+            return numbers
+        if isinstance(kind, pd.ArrowDtype):  # null is not NaN here
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([result.values.cast(kind.pyarrow_dtype)]))
+        if isinstance(kind, pd.Float64Dtype | pd.Float32Dtype):
+            return _masked(result.values, kind.numpy_dtype)
+        values = as_pandas(result.values)
+        if kind is None:
+            return values
+        if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
+            return values
+        return pd.Series(values).astype(kind).array
+
+
+def _beside(frame: Any, made: dict[str, Any]) -> Any:
+    """The frame with columns more, in memory that may be written to; to assign them would copy each.
+
+    What came from Arrow is only to be read, and is copied.
+    """
+    columns = frame.columns
+    made = {name: values if isinstance(values, np.ndarray) else values.copy() for name, values in made.items()}
+    for name in made:
+        columns = columns.insert(len(columns), name)
+    beside = pd.DataFrame({**dict(frame.items()), **made}, index=frame.index, copy=False)
+    beside.columns = columns
+    return beside.__finalize__(frame)
+
+
+def _viewed(values: NDArray[Any]) -> pa.Array:
+    """An array of NumPy without nulls as Arrow has it, in the same memory."""
+    if values.dtype.kind != "M":
+        return pa.array(values)
+    return pa.array(values.view(np.int64)).view(pa.timestamp(np.datetime_data(values.dtype)[0]))
+
+
+def _without_nulls(column: Any) -> bool:
+    """Is it a column of NumPy numbers or times without a NaN or NaT? To ask is cheap, and then nothing is copied."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        return True
+    if column.dtype in ("float64", "float32"):
+        values = column.to_numpy()
+        return not any(RowThreads().run(lambda first, stop: np.isnan(values[first:stop].min(initial=0.0)), len(values)))
+    if column.dtype in ("datetime64[ns]", "datetime64[us]", "datetime64[ms]", "datetime64[s]"):
+        return bool(column.to_numpy().view(np.int64).min(initial=0) > np.iinfo(np.int64).min)
+    return False
+
+
+def _masked(values: pa.Array, kind: np.dtype[Any]) -> Any:
+    """Floats in a nullable array, in which NaN is a value and null is not."""
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    return pd.arrays.FloatingArray(values.fill_null(0.0).to_numpy(zero_copy_only=False).astype(kind), missing)
+
+
+def as_pandas(values: pa.Array) -> Any:
+    """A column of results: integers and booleans in nullable arrays where there are nulls, so that no digit is lost."""
+    kind = values.type
+    if values.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        mask = values.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_boolean(kind):
+            return pd.arrays.BooleanArray(values.fill_null(False).to_numpy(zero_copy_only=False), mask)
+        return pd.arrays.IntegerArray(np.array(values.fill_null(0)), mask)
+    if pa.types.is_dictionary(kind):
+        values = values.dictionary_decode()
+    return values.to_pandas().array

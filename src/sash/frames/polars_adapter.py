@@ -1,0 +1,59 @@
+"""polars, eager and lazy. NaN is a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow
+
+
+def polars_adapter(data: Any) -> PolarsAdapter:
+    """A frame of polars. Raises TypeError for what is none."""
+    if not isinstance(data, pl.DataFrame):
+        raise TypeError(f"a query runs on a polars DataFrame or LazyFrame; got a {type(data).__qualname__}")
+    return PolarsAdapter(data)
+
+
+def lazy_adapter(query: Any, data: Any, run: Callable[[Any, Any], Any]) -> Any:
+    """The query as a step of a lazy frame; None if it is not lazy.
+
+    What does not fit the columns is told at once: the query runs on no rows, which also gives the schema.
+    """
+    if not isinstance(data, pl.LazyFrame):
+        return None
+    schema = run(query, pl.DataFrame(schema=data.collect_schema())).schema
+    return data.map_batches(lambda frame: run(query, frame), schema=schema)
+
+
+class PolarsAdapter:
+    """A DataFrame of polars."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.names: list[str] = frame.columns
+        self.rows: int = frame.height
+
+    def column(self, name: str) -> pa.Array:
+        column = self.frame.get_column(name)
+        try:
+            return column.to_arrow()
+        except (pa.ArrowException, TypeError, pl.exceptions.PolarsError) as error:
+            raise not_in_arrow(name, column.dtype, error) from error
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        frame = self.frame if kept is None else self.frame[kept]
+        return frame.with_columns([self._as_polars(one) for one in results])
+
+    def of_slides(self, results: Sequence[FrameResult]) -> Any:
+        return pl.DataFrame([self._as_polars(one) for one in results])
+
+    def _as_polars(self, result: FrameResult) -> Any:
+        """Results as a series; of the column's own type, where they are values of it."""
+        values: Any = pl.from_arrow(result.values)
+        if result.source is not None:
+            values = values.cast(self.frame.schema[result.source])
+        return values.alias(result.name)

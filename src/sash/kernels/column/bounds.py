@@ -1,0 +1,220 @@
+"""Where windows start and end, for rows [first, stop) in order of key and time.
+
+    Time       from the first row within `size` of the row's time, to the last of its peers
+    Count      the last `size` rows up to the row itself
+    Session    from the row that came `gap` or more after the one before it, to the last of the peers
+    Lifetime   from the key's first row, to the last of the peers
+    Delta      from the first row within `size` of the row's value, to the row itself
+    Punctuation  from the row after the last marked one, to the row itself
+
+Starts and ends never go back, so each is found by going on from the last. Every kernel returns the lengths of the
+shortest and of the longest window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sash.kernels.column.per_key import key_at
+from sash.monoids.algebra import noinline
+
+_QUARTER = 16
+"""Rows from which on it pays to look for starts in four places at once."""
+
+
+def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
+    """The last `size` rows of the key."""
+    key = key_at(edges, first)
+    shortest, longest = stop, 0
+    for i in range(first, stop):
+        while edges[key + 1] <= i:
+            key += 1
+        lo = max(edges[key], i + 1 - size)
+        los[i], his[i] = lo, i + 1
+        shortest, longest = min(shortest, i + 1 - lo), max(longest, i + 1 - lo)
+    return shortest, longest
+
+
+def _by_value(closed: bool, peers: int) -> Any:
+    """Rows whose value is beyond the row's, less the size (`closed`: or at it); `least` where that would wrap around.
+
+    Ends: at the row itself (`peers` 0), behind the last of its peers (1), or at the first of them (-1).
+    """
+
+    def by_value(
+        values: Any, size: Any, least: Any, edges: Any, first: int, stop: int, los: Any, his: Any
+    ) -> tuple[int, int]:
+        key = key_at(edges, first)
+        shortest, longest = stop - edges[key], 0
+        while first < stop:
+            begin, end = edges[key], edges[key + 1]
+            upto = min(end, stop)
+            if upto > first:
+                _starts(values, size, least, closed, begin, first, upto, los)
+                if peers == 0:
+                    for i in range(first, upto):
+                        his[i] = i + 1
+                elif peers > 0:
+                    _behind_peers(values, end, first, upto, his)
+                else:
+                    _before_peers(values, begin, first, upto, los, his)
+                short, long = _lengths(los[first:upto], his[first:upto])
+                shortest, longest = min(shortest, short), max(longest, long)
+                first = upto
+            key += 1
+        return shortest, longest
+
+    by_value.__qualname__ = f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}"
+    return by_value
+
+
+BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
+"""By whether the start is inside, and by where windows end."""
+
+
+def _below(value: Any, size: Any, least: Any) -> Any:
+    """The difference, or `least` where it would be lower.
+
+    It is not computed first and looked at then: signed integers do not wrap around, LLVM is told (`nsw`), and drops the
+    look.
+    """
+    return value - size if value >= least + size else least
+
+
+@noinline
+def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
+    """Where the window of a row starts, by halving."""
+    low, high = begin, row
+    threshold = _below(values[row], size, least)
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < threshold or (not closed and values[middle] == threshold):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _step(values: Any, size: Any, least: Any, closed: bool, row: int, lo: int, los: Any) -> tuple[int, int]:
+    """Either the start goes on, or the row has it. No branch: which it is, a processor can't guess."""
+    low = _below(values[np.uint64(row)], size, least)
+    value = values[np.uint64(lo)]
+    on = int(((value < low) if closed else (value <= low)) & (lo < row))
+    los[np.uint64(row)] = lo
+    return row + 1 - on, lo + on
+
+
+def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
+    """Starts of rows of one key: four quarters at once, for each step has to wait for the one before it."""
+    count = (stop - first) // 4
+    one, two, three, four = first, first + count, first + 2 * count, first + 3 * count
+    lo1 = _start(values, size, least, closed, begin, one)
+    if count < _QUARTER:
+        _steps(values, size, least, closed, one, stop, lo1, los)
+        return
+    begins2, begins3, begins4 = two, three, four
+    lo2 = _start(values, size, least, closed, begin, two)
+    lo3 = _start(values, size, least, closed, begin, three)
+    lo4 = _start(values, size, least, closed, begin, four)
+    # a quarter takes a step for each row and one for each row that its start goes on; the shortest tells how long
+    # all may go on together
+    steps = min(
+        _start(values, size, least, closed, begin, two - 1) - lo1,
+        _start(values, size, least, closed, begin, three - 1) - lo2,
+        _start(values, size, least, closed, begin, four - 1) - lo3,
+        _start(values, size, least, closed, begin, four + count - 1) - lo4,
+    )
+    for _ in range(count + steps):
+        one, lo1 = _step(values, size, least, closed, one, lo1, los)
+        two, lo2 = _step(values, size, least, closed, two, lo2, los)
+        three, lo3 = _step(values, size, least, closed, three, lo3, los)
+        four, lo4 = _step(values, size, least, closed, four, lo4, los)
+    _steps(values, size, least, closed, one, begins2, lo1, los)
+    _steps(values, size, least, closed, two, begins3, lo2, los)
+    _steps(values, size, least, closed, three, begins4, lo3, los)
+    _steps(values, size, least, closed, four, stop, lo4, los)
+
+
+@noinline
+def _steps(values: Any, size: Any, least: Any, closed: bool, row: int, stop: int, lo: int, los: Any) -> None:
+    """Starts of rows one after the other."""
+    while row < stop:
+        row, lo = _step(values, size, least, closed, row, lo, los)
+
+
+def _behind_peers(values: Any, end: int, first: int, stop: int, his: Any) -> None:
+    """Ends behind the last of the rows with the same value, of a key that ends at `end`."""
+    hi = stop
+    while hi < end and values[hi] == values[stop - 1]:
+        hi += 1
+    his[stop - 1] = hi
+    here, behind = values[first : stop - 1], values[first + 1 : stop]
+    for back in range(stop - first - 1):
+        at = np.uint64(stop - first - 2 - back)
+        hi = hi if here[at] == behind[at] else stop - 1 - back
+        his[np.uint64(stop - 2 - back)] = hi
+
+
+def _before_peers(values: Any, begin: int, first: int, stop: int, los: Any, his: Any) -> None:
+    """Ends at the first of the rows with the same value, of a key that begins at `begin`; starts go no farther."""
+    hi = first
+    while hi > begin and values[hi - 1] == values[first]:
+        hi -= 1
+    for row in range(first, stop):
+        if row > first and values[row] != values[row - 1]:
+            hi = row
+        his[row] = hi
+        los[row] = min(los[row], hi)
+
+
+def _lengths(los: Any, his: Any) -> tuple[int, int]:
+    """The lengths of the shortest and of the longest window."""
+    shortest = longest = his[0] - los[0]
+    for i in range(len(los)):
+        shortest, longest = min(shortest, his[i] - los[i]), max(longest, his[i] - los[i])
+    return int(shortest), int(longest)
+
+
+def by_starts(
+    starts: Any, values: Any, peers: bool, edges: Any, first: int, stop: int, los: Any, his: Any
+) -> tuple[int, int]:
+    """From the last row that is a start, or the key's first, to the last of the row's peers, or to the row itself."""
+    key = key_at(edges, first)
+    begin, end = edges[key], edges[key + 1]
+    lo, hi = first, first
+    while lo > begin and not starts[lo]:
+        lo -= 1
+    shortest, longest = stop - begin, 0
+    for i in range(first, stop):
+        if i >= end:
+            while edges[key + 1] <= i:
+                key += 1
+            begin, end = edges[key], edges[key + 1]
+            lo, hi = begin, begin
+        if starts[i]:
+            lo = i
+        hi = max(hi, i + 1)
+        if peers:
+            while hi < end and values[hi] == values[i]:
+                hi += 1
+        los[i], his[i] = lo, hi
+        shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
+    return shortest, longest
+
+
+def mapped(places: Any, los: Any, his: Any, first: int, stop: int, new_los: Any, new_his: Any) -> tuple[int, int]:
+    """Bounds among the rows that an aggregate sees: `places` says how many of these lie before each row."""
+    shortest, longest = len(places), 0
+    for i in range(first, stop):
+        lo, hi = places[los[i]], places[his[i]]
+        new_los[i], new_his[i] = lo, hi
+        shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
+    return shortest, longest
+
+
+def held(los: Any, his: Any, least: int, first: int, stop: int, out: Any) -> None:
+    """Which spans hold at least so many rows."""
+    for i in range(first, stop):
+        out[i] = his[i] - los[i] >= least

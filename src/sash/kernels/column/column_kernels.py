@@ -1,0 +1,270 @@
+"""Which aggregate has a sweep, and the way to it: bounds and results over ranges of rows, a thread each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import monoids as m
+from sash.kernels.column import bounds, exact_sum, group_rows, min_max, sum_mean, variance
+from sash.kernels.jit.compile import machine_code
+from sash.kernels.jit.state_layout import DTYPES
+from sash.monoids.algebra import Kind, Monoid
+
+Numbers = NDArray[Any]
+Places = NDArray[np.int32] | NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SHARE = 1 << 16
+"""Rows that are worth a thread of their own: to start and join one takes some 90 µs."""
+
+
+@dataclass(frozen=True)
+class CountBounds:
+    """The bounds of Count windows: the last `size` rows of each key; keys begin at the edges."""
+
+    size: int
+    edges: Places
+    longest: int
+
+
+@dataclass(frozen=True)
+class RangeBounds:
+    """Bounds of any kind, by row: [lo, hi), neither ever going back."""
+
+    los: Places
+    his: Places
+    shortest: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class ColumnKernel:
+    """Kernels of an aggregate: over Count windows (None: only over spans), and over spans."""
+
+    rows: Any
+    spans: Any
+    rooms: int
+    """How many arrays, as long as the longest window, they need."""
+    result: str
+    """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
+    setting: int = 0
+    least: int = 1
+    """How many values a window must hold to have a result."""
+    anew: tuple[Any, Any] = (None, None)
+    """Slower kernels for the results that those leave uncertain, over Count windows and over spans. Each is a kernel of
+    its own, so that it is compiled only for data that needs it."""
+
+
+def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | None:
+    """The sweep of an aggregate on columns of these kinds, or None."""
+    number = kinds[0] if kinds else "int"
+    one = type(monoid)
+    if one is m.Max:
+        return ColumnKernel(min_max.greatest_rows, min_max.greatest_spans, 3, "same")
+    if one is m.Min:
+        return ColumnKernel(min_max.least_rows, min_max.least_spans, 3, "same")
+    if one is m.ArgMax:
+        return ColumnKernel(None, min_max.greatest_places, 3, "place")
+    if one is m.ArgMin:
+        return ColumnKernel(None, min_max.least_places, 3, "place")
+    if one is m.Sum:
+        if number == "float":
+            anew = sum_mean.sum_rows_anew, sum_mean.sum_spans_anew
+            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_spans, 7, "float", anew=anew)
+        return ColumnKernel(None, sum_mean.word_sums, 0, "int")
+    if one is m.Mean:
+        if number == "float":
+            anew = sum_mean.mean_rows_anew, sum_mean.mean_spans_anew
+            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_spans, 7, "float", anew=anew)
+        return ColumnKernel(None, sum_mean.word_means, 0, "float")
+    if one is m.Var and isinstance(monoid, m.Var):
+        anew = variance.var_rows_anew, None
+        return ColumnKernel(variance.var_rows, variance.var_spans, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+    if one is m.Std and isinstance(monoid, m.Std):
+        anew = variance.std_rows_anew, None
+        return ColumnKernel(variance.std_rows, variance.std_spans, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+    return None
+
+
+def cores() -> int:
+    """How many threads can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(task: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], threads: int) -> list[Any]:
+    """The task for each range, in so many threads; in this one where no thread can be started, as without memory.
+
+    A range may then be computed twice, which does no harm.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            done = [pool.submit(task, *cut) for cut in ranges]
+        except RuntimeError:
+            done = []
+    return [future.result() for future in done] if done else [task(*cut) for cut in ranges]
+
+
+class RowThreads:
+    """Threads that share the rows of a column."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or cores()
+
+    def ranges(self, rows: int) -> list[tuple[int, int]]:
+        """The rows in ranges of the same length, one a thread, where that is worth one."""
+        shares = max(1, min(self.threads, rows // SHARE))
+        cuts = [rows * i // shares for i in range(shares + 1)]
+        return list(itertools.pairwise(cuts))
+
+    def run(self, task: Callable[[int, int], Any], rows: int) -> list[Any]:
+        """The task for each range of rows."""
+        ranges = self.ranges(rows)
+        if len(ranges) == 1:
+            return [task(0, rows)]
+        return in_threads(task, ranges, len(ranges))
+
+    def run_fixed(self, task: Callable[[int, int], Any], rows: int, longest: int) -> None:
+        """The task for ranges of rows that depend on the rows and the longest window, and not on the threads.
+
+        Sums of floats that begin at other rows round otherwise: so results are the same for each number of threads.
+        """
+        cuts = fixed_cuts(rows, longest)
+        threads = min(self.threads, len(cuts))
+        if threads <= 1:
+            for cut in cuts:
+                task(*cut)
+            return
+        in_threads(task, cuts, threads)
+
+    def share_fixed(self, longest: int) -> Callable[[Callable[[int, int], None], int], None]:
+        """`run_fixed` for windows of up to so many rows, as a kernel takes it."""
+        return lambda task, rows: self.run_fixed(task, rows, longest)
+
+    def loop(self, kernel: Any, rows: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
+        """A kernel for each range of rows: `before`, first, stop, `after` are its arguments."""
+        code = coded(kernel, (*before, 0, rows, *after))
+        return self.run(lambda first, stop: code(*before, first, stop, *after), rows) if rows else []
+
+    # ---- bounds ----
+
+    def bounded(self, kernel: Any, rows: int, before: tuple[Any, ...]) -> RangeBounds:
+        """The bounds that a kernel of `bounds` gives."""
+        los, his = (np.empty(rows, index_type(rows)) for _ in range(2))
+        lengths = self.loop(kernel, rows, before, (los, his))
+        shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
+        return RangeBounds(los, his, shortest, longest)
+
+    def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
+        """Which spans hold at least so many rows."""
+        out = np.empty(len(given.los), np.bool_)
+        self.loop(bounds.held, len(out), (given.los, given.his, least), (out.view(np.uint8),))
+        return out
+
+    def spans(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
+        """Bounds as spans."""
+        if isinstance(given, RangeBounds):
+            return given
+        return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
+
+    def among(self, places: Places, given: RangeBounds) -> RangeBounds:
+        """Spans over the rows that an aggregate sees; `places` says how many of them lie before each row."""
+        return self.bounded(bounds.mapped, len(given.los), (places, given.los, given.his))
+
+    # ---- results ----
+
+    def sweep(
+        self, sweep: ColumnKernel, x: Numbers, given: CountBounds | RangeBounds, rows: int
+    ) -> tuple[Numbers, Flags]:
+        """The results, and which of them are uncertain. What windows without values have is undefined."""
+        out = np.empty(rows, _out(sweep, x))
+        uncertain = np.zeros(rows, np.bool_)
+        if not rows or not len(x):
+            return out, uncertain
+        by_rows = isinstance(given, CountBounds) and sweep.rows is not None
+        kernel = sweep.rows if by_rows else sweep.spans
+        if not by_rows:
+            given = self.spans(given, rows)
+        bound = (given.size, given.edges) if isinstance(given, CountBounds) else (given.los, given.his)
+        rooms = sweep.rooms
+        kind = out.dtype if sweep.result != "float" else np.dtype(np.float64)
+        least = np.empty((rooms, 1), kind)
+        sample = (x, *bound, 0, rows, sweep.setting, out, uncertain, least)
+
+        def run(kernel: Any) -> None:
+            code = coded(kernel, sample)
+
+            def task(first: int, stop: int) -> None:
+                scratch = np.empty((rooms, max(min(given.longest, len(x)), exact_sum.BLOCK) + 1), kind)
+                code(x, *bound, first, stop, sweep.setting, out, uncertain, scratch)
+
+            self.run_fixed(task, rows, given.longest)
+
+        run(kernel)
+        anew = sweep.anew[0 if by_rows else 1]
+        if anew is not None and uncertain.any():
+            run(anew)
+        return out, uncertain
+
+    # ---- order ----
+
+    def taken(self, values: Numbers, places: Places) -> Numbers:
+        """Values at places."""
+        out = np.empty(len(places), values.dtype)
+        if len(places):
+            self.loop(group_rows.gathered, len(places), (_plain(values), places), (_plain(out),))
+        return out
+
+    def put(self, values: Numbers, places: Places, out: Numbers) -> Numbers:
+        """Put values at places."""
+        if len(places):
+            self.loop(group_rows.scattered, len(places), (_plain(values), places), (_plain(out),))
+        return out
+
+
+def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
+    """Rows in ranges, as many as a power of two, for any number of threads.
+
+    A range looks back at a window's rows: there are so many ranges that this is no more than an eighth of all rows.
+    """
+    shares = 1
+    while 2 * (2 * shares) ** 2 * max(longest, 1) <= rows and rows // (2 * shares) >= SHARE:
+        shares *= 2
+    return list(itertools.pairwise(rows * i // shares for i in range(shares + 1)))
+
+
+def _plain(values: Numbers) -> Numbers:
+    """Booleans as bytes: one kernel less to compile."""
+    return np.ascontiguousarray(values).view(np.uint8) if values.dtype == np.bool_ else np.ascontiguousarray(values)
+
+
+def _out(sweep: ColumnKernel, x: Numbers) -> Any:
+    if sweep.result == "same":
+        return x.dtype
+    return {"place": np.int64, "float": np.float64, "int": np.int64}[sweep.result]
+
+
+def index_type(rows: int) -> Any:
+    """The type of places among so many rows: what is half as long is read twice as fast."""
+    return np.int32 if rows < 2**31 - 1 else np.int64
+
+
+def as_kind(column: Numbers, kind: Kind) -> Numbers:
+    """A column as a sweep takes it: booleans as integers."""
+    return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
+
+
+def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types."""
+    types = tuple(
+        (argument.dtype.str, argument.ndim) if isinstance(argument, np.ndarray) else type(argument)
+        for argument in arguments
+    )
+    return machine_code(kernel, types, arguments)

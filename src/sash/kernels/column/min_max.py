@@ -1,0 +1,136 @@
+"""Least and greatest values, and where they stand, over whole columns.
+
+Of equal values the first in order stays, and a NaN wins over every number, as in `sash.monoids.order`.
+
+Costs, in comparisons a row: 3 over Count windows (van Herk, and Gil and Werman, found the blocks for image filters),
+3 over spans.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.column.per_key import over_keys, whole
+
+
+def greater(a: Any, b: Any) -> Any:
+    """Does b win over a, where the greatest is sought?"""
+    return (b > a) | ((b != b) & (a == a))  # without a branch, which random values would mislead
+
+
+def less(a: Any, b: Any) -> Any:
+    """Does b win over a, where the least is sought?"""
+    return (b < a) | ((b != b) & (a == a))
+
+
+def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
+    """The kernels of one contest: over Count windows, over spans, and the places of the winners over spans."""
+
+    @whole
+    def one_key(
+        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        front, following, back = scratch[0], scratch[1], scratch[2]
+        # front[j]: the best of the rows [block - size + j, block), for 0 < j < size; not before the key begins
+        fronted = first > begin and size > 1
+        if fronted:
+            least = max(begin, first - size + 1)
+            best = x[first - 1]
+            for row in range(first - 1, least - 1, -1):
+                best = best if beats(x[row], best) else x[row]
+                front[row - first + size] = best
+            for j in range(1, least - first + size):
+                front[j] = best
+        block = first
+        while block < stop:
+            length = min(size, stop - block)
+            end = block + length - 1
+            forth, best = x[block], x[end]
+            for j in range(length):
+                value = x[block + j]
+                forth = value if beats(forth, value) else forth
+                back[j] = forth
+                value = x[end - j]
+                best = best if beats(value, best) else value
+                following[length - 1 - j] = best
+            if fronted:
+                for j in range(min(length, size - 1)):
+                    out[block + j] = back[j] if beats(front[j + 1], back[j]) else front[j + 1]
+                if length == size:
+                    out[end] = back[length - 1]
+            else:
+                for j in range(length):
+                    out[block + j] = back[j]
+            front, following = following, front
+            fronted = size > 1
+            block += length
+
+    one_key.__qualname__ = f"{name}.one_key"
+
+    @whole
+    def spans(
+        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        front = scratch[0]
+        i = first
+        while i < stop:
+            low, flip = los[i], his[i]
+            if low == flip:
+                i += 1
+                continue
+            best = x[flip - 1]
+            for row in range(flip - 1, low - 1, -1):
+                best = best if beats(x[row], best) else x[row]
+                front[row - low] = best
+            after = flip
+            back = best
+            while i < stop and los[i] < flip:
+                if after < his[i]:
+                    if after == flip:
+                        back = x[flip]
+                    for row in range(after, his[i]):
+                        back = x[row] if beats(back, x[row]) else back
+                    after = his[i]
+                best = front[los[i] - low]
+                out[i] = back if after > flip and beats(best, back) else best
+                i += 1
+
+    spans.__qualname__ = f"{name}.spans"
+
+    @whole
+    def places(
+        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        front = scratch[0]
+        i = first
+        while i < stop:
+            low, flip = los[i], his[i]
+            if low == flip:
+                i += 1
+                continue
+            at = flip - 1
+            best = x[at]
+            for row in range(flip - 1, low - 1, -1):
+                if not beats(x[row], best):
+                    best, at = x[row], row
+                front[row - low] = at
+            after = flip
+            last, back = at, best
+            while i < stop and los[i] < flip:
+                if after < his[i]:
+                    if after == flip:
+                        last, back = flip, x[flip]
+                    for row in range(after, his[i]):
+                        if beats(back, x[row]):
+                            back, last = x[row], row
+                    after = his[i]
+                at = front[los[i] - low]
+                out[i] = last if after > flip and beats(x[at], back) else at
+                i += 1
+
+    places.__qualname__ = f"{name}.places"
+    return over_keys(one_key), spans, places
+
+
+greatest_rows, greatest_spans, greatest_places = _extreme(greater, "greatest")
+least_rows, least_spans, least_places = _extreme(less, "least")

@@ -1,0 +1,101 @@
+"""Stretches: a kernel for rows of one key, as one over a range of rows of many keys.
+
+    edges     0           4       7               where keys begin, and the number of rows
+    rows      a a a a     b b b   c c c …
+                  ├───── range ─────┤             a thread's rows
+              stretches  a[2:4]  b[0:3]  c[0:2]
+
+A one_key that begins in the middle of a key looks back at the rows before it, so ranges need not know of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Stretch = Callable[..., None]
+"""Fills the results of rows [first, stop) of a key that begins at `begin`; windows hold up to `size` rows."""
+
+
+def whole(kernel: Any) -> Any:
+    """Marks a kernel as one that divides as NumPy does: a check for 0 in a loop keeps it from being vectorised."""
+    kernel.error_model = "numpy"
+    return kernel
+
+
+def over_keys(one_key: Stretch) -> Any:
+    """The kernel that runs a one_key for each key in a range of rows."""
+
+    @whole
+    def over(
+        x: Any, size: int, edges: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        key = key_at(edges, first)
+        while first < stop:
+            begin, end = edges[key], min(edges[key + 1], stop)
+            if end > first:
+                # no window holds more than the key has: blocks need be no longer
+                one_key(x, begin, first, end, min(size, edges[key + 1] - begin), setting, out, uncertain, scratch)
+                first = end
+            key += 1
+
+    over.__qualname__ = f"over_keys.{one_key.__qualname__}"  # by which machine code is kept
+    return over
+
+
+def over_doubt(one_key: Stretch) -> Any:
+    """The kernel that runs a one_key for the rows uncertain, each run of them in a key by itself."""
+
+    @whole
+    def over(
+        x: Any, size: int, edges: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        key = key_at(edges, first)
+        while first < stop:
+            begin, end = edges[key], min(edges[key + 1], stop)
+            while first < end:
+                until = settled(uncertain, first, end)
+                if until > first:
+                    one_key(x, begin, first, until, min(size, edges[key + 1] - begin), setting, out, uncertain, scratch)
+                first = max(until, first + 1)
+            key += 1
+
+    over.__qualname__ = f"over_doubt.{one_key.__qualname__}"
+    return over
+
+
+def over_doubtful_spans(spans: Any) -> Any:
+    """The kernel that runs one over spans for those uncertain, each run of them by itself."""
+
+    @whole
+    def over(
+        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    ) -> None:
+        while first < stop:
+            until = settled(uncertain, first, stop)
+            if until > first:
+                spans(x, los, his, first, until, setting, out, uncertain, scratch)
+            first = max(until, first + 1)
+
+    over.__qualname__ = f"over_doubtful_spans.{spans.__qualname__}"
+    return over
+
+
+def settled(uncertain: Any, first: int, stop: int) -> int:
+    """Unmark the results from `first` on, up to the first that is not uncertain, and say where that is."""
+    while first < stop and uncertain[first]:
+        uncertain[first] = False
+        first += 1
+    return first
+
+
+def key_at(edges: Any, row: int) -> int:
+    """The key of a row: the last that begins at or before it."""
+    low, high = 0, len(edges) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,197 @@
+"""The on-disk cache of machine code.
+
+Numba does not notice a change in a function that a cached one calls. So the cache lives in a directory named
+by a hash of our sources that compile, Numba's version and the CPU: any edit starts an empty one, and stale code is
+never found.
+
+    $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
+    ├── secret                   keys the MAC of each entry
+    └── sash-kernels-<hash>/     the newest few are kept
+        └── <hash>.code          a kernel for one signature; the newest few thousand are kept
+
+`cache_directory.py` has the checks that no other user's file is ever unpickled or run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.resources
+import pickle
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from numba.core import caching, compiler, serialize
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+
+from sash.kernels.jit.cache_directory import Entries, Untrusted, candidates, open_base, shared_secret
+
+PREFIX = "sash-kernels-"
+COMPILED = ("aggregators", "kernels", "monoids")
+"""The packages whose functions machine code is made of, and those who make it."""
+
+KEPT = 4
+"""How many directories of other versions stay, so that two environments do not empty each other's."""
+
+ENTRIES = 4000
+"""How many kernels stay: some 100 kB each, and a monoid with a new constant every day makes a new one every day."""
+
+
+def sources_key() -> str:
+    """A hash of every source file that machine code comes from, the versions and the CPU that machine code depends on.
+
+    Raises FileNotFoundError if there are no sources: without them nothing tells one version from another.
+    """
+    digest = hashlib.blake2b(digest_size=12)
+    root = importlib.resources.files("sash")
+    sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
+    if not sources:
+        raise FileNotFoundError("the sources of sash are not there")
+    for path, content in sources:
+        digest.update(path.encode() + b"\0" + content + b"\0")
+    machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.machine())
+    versions = (numba.__version__, np.__version__, sys.version, sys.platform)
+    digest.update(repr((machine, versions)).encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Every source file, also of a package in a zip file (as Spark ships them)."""
+    for part in folder.iterdir():
+        if part.is_dir():
+            yield from _sources(part, f"{path}{part.name}/")
+        elif part.name.endswith(".py"):
+            yield path + part.name, part.read_bytes()
+
+
+# ---- where ----
+
+
+@functools.cache
+def directory() -> Entries | None:
+    """Open the cache directory, made if need be; None (and a warning) if no place can be used.
+
+    A place that other users can write to is refused, with a warning, and the next one is taken.
+    """
+    refused, tried = [], []
+    try:
+        name = PREFIX + sources_key()
+        for base in candidates():
+            try:
+                found = _prepared(base, name)
+            except Untrusted as error:
+                refused.append(f"{base} ({error})")
+            except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+                tried.append(f"{base} ({error})")
+            else:
+                if refused:
+                    _warn(f"compiled kernels are kept in {found.path}, since other users may write to ", refused)
+                return found
+    except OSError as error:
+        tried.append(str(error))
+    _warn("no directory for compiled kernels can be used, so every process compiles anew; tried ", refused + tried)
+    return None
+
+
+def _warn(outcome: str, places: list[str]) -> None:
+    remedy = ". Correct this, or set SASH_CACHE_DIR to a directory that you can write to and no other user can."
+    warnings.warn(outcome + "; ".join(places) + remedy, RuntimeWarning, stacklevel=3)
+
+
+def _prepared(path: Path, name: str) -> Entries:
+    with open_base(path) as base:
+        kernels = base.child(name)
+        try:
+            kernels.touch()
+            base.prune(KEPT, PREFIX, spare=name)
+            kernels.prune(ENTRIES)
+            return Entries(kernels, shared_secret(base))
+        except BaseException:
+            kernels.close()
+            raise
+
+
+# ---- what ----
+
+
+class KernelCache(caching.NullCache):  # type: ignore[misc]
+    """The cache of one kernel: a file a signature, named by a hash of it.
+
+    Numba's own index is rewritten by every process that adds to it, and two at once can end with one key
+    leading to the other's code. Here entries never share a file. A cache may cost time, never an answer: what
+    is missing, damaged or cannot be written is compiled.
+    """
+
+    def __init__(self, entries: Entries, kernel: str) -> None:
+        self._entries, self._kernel = entries, kernel
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._entries.path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled kernel that was saved for a signature, or None."""
+        target_context.refresh()
+        return self.load(sig, target_context)
+
+    def load(self, sig: Any, target_context: Any) -> Any:
+        """The same, in a context that is ready to run it."""
+        key = self._key(sig, target_context.codegen())
+        with contextlib.suppress(Exception):
+            content = self._entries.load(_file(key))
+            if content is not None:
+                stored, reduced = pickle.loads(content)
+                return compiler.CompileResult._rebuild(target_context, *reduced) if stored == key else None
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled kernel, unless it holds addresses of this process."""
+        if data.library.has_dynamic_globals or data.lifted:
+            return
+        key = self._key(sig, data.codegen)
+        with contextlib.suppress(Exception):
+            self._entries.save(_file(key), serialize.dumps((key, data._reduce())))
+
+    def _key(self, sig: Any, codegen: Any) -> str:
+        return repr((self._kernel, sig, codegen.magic_tuple()))
+
+
+def _file(key: str) -> str:
+    return f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.code"
+
+
+def keep(dispatcher: Any) -> Any:
+    """Give a kernel our on-disk cache, where there is a place for it."""
+    entries = directory()
+    if entries is not None:
+        dispatcher._cache = KernelCache(entries, _named(dispatcher.py_func))
+    return dispatcher
+
+
+def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """The machine code of a kernel from the disk, or None.
+
+    Without a refresh of Numba's context: that loads all that compiling needs, which takes half a second; to run what is
+    compiled takes the run time only.
+    """
+    entries = directory()
+    if entries is None:
+        return None
+    context = cpu_target.target_context
+    rtsys.initialize(context)
+    found = KernelCache(entries, _named(kernel)).load(signature, context)
+    return None if found is None else found.entry_point
+
+
+def _named(kernel: Any) -> str:
+    return f"{kernel.__module__}.{kernel.__qualname__}"

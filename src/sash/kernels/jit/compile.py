@@ -1,0 +1,113 @@
+"""Machine code: a kernel for one signature, found in memory or on disk, or compiled now.
+
+Compiling is apart from running, so that what goes wrong in the one is told from what a monoid raises in the
+other, and a call costs no look at its arguments' types.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+import types as python
+import warnings
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import config, typeof
+from numba.core import errors, types
+from numba.core.dispatcher import Dispatcher
+
+from sash.kernels.jit.cache import keep, kept
+from sash.kernels.jit.inner_code import bind_environments
+from sash.kernels.jit.numba_methods import compiled
+
+
+class NotCompiled(TypeError):
+    """The kernel does not compile for this monoid; the message says why."""
+
+
+def type_of(value: Any) -> types.Type:
+    """The type of an argument. An array that is read-only is an array: kernels write only to their own."""
+    if isinstance(value, np.ndarray):
+        return types.Array(typeof(value).dtype, value.ndim, "C")
+    if isinstance(value, tuple):
+        return types.Tuple([type_of(part) for part in value])
+    return typeof(value)
+
+
+def machine_code(kernel: python.FunctionType, meaning: Hashable, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """The kernel, to be called with these arguments, or others of the same `meaning`, which decides their types.
+
+    Raises NotCompiled with the reason in one line; a refusal, too, is remembered.
+    """
+    found = _found.get((kernel, meaning))
+    if found is None:
+        with _lock:  # warnings.catch_warnings is not safe in threads
+            found = _found.get((kernel, meaning)) or _compile(kernel, tuple(map(type_of, arguments)))
+        _found[kernel, meaning] = found
+    if isinstance(found, str):
+        raise NotCompiled(found)
+    return found
+
+
+_found: dict[tuple[python.FunctionType, Hashable], Callable[..., Any] | str] = {}
+_lock = threading.RLock()
+
+compiled_kernels: list[str] = []
+"""The names of the kernels that this process has compiled, since neither memory nor disk had them."""
+
+
+@functools.cache
+def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
+    return keep(compiled(kernel, entry=True))
+
+
+def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:
+    if config.DISABLE_JIT:
+        return "NUMBA_DISABLE_JIT is set"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.NumbaWarning)  # what does not compile is told by us, in one line
+        try:
+            code: Callable[..., Any] = kept(kernel, signature) or _compiled_now(kernel, signature)
+        except Exception as error:  # Numba's own, and whatever it did not foresee
+            return explain(error)
+    return code
+
+
+def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
+    dispatcher = _dispatcher(kernel)
+    code: Callable[..., Any] = dispatcher.compile(signature)
+    bind_environments(dispatcher.overloads[signature])
+    compiled_kernels.append(f"{kernel.__module__}.{kernel.__qualname__}")
+    return code
+
+
+def is_switched_off() -> bool:
+    """Does everything run interpreted, since NUMBA_DISABLE_JIT is set?"""
+    return bool(config.DISABLE_JIT)
+
+
+def explain(error: Exception) -> str:
+    """One line of an error that tells a user something; Numba's reports run to pages."""
+    text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", str(error))
+    refused = re.search(r"a column of .* cannot hold .*", text)
+    if refused:
+        return f"{refused[0]}; each of identity, lift, combine and lower keeps to one type"
+    lines = [line.strip() for line in text.splitlines()]
+    noise = ("Failed in", "During", "- Resolution", "None", "File ")
+    reason = next((line for line in lines if line and not line.startswith(noise)), "no reason given")
+    if not isinstance(error, errors.NumbaError):
+        reason = f"Numba failed with {type(error).__name__}: {reason}"
+    unknown = re.search(r">>> (.*)", text)
+    return (f"Numba does not compile {unknown[1]}" if unknown else reason) + _place(text)
+
+
+def _place(text: str) -> str:
+    """Where in the user's code, if the report says so."""
+    for file, line in re.findall(r"During: typing of .* at (.+) \((\d+)\)", text):
+        if file != "<string>" and not Path(file).is_relative_to(Path(__file__).parents[1]):
+            return f" ({file}, line {line})"
+    return ""

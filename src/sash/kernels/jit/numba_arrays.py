@@ -1,0 +1,280 @@
+"""Columns of raw memory: how queues, levels, inputs and results lie in compiled code.
+
+    Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
+    Levels     the same with a ring a level, addressed by (level, number)
+    Pool       rows of a fixed width, addressed by (node, place); of width 1 by node alone
+
+Raw pointers carry no reference counts; the arrays behind them are arguments of the kernel and outlive it. A ring
+never grows: the caller knows the largest window beforehand.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from numba.core import cgutils, errors, types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from sash.kernels.jit.numba_methods import NATIVE, Method, Owner, compiled_once
+from sash.kernels.jit.numba_monoid import LayoutType, shaped
+from sash.kernels.jit.state_layout import Layout, Shape
+
+
+class ColumnsType(Owner):
+    """Raw columns of one layout."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.item = shaped(shape)
+        self.index: types.Type = types.int64
+        self.scalars = tuple(shaped(leaf) for leaf in Layout(shape).leaves)
+        super().__init__(name=f"Columns({shape!r})")
+
+    def __reduce__(self) -> Any:
+        return ColumnsType, (self.shape,)
+
+    def field(self, name: str) -> types.Type | None:
+        return None
+
+    def method(self, name: str) -> Method | None:
+        return Method(compiled_once(_drop), self) if name in ("drop_front", "drop_back", "drop_all", "forget") else None
+
+
+def _drop(columns: Any, *position: int) -> None:
+    """A slot of a ring is given up by writing the next value there."""
+
+
+@register_model(ColumnsType)
+class _ColumnsModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, typ: ColumnsType) -> None:
+        pointers = [(f"p{i}", types.CPointer(scalar)) for i, scalar in enumerate(typ.scalars)]
+        super().__init__(manager, typ, [*pointers, ("mask", types.int64)])
+
+
+@intrinsic
+def _column(typing: Any, layout: LayoutType, arrays: types.BaseTuple) -> Any:
+    typ = ColumnsType(layout.shape)
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return columns_of(context, builder, typ, signature.args[1], args[1], ring=False)
+
+    return typ(layout, arrays), build
+
+
+def columns_of(
+    context: Any, builder: Any, typ: ColumnsType, arrays: Any, value: Any, ring: bool, block: Any = None
+) -> Any:
+    """Columns over whole arrays, or over a block of them: its offset and its length, a power of two for a ring."""
+    columns = cgutils.create_struct_proxy(typ)(context, builder)
+    for i, array_type in enumerate(arrays.types):
+        if array_type.dtype != typ.scalars[i] or array_type.layout != "C":
+            raise errors.TypingError(f"column {i} is a {array_type}, not contiguous {typ.scalars[i]}")
+        array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
+        data = array.data if block is None else builder.gep(array.data, [block[0]])
+        setattr(columns, f"p{i}", data)
+        if ring and i == 0:
+            one = context.get_constant(types.intp, 1)
+            length = array.nitems if block is None else block[1]
+            slots = builder.lshr(length, one) if isinstance(typ, LevelsType) else length
+            columns.mask = builder.sub(slots, one)
+    if not ring:
+        columns.mask = context.get_constant(types.int64, -1)
+    return columns._getvalue()
+
+
+class LevelsType(ColumnsType):
+    """Raw columns of one layout, a ring a level: level l has half the slots of the level below."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.name = f"Levels({shape!r})"
+        self.index = types.UniTuple(types.int64, 2)
+
+    def __reduce__(self) -> Any:
+        return LevelsType, (self.shape,)
+
+    def method(self, name: str) -> Method | None:
+        return Method(compiled_once(_drop), self) if name in ("drop_before", "drop_all") else None
+
+
+register_model(LevelsType)(_ColumnsModel)
+
+
+class PoolType(ColumnsType):
+    """Raw columns of one layout, in rows of a fixed width, a constant in the machine code."""
+
+    def __init__(self, shape: Shape, width: int) -> None:
+        super().__init__(shape)
+        self.width = width
+        self.name = f"Pool({shape!r}, {width})"
+        if width > 1:
+            self.index = types.UniTuple(types.int64, 2)
+
+    def __reduce__(self) -> Any:
+        return PoolType, (self.shape, self.width)
+
+    def method(self, name: str) -> Method | None:
+        if name == "back":
+            return Method(compiled_once(_nothing), self)
+        return Method(compiled_once(_drop), self) if name in ("open", "close", "forget") else None
+
+
+def _nothing(columns: Any) -> int:
+    """Of raw memory nothing is given back."""
+    return 0
+
+
+register_model(PoolType)(_ColumnsModel)
+
+
+def level_start(mask: int, level: int) -> int:
+    """Where a level begins, if level 0 has mask + 1 slots."""
+    return 2 * (mask + 1) - (2 * (mask + 1) >> level)
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], ColumnsType) and self.context.can_convert(args[1], args[0].index) is not None:
+            return signature(args[0].item, args[0], args[0].index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if not (isinstance(args[0], ColumnsType) and self.context.can_convert(args[1], args[0].index) is not None):
+            return None
+        require_fit(self.context, args[2], args[0].item)
+        return signature(types.none, args[0], args[0].index, args[0].item)
+
+
+def require_fit(context: Any, value: types.Type, item: types.Type) -> None:
+    """Raises TypingError if storing a value could lose something: a fraction, a None."""
+    if not _fits(context, value, item):
+        shown = f"{value.type} or None" if isinstance(value, types.Optional) else value
+        raise errors.TypingError(f"a column of {item} cannot hold {shown}")
+
+
+def _fits(context: Any, value: types.Type, item: types.Type) -> bool:
+    if isinstance(value, types.BaseTuple) and isinstance(item, types.BaseTuple):
+        pairs = zip(value.types, item.types, strict=False)
+        return len(value.types) == len(item.types) and all(_fits(context, *pair) for pair in pairs)
+    conversion = context.can_convert(value, item)
+    return conversion is not None and conversion <= conversion.safe and not isinstance(value, types.Optional)
+
+
+@lower_builtin(operator.getitem, ColumnsType, types.Any)
+def _get_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    slots = _slots(context, builder, sig.args[0], args[0], args[1])
+    return _gather(context, builder, sig.args[0].shape, slots)
+
+
+def _gather(context: Any, builder: Any, shape: Shape, slots: Any) -> Any:
+    if isinstance(shape, tuple):
+        parts = [_gather(context, builder, part, slots) for part in shape]
+        return context.make_tuple(builder, shaped(shape), parts)
+    scalar, pointer = next(slots)
+    return context.unpack_value(builder, scalar, pointer)
+
+
+@lower_builtin(operator.setitem, ColumnsType, types.Any, types.Any)
+def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    slots = _slots(context, builder, sig.args[0], args[0], args[1])
+    _scatter(context, builder, sig.args[0].shape, slots, args[2])
+    return context.get_dummy_value()
+
+
+def _scatter(context: Any, builder: Any, shape: Shape, slots: Any, value: Any) -> None:
+    if isinstance(shape, tuple):
+        for i, part in enumerate(shape):
+            _scatter(context, builder, part, slots, builder.extract_value(value, i))
+    else:
+        scalar, pointer = next(slots)
+        context.pack_value(builder, scalar, value, pointer)
+
+
+def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any) -> Any:
+    columns = cgutils.create_struct_proxy(typ)(context, builder, value=value)
+    if isinstance(typ, LevelsType):
+        place = _place(builder, columns.mask, builder.extract_value(index, 0), builder.extract_value(index, 1))
+    elif isinstance(typ, PoolType):
+        place = index
+        if typ.width > 1:
+            row = builder.mul(builder.extract_value(index, 0), context.get_constant(types.int64, typ.width))
+            place = builder.add(row, builder.extract_value(index, 1))
+    else:
+        place = builder.and_(index, columns.mask)
+    for i, scalar in enumerate(typ.scalars):
+        yield scalar, cgutils.gep_inbounds(builder, getattr(columns, f"p{i}"), place)
+
+
+def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:
+    """`level_start` and the slot behind it, as instructions."""
+    one = mask.type(1)
+    slots = builder.shl(builder.add(mask, one), one)
+    start = builder.sub(slots, builder.lshr(slots, level))
+    return builder.add(start, builder.and_(number, builder.lshr(mask, level)))
+
+
+def column(layout: Layout, cells: Any) -> Any:
+    """Cells by index: in a kernel a tuple of arrays, interpreted any sequence."""
+    return cells
+
+
+NATIVE[column] = _column
+
+
+# ---- what a kernel left, read in place ----
+
+
+class Ring:
+    """A queue that a kernel left, read in place."""
+
+    def __init__(self, layout: Layout, arrays: Any) -> None:
+        self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) - 1
+
+    def __getitem__(self, position: int) -> Any:
+        return self.layout.value(self.arrays, position & self.mask)
+
+
+class Rows:
+    """A pool that a kernel left, read and written in place."""
+
+    def __init__(self, layout: Layout, arrays: Any, width: int) -> None:
+        self.layout, self.arrays, self.width = layout, arrays, width
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.layout.value(self.arrays, self._slot(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.layout.store(self.arrays, self._slot(key), value)
+
+    def _slot(self, key: Any) -> int:
+        return int(key[0] * self.width + key[1] if self.width > 1 else key)
+
+    def open(self, node: int, width: int) -> None:
+        """As in a kernel: there is room for the node, or this raises IndexError when it is written."""
+
+    def close(self, node: int) -> None:
+        """As in a kernel: the memory stays."""
+
+    def forget(self, node: int, place: int) -> None:
+        """As in a kernel: the value stays until another is written there."""
+
+    def back(self) -> int:
+        """As in a kernel: no memory goes back."""
+        return 0
+
+
+class RingLevels:
+    """Levels that a kernel left, read in place."""
+
+    def __init__(self, layout: Layout, arrays: Any) -> None:
+        self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) // 2 - 1
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        level, number = key
+        return self.layout.value(self.arrays, level_start(self.mask, level) + (number & (self.mask >> level)))

@@ -1,0 +1,246 @@
+"""How plain Python classes run compiled: types whose fields and methods are those of a Python class.
+
+A `Owner` type answers for its attributes: a field has a type, a method is a plain Python function whose first
+argument is the owner itself. Numba compiles that function when it meets the call, specialised to the owner's
+type, and LLVM inlines it: `self.combine(a, b)` costs what a written-out expression costs.
+
+    self.fixup()      Owner.method("fixup")    the function DABA.fixup, compiled with self: Owner
+    self.aggs         Owner.field("aggs")      a field of the struct, or a constant
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types as python
+from dataclasses import dataclass
+from typing import Any
+
+from numba import jit, njit
+from numba.core import errors, types
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr
+from numba.extending import lower_builtin
+
+from sash.kernels.jit import fused
+from sash.kernels.jit.code_fingerprint import captured, read_by
+from sash.kernels.jit.inner_code import InnerCompiler
+from sash.monoids import double_double
+
+
+class Owner(types.Type):  # type: ignore[misc]
+    """A Numba type with the fields and methods of a Python class."""
+
+    def field(self, name: str) -> types.Type | None:
+        """The type of a field, or None if there is no such field."""
+        raise LookupError(name)
+
+    def method(self, name: str) -> Method | None:
+        """The compiled form of a method, or None if there is no such method."""
+        raise LookupError(name)
+
+    def takes(self, name: str, args: tuple[types.Type, ...], context: Any) -> tuple[types.Type, ...]:
+        """The types as which a method takes its arguments. Raises TypingError if it does not."""
+        return args
+
+    def returns(self, name: str, result: types.Type, context: Any) -> None:
+        """Raises TypingError if a method may not return values of this type."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function, and the owner it takes as first argument (None: it takes no such argument).
+
+    The receiver is the owner of the call itself, or a type without a run-time value.
+    """
+
+    function: Any
+    receiver: Owner | None
+
+    def taking(self, count: int) -> Dispatcher:
+        """The function as it is called with this many arguments.
+
+        Numba binds no `*row` and no default value here, and a function of its own (`max`) is no dispatcher.
+        """
+        count += self.receiver is not None
+        if isinstance(self.function, Dispatcher):
+            parameters = inspect.signature(self.function.py_func).parameters.values()
+            if len(parameters) == count and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+                return self.function
+        return _spread(self.function, count)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = Owner
+
+    def generic_resolve(self, owner: Owner, name: str) -> types.Type | None:
+        field = owner.field(name)
+        if field is not None:
+            return field
+        method = owner.method(name)
+        if method is None:
+            return None
+        _lower_method(name)
+        found: Method = method
+
+        class Call(AbstractTemplate):  # type: ignore[misc]
+            key = ("sash method", name)
+
+            def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
+                receiver = () if found.receiver is None else (found.receiver,)
+                function = types.Dispatcher(found.taking(len(args)))
+                args = owner.takes(name, args, self.context)
+                signature = function.get_call_type(self.context, (*receiver, *args), kws)
+                owner.returns(name, signature.return_type, self.context)
+                return signature.replace(args=signature.args[len(receiver) :], recvr=owner, pysig=None)
+
+        return types.BoundFunction(Call, owner)
+
+
+_lowered: set[str] = set()
+
+
+def _lower_method(name: str) -> None:
+    """Teach the code generator to call methods of this name, once."""
+    if name in _lowered:
+        return
+    _lowered.add(name)
+
+    @lower_builtin(("sash method", name), Owner, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        owner, *others = signature.args
+        method = owner.method(name)
+        if method.receiver is None:
+            signature, args = signature.replace(args=tuple(others)), args[1:]
+        elif method.receiver != owner:
+            signature = signature.replace(args=(method.receiver, *others))
+            args = (context.get_dummy_value(), *args[1:])
+        function = context.get_function(types.Dispatcher(method.taking(len(others))), signature)
+        context.add_linking_libs(getattr(function, "libs", ()))
+        return function(builder, args)
+
+
+@functools.cache
+def _spread(function: Any, count: int) -> Dispatcher:
+    names = ", ".join(f"x{i}" for i in range(count))
+    scope = {"function": function}
+    exec(f"def spread({names}): return function({names})", scope)
+    spread: Any = scope["spread"]
+    spread.__qualname__ = f"spread.{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+    return njit(forceinline=True, **_INNER)(spread)
+
+
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
+"""Options of functions that are called from compiled code only."""
+
+NATIVE: dict[Any, Any] = {double_double.two_product: fused.two_product, double_double.two_square: fused.two_square}
+"""Functions that compiled code replaces by something of its own (`state.py` adds to this)."""
+
+
+def compiled(function: python.FunctionType | Dispatcher, key: str = "", entry: bool = False) -> Dispatcher:
+    """A plain function as Numba compiles it inside a kernel, and so all plain functions it calls.
+
+    A global, captured or module's Python function is unknown to Numba; each is replaced by its compiled form.
+    Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `apart`, and called,
+    for to compile them once for each caller takes minutes. The key says what a user's functions mean:
+    it becomes part of their names, for in one process machine code from several others is linked by name, and
+    Numba tells functions of one name apart only within a process. An entry is called from Python.
+    """
+    return _Twins(key, entry).function(function)
+
+
+@functools.cache
+def compiled_once(function: python.FunctionType, key: str = "") -> Dispatcher:
+    """The same, made once a process: for functions of ours, which do not change."""
+    return compiled(function, key)
+
+
+class _Twins:
+    """The compiled forms of functions that call each other."""
+
+    def __init__(self, key: str, entry: bool) -> None:
+        self.key, self.entry = key, entry
+        self.done: dict[int, Any] = {}
+        self.open: list[int] = []
+
+    def function(self, function: python.FunctionType | Dispatcher) -> Any:
+        if id(function) in self.open[:-1]:
+            # a function may call itself; machine code of a circle crashes when it comes back from the disk
+            raise errors.TypingError(f"functions that call each other in a circle, through {function.__name__}")
+        if id(function) in self.done:
+            return self.done[id(function)]
+        if isinstance(function, Dispatcher):
+            return self.dispatcher(function)
+        if function in NATIVE:
+            return NATIVE[function]
+        inlined = not getattr(function, "noinline", False)
+        options = {"nopython": True, "forceinline": inlined, "error_model": getattr(function, "error_model", "python")}
+        return self.made(function, function, {**options, **self.inner()})
+
+    def inner(self) -> dict[str, Any]:
+        """Options of an entry, which other threads may run beside, and of what no one calls from Python: all others.
+
+        Those are optimised only as parts of an entry (`inner_code`).
+        """
+        entry = self.entry and not self.open
+        return {"nogil": True, "no_cfunc_wrapper": True} if entry else _INNER
+
+    def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
+        """A user's own, made anew with its options: its globals, too, are to be those of now."""
+        twin = self.made(theirs, theirs.py_func, theirs.targetoptions)
+        if not theirs._can_compile:
+            for known in theirs.nopython_signatures:
+                twin.compile(known)
+            twin.disable_compile()
+        return twin
+
+    def made(self, original: Any, function: python.FunctionType, options: dict[str, Any]) -> Dispatcher:
+        scope, cells = dict(function.__globals__), captured(function)
+        closure = tuple(python.CellType() for _ in function.__closure__ or ()) or None
+        twin = python.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+        twin.__kwdefaults__ = function.__kwdefaults__
+        twin.__qualname__, twin.__module__ = f"{function.__qualname__}{self.key}", function.__module__
+        made = self.done[id(original)] = jit(**options)(twin)
+        self.open.append(id(original))
+        for (place, *names), value in read_by(function):
+            target = scope if place == "global" else cells
+            if _unknown(value):
+                _put(target, names, self.function(value))
+        self.open.pop()
+        for name, cell in zip(function.__code__.co_freevars, closure or (), strict=True):
+            if name in cells:
+                cell.cell_contents = cells[name]
+        return made
+
+
+class _Module(python.ModuleType):
+    """A copy of a module, with functions replaced."""
+
+
+def _put(scope: dict[str, Any], names: list[str], value: Any) -> None:
+    """Set a variable, or one of a module, in a copy of the module."""
+    first, *rest = names
+    if rest:
+        if not isinstance(scope[first], _Module):
+            copy = _Module(scope[first].__name__)
+            copy.__dict__.update(vars(scope[first]))
+            scope[first] = copy
+        _put(vars(scope[first]), rest, value)
+    else:
+        scope[first] = value
+
+
+def _unknown(value: Any) -> bool:
+    """Is it a function that Numba can call only as we compile it?"""
+    if isinstance(value, Dispatcher):
+        return True
+    if not isinstance(value, python.FunctionType):
+        return False
+    cpu_target.typing_context.refresh()
+    try:
+        cpu_target.typing_context.resolve_value_type(value)
+    except ValueError:
+        return True
+    return False

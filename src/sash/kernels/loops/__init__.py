@@ -1,0 +1,1 @@
+"""Loops that drive structures over columns and live state, and the classes that run them."""

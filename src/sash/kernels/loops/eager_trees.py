@@ -1,0 +1,178 @@
+"""The tree of a slot and an aggregate, and the loop that runs it: FiBA over labels, in flat arrays or as an object.
+
+    labels     -3  0  7  8  20         one entry for each row of the slot that the aggregate sees
+    window         └─────┘             between(0, 8), in O(log n), for every window of the query
+
+A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. What
+came before the rows that are kept, in the session or life of the oldest, is a partial beside the tree: its `base`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER
+from sash.aggregators.fiba import FiBA
+from sash.aggregators.time_ordered import Time
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import FIRST, park, restart, resume
+from sash.kernels.loops.eager_windows import BASE, CAPACITY, HIGH, LOW, OFFSET, ON, SLOT, SOME
+from sash.kernels.loops.structure_loops import emit
+from sash.monoids.algebra import noinline
+
+LIFTING, BUILDING, ASKING, REMOVING, INSERTING, FOLDING = range(6)
+"""What a loop is about when a monoid raises: rows by their place in the batch, by number, or ranges by their place."""
+
+BUILT = FIRST
+"""The column of a slot's integers that says whether its tree is built (0), or to be built from its rows (-1)."""
+
+
+class LabelTree(FiBA):
+    """FiBA whose times are labels, with the nearest labels of a range.
+
+    >>> from sash.monoids import Sum
+    >>> tree = LabelTree(Sum())
+    >>> for label in (10, 30, 20): tree.insert(label, label)
+    >>> tree.query(15, 30), tree.ceiling(15), tree.floor(29)
+    (50, 20, 20)
+    """
+
+    @noinline
+    def ceiling(self, t: Time) -> Time:
+        """The least label that is not below t; t if there is none."""
+        node, best = self.root, t
+        while True:
+            i = self.rank(node, t)
+            if i < self.links[node, ARITY] - 1:
+                best = self.times[node, i]
+            if not self.links[node, FLAGS] & INNER:
+                return best
+            node = self.links[node, CHILD + i]
+
+    @noinline
+    def floor(self, t: Time) -> Time:
+        """The greatest label that is not above t; t if there is none."""
+        node, best = self.root, t
+        while True:
+            i = self.rank_through(node, t)
+            if i > 0:
+                best = self.times[node, i - 1]
+            if not self.links[node, FLAGS] & INNER:
+                return best
+            node = self.links[node, CHILD + i]
+
+
+def turn_trees(
+    spec: Any, trees: Any, rows: Any, lifted: Any, changes: Any, ranges: Any, shorter: Any, out: Any
+) -> None:
+    """All that one call wants of an aggregate's trees, in one loop after the other; most have little to do.
+
+    Rows are lifted, trees that are not there are built, ranges answered, rows removed and inserted, more ranges
+    answered, and what leaves is folded into bases and cut off. It is one function so that a tree is compiled once for a
+    monoid.
+
+    `ranges`: as `eager_windows` has them, how many of them are of the time before the change, whether those want
+    results, and whether to find first and last labels. Presence is 0 where the aggregate sees nothing, else 1 for what
+    the tree has and 2 for what the base has, or their sum.
+    """
+    monoid = spec.monoid
+    storage, ints, floats, heads, base_states, base_seen = trees
+    labels, states, seen = rows
+    x, z = column(spec.state, states), column(spec.state, base_states)
+    results, valid, presence, first, last, progress = out
+    y = column(spec.result, results)
+
+    inputs, own, numbers = lifted
+    given = column(spec.inputs, inputs)
+    progress[0] = LIFTING
+    for i in range(len(own)):
+        progress[1] = i
+        seen[numbers[i]] = own[i]
+        if own[i]:
+            x[numbers[i]] = monoid.lift(*given[i])
+
+    emptied, built, removed, inserted = changes
+    progress[0] = BUILDING
+    for i in range(len(emptied)):
+        s = emptied[i]
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+        restart(tree)
+        tree.begin()
+        park(tree, ints, floats, s)
+
+    asked, split, count, with_old, by_label = ranges
+    for turn in range(2):  # before the change, and after it
+        slots, rids = built if turn == 0 else inserted
+        for i in range(len(slots)):
+            s, r = slots[i], rids[i]
+            progress[1] = r
+            if seen[r]:
+                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                tree.add(labels[r], x[r])
+                tree.tidy()
+                park(tree, ints, floats, s)
+        if turn == 0:
+            for i in range(len(emptied)):
+                ints[emptied[i], BUILT] = 0
+        progress[0] = ASKING
+        for i in range(0 if turn == 0 else split, split if turn == 0 else count):
+            progress[1] = i
+            s, b = asked[i, SLOT], asked[i, BASE]
+            wanted = asked[i, ON] > 0 and (turn == 1 or with_old)
+            has_base = b >= 0 and base_seen[b]
+            valid[i] = False
+            presence[i] = 0
+            if asked[i, SOME]:
+                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                low, high = asked[i, LOW], asked[i, HIGH]
+                found, state = tree.between(low, high, True, True)
+                if found:
+                    presence[i] = 1
+                    if by_label:
+                        first[i], last[i] = tree.ceiling(low), tree.floor(high)
+                    if wanted:
+                        if has_base:
+                            emit(y, valid, i, monoid.lower(monoid.combine(z[b], state)))
+                        else:
+                            emit(y, valid, i, monoid.lower(state))
+            if has_base:
+                if presence[i] == 0 and wanted:
+                    emit(y, valid, i, monoid.lower(z[b]))
+                presence[i] += 2
+        if turn == 0:
+            progress[0] = REMOVING
+            slots, rids = removed
+            for i in range(len(slots)):
+                s, r = slots[i], rids[i]
+                progress[1] = r
+                if seen[r]:
+                    tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                    tree.remove(labels[r])
+                    tree.tidy()
+                    park(tree, ints, floats, s)
+            progress[0] = INSERTING
+
+    folds, cuts = shorter
+    progress[0] = FOLDING
+    slots, lows, highs, bases, goes_on = folds
+    for i in range(len(slots)):
+        s, b = slots[i], bases[i]
+        progress[1] = s
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+        found, state = tree.between(lows[i], highs[i], True, True)
+        if found:
+            if goes_on[i] and base_seen[b]:
+                z[b] = monoid.combine(z[b], state)
+            else:
+                z[b] = state
+            base_seen[b] = True
+        elif not goes_on[i]:
+            base_seen[b] = False
+    slots, upto = cuts
+    for i in range(len(slots)):
+        s = slots[i]
+        progress[1] = s
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+        tree.cut(upto[i])
+        tree.tidy()
+        park(tree, ints, floats, s)

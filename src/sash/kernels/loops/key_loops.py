@@ -1,0 +1,336 @@
+"""Hash tables of the live engine, compiled: keys to slots, and bytes to codes.
+
+Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and what it
+leads to, plus one, so that 0 is an empty place:
+
+    table      hash │ slot + 1 │ hash │ slot + 1 │ …
+    record     hash │ mark │ null bits │ word │ word │ …      one a slot; the hash of a free slot is -1
+
+The functions are plain Python, and give the same results interpreted. So that they do, hashes are kept to 63 bits: what
+Python's integers and 64-bit arithmetic have in common after the mask.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.numba_methods import NATIVE
+
+HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
+"""Where a record has its hash (-1: the slot is free), the last call that touched it, its null bits and its words."""
+
+KNOWN, FREED, TOUCHED, FRESH = 0, 1, 2, 3
+"""Counters of a table: slots ever used, free ones among them, and how many slots a call has touched and created."""
+
+MASK = 0x7FFFFFFFFFFFFFFF
+
+
+def run(kernel: Any, *arguments: Any) -> int:
+    """Run a kernel of this module, compiled if Numba may compile; the types of its arguments never vary."""
+    code = _code.get(kernel)
+    if code is None:
+        try:
+            code = machine_code(kernel, None, arguments)
+        except NotCompiled:
+            code = partial(_interpreted, kernel)
+        _code[kernel] = code
+    found: int = code(*arguments)
+    return found
+
+
+_code: dict[Any, Any] = {}
+
+
+def _interpreted(kernel: Any, *arguments: Any) -> Any:
+    """NUMBA_DISABLE_JIT; a memoryview gives integers of Python, which do not overflow."""
+    return kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
+
+
+# ---- hashes ----
+
+
+def product(a: int, b: int) -> int:
+    """The lowest 63 bits of a product of two numbers that are not negative."""
+    return (a * b) & MASK
+
+
+@njit(forceinline=True)
+def _native_product(a: Any, b: Any) -> Any:
+    """The same compiled. Signed integers may not wrap: Numba tells LLVM (`nsw`), which then drops the mask."""
+    return np.int64((np.uint64(a) * np.uint64(b)) & np.uint64(MASK))
+
+
+NATIVE[product] = _native_product
+
+
+def mixed(h: int) -> int:
+    """Spread 63 bits: every bit of the result depends on all of them."""
+    h = product(h ^ (h >> 30), 0x3F58476D1CE4E5B9)
+    h = product(h ^ (h >> 27), 0x14D049BB133111EB)
+    return h ^ (h >> 31)
+
+
+def key_hash(words: Any, first: int, width: int, nulls: int) -> int:
+    """The hash of a key: of the words from `first` on, and the null bits."""
+    h = nulls
+    for i in range(first, first + width):
+        word = words[i]
+        h = mixed(product(h, 0x1E3779B97F4A7C15) ^ ((word ^ (word >> 32)) & MASK))
+    return h
+
+
+def bytes_hash(data: Any, start: int, end: int) -> int:
+    """The hash of data[start:end], taken four bytes at a time."""
+    h = end - start
+    i = start
+    while i + 4 <= end:
+        word = data[i] | (data[i + 1] << 8) | (data[i + 2] << 16) | (data[i + 3] << 24)
+        h = product(h ^ word, 0x1E3779B97F4A7C15)
+        i += 4
+    while i < end:
+        h = product(h ^ data[i], 0x1E3779B97F4A7C15)
+        i += 1
+    return mixed(h)
+
+
+# ---- keys ----
+
+
+def find_keys(
+    words: Any,
+    nulls: Any,
+    width: int,
+    table: Any,
+    records: Any,
+    free: Any,
+    counts: Any,
+    call: int,
+    slots: Any,
+    touched: Any,
+    fresh: Any,
+    start: int,
+    insert: bool,
+) -> int:
+    """The slot of each row from `start` on; returns the first row that finds no free slot, else the number of rows.
+
+    Row i has the words [i * width, (i + 1) * width); `nulls` is empty if there are none.
+    """
+    mask = (len(table) >> 1) - 1
+    stride = WORDS + width
+    known, freed = counts[KNOWN], counts[FREED]
+    met, made = (counts[TOUCHED], counts[FRESH]) if start > 0 else (0, 0)
+    stop = len(slots)
+    for row in range(start, len(slots)):
+        absent = nulls[row] if len(nulls) > 0 else 0
+        first = row * width
+        h = key_hash(words, first, width, absent)
+        at = h & mask
+        slot = -1
+        while slot < 0 and table[2 * at + 1] != 0:
+            if table[2 * at] == h:
+                base = (table[2 * at + 1] - 1) * stride
+                same = records[base + NULLS] == absent
+                for i in range(width):
+                    same = same and records[base + WORDS + i] == words[first + i]
+                if same:
+                    slot = table[2 * at + 1] - 1
+            at = (at + 1) & mask
+        if slot < 0:
+            if not insert:
+                slots[row] = -1
+                continue
+            if freed > 0:
+                freed -= 1
+                slot = free[freed]
+            elif known < len(free):
+                slot = known
+                known += 1
+            else:
+                stop = row
+                break
+            table[2 * at] = h
+            table[2 * at + 1] = slot + 1
+            base = slot * stride
+            records[base + HASH] = h
+            records[base + MARK] = -1
+            records[base + NULLS] = absent
+            for i in range(width):
+                records[base + WORDS + i] = words[first + i]
+            fresh[made] = slot
+            made += 1
+        if records[slot * stride + MARK] != call:
+            records[slot * stride + MARK] = call
+            touched[met] = slot
+            met += 1
+        slots[row] = slot
+    counts[KNOWN] = known
+    counts[FREED] = freed
+    counts[TOUCHED] = met
+    counts[FRESH] = made
+    return stop
+
+
+def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, counts: Any) -> int:
+    """Forget the keys of slots, and put the slots on the free ones; returns how many were live.
+
+    Returns -1, and changes nothing, if a slot is out of range. An entry that follows moves up to where probing finds
+    it again (backward-shift deletion), so there are no tombstones.
+    """
+    mask = (len(table) >> 1) - 1
+    stride = WORDS + width
+    freed = counts[FREED]
+    for slot in slots:
+        if slot < 0 or slot >= counts[KNOWN]:
+            return -1
+    for slot in slots:
+        h = records[slot * stride + HASH]
+        if h < 0:
+            continue
+        hole = h & mask
+        while table[2 * hole + 1] != slot + 1:
+            hole = (hole + 1) & mask
+        at = (hole + 1) & mask
+        while table[2 * at + 1] != 0:
+            if ((at - table[2 * at]) & mask) >= ((at - hole) & mask):
+                table[2 * hole] = table[2 * at]
+                table[2 * hole + 1] = table[2 * at + 1]
+                hole = at
+            at = (at + 1) & mask
+        table[2 * hole + 1] = 0
+        records[slot * stride + HASH] = -1
+        free[freed] = slot
+        freed += 1
+    released: int = freed - counts[FREED]
+    counts[FREED] = freed
+    return released
+
+
+def index_keys(width: int, table: Any, records: Any, known: int) -> int:
+    """Fill an empty table with the live records among the first `known`, and hash them anew; returns their number."""
+    mask = (len(table) >> 1) - 1
+    stride = WORDS + width
+    live = 0
+    for slot in range(known):
+        base = slot * stride
+        if records[base + HASH] < 0:
+            continue
+        h = key_hash(records, base + WORDS, width, records[base + NULLS])
+        records[base + HASH] = h
+        at = h & mask
+        while table[2 * at + 1] != 0:
+            at = (at + 1) & mask
+        table[2 * at] = h
+        table[2 * at + 1] = slot + 1
+        live += 1
+    return live
+
+
+# ---- bytes ----
+
+
+def intern_bytes(
+    offsets: Any,
+    data: Any,
+    valid: Any,
+    table: Any,
+    starts: Any,
+    arena: Any,
+    counts: Any,
+    codes: Any,
+    start: int,
+    insert: bool,
+) -> int:
+    """The code of each value from `start` on: -1 for nulls, -2 for what is unknown and not to be inserted.
+
+    Value i is data[offsets[i] : offsets[i + 1]], and null if not valid (empty: all are). The bytes of code c are
+    arena[starts[c] : starts[c + 1]]; counts[0] is the number of codes. Returns the first value for which there is no
+    room, else the number of values.
+    """
+    mask = (len(table) >> 1) - 1
+    entries = counts[0]
+    stop = len(codes)
+    for row in range(start, len(codes)):
+        if len(valid) > 0 and not valid[row]:
+            codes[row] = -1
+            continue
+        first, size = offsets[row], offsets[row + 1] - offsets[row]
+        h = bytes_hash(data, first, first + size)
+        at = h & mask
+        code = -2
+        while code < 0 and table[2 * at + 1] != 0:
+            if table[2 * at] == h:
+                known = table[2 * at + 1] - 1
+                begin = starts[known]
+                same = starts[known + 1] - begin == size
+                i = 0
+                while same and i < size:
+                    same = arena[begin + i] == data[first + i]
+                    i += 1
+                if same:
+                    code = known
+            at = (at + 1) & mask
+        if code < 0 and insert:
+            begin = starts[entries]
+            if entries + 1 >= len(starts) or begin + size > len(arena):
+                stop = row
+                break
+            code = entries
+            entries += 1
+            table[2 * at] = h
+            table[2 * at + 1] = code + 1
+            for i in range(size):
+                arena[begin + i] = data[first + i]
+            starts[code + 1] = begin + size
+        codes[row] = code
+    counts[0] = entries
+    return stop
+
+
+def index_bytes(old: Any, renamed: Any, table: Any) -> int:
+    """Fill an empty table with the entries of an old one, by their new codes (-1: dropped; empty: all as they are)."""
+    mask = (len(table) >> 1) - 1
+    moved = 0
+    for i in range(len(old) >> 1):
+        code = old[2 * i + 1] - 1
+        if code >= 0 and len(renamed) > 0:
+            code = renamed[code]
+        if code < 0:
+            continue
+        at = old[2 * i] & mask
+        while table[2 * at + 1] != 0:
+            at = (at + 1) & mask
+        table[2 * at] = old[2 * i]
+        table[2 * at + 1] = code + 1
+        moved += 1
+    return moved
+
+
+def gather_bytes(codes: Any, starts: Any, arena: Any, places: Any, out: Any) -> int:
+    """Copy the bytes of each code, but for those below 0, to out[places[i] : places[i + 1]]; returns their number."""
+    copied = 0
+    for i in range(len(codes)):
+        code = codes[i]
+        if code >= 0:
+            begin, to = starts[code], places[i]
+            for j in range(starts[code + 1] - begin):
+                out[to + j] = arena[begin + j]
+            copied += 1
+    return copied
+
+
+def count_uses(codes: Any, by: int, uses: Any) -> int:
+    """Add `by` to the uses of each code that is not below 0; returns by how much the number of used codes changed."""
+    changed = 0
+    for i in range(len(codes)):
+        code = codes[i]
+        if code >= 0:
+            before = uses[code] > 0
+            uses[code] += by
+            after = uses[code] > 0
+            changed += int(after) - int(before)
+    return changed

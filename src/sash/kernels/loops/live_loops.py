@@ -1,0 +1,266 @@
+"""The loops of live state: plain Python, compiled on the arrays of an operator or interpreted on objects.
+
+lift_elements    rows to elements of their slots' rings
+fold_panes       rows folded into the panes of their slots' rings
+fold_running     rows folded into one partial a slot; results between the rows
+slide_slots      a result for each range of a slot's elements, by the structure that lives in the slot
+slide_sizes      the same for several starts to each end, from one structure
+lower_states     results from the states that another aggregate's loop has given
+
+An element is addressed by its position, which only grows: position p of slot s lies at
+heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. Of each element `before` counts the values that the
+aggregate has seen in the slot before it, and `totals` those of the slot in all, so that a range that holds no value is
+known without a look at its states. Where the aggregate has seen a value in every row `before` is empty: the count is
+the position. `seen` and `wanted` are empty if all are.
+
+`progress` is the result or row at work, and whether that is a row: if a user's function raises, that one is to blame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import AFTER, FIRST, park, restart, resume
+from sash.kernels.loops.structure_loops import emit
+
+OFFSET, CAPACITY, FRONT, BACK, BEGIN = range(5)
+"""The columns of a slot's head: its block of the arena, its elements [FRONT, BACK), and the first of the key since
+`forget` last expired it."""
+
+HEAD = 5
+"""Columns beyond these belong to the windows of the group."""
+
+
+def lift_elements(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
+    """Write the state of each row at its place in the arena; the identity for a row that is not seen."""
+    inputs, state = layouts
+    slots, places, progress = place
+    x, y = column(inputs, rows), column(state, out)
+    for i in range(len(slots)):
+        progress[0] = i
+        put_element(monoid, x, y, seen, counts, i, slots[i], places[i])
+
+
+def put_element(monoid: Any, x: Any, y: Any, seen: Any, counts: Any, i: int, s: int, place: int) -> None:
+    """Write the state of row i of slot s at its place."""
+    totals, before = counts
+    if len(before) > 0:
+        before[place] = totals[s, 0]
+    if len(seen) == 0 or seen[i]:
+        y[place] = monoid.lift(*x[i])
+        if len(before) > 0:
+            totals[s, 0] += 1
+    else:
+        y[place] = monoid.identity
+
+
+def fold_panes(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
+    """Fold each row into the pane at its place in the arena; `fresh` rows begin one."""
+    inputs, state = layouts
+    slots, places, fresh, progress = place
+    totals, before = counts
+    x, y = column(inputs, rows), column(state, out)
+    for i in range(len(slots)):
+        progress[0] = i
+        s, p = slots[i], places[i]
+        if fresh[i]:
+            before[p] = totals[s, 0]
+            y[p] = monoid.identity
+        if len(seen) == 0 or seen[i]:
+            if totals[s, 0] == before[p]:
+                y[p] = monoid.lift(*x[i])
+            else:
+                y[p] = monoid.combine(y[p], monoid.lift(*x[i]))
+            totals[s, 0] += 1
+
+
+def fold_running(
+    monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
+) -> None:
+    """Fold each row into its slot's partial; result r is read when `after[r]` rows have been folded."""
+    inputs, state, result = layouts
+    slots, fresh, progress = place
+    totals, base = counts
+    after, of = asked
+    found, valid, low, high = results
+    x, y, z = column(inputs, rows), column(state, out), column(result, found)
+    r = 0
+    for i in range(len(slots) + 1):
+        progress[0] = i
+        while r < len(after) and after[r] == i:
+            s = of[r]
+            low[r], high[r] = base[s, 0], totals[s, 0]
+            if base[s, 0] < totals[s, 0]:
+                emit(z, valid, r, monoid.lower(y[s]))
+            else:
+                valid[r] = False
+            r += 1
+        if i < len(slots):
+            s = slots[i]
+            if fresh[i]:
+                base[s, 0] = totals[s, 0]
+                y[s] = monoid.identity
+            if len(seen) == 0 or seen[i]:
+                if base[s, 0] == totals[s, 0]:
+                    y[s] = monoid.lift(*x[i])
+                else:
+                    y[s] = monoid.combine(y[s], monoid.lift(*x[i]))
+                totals[s, 0] += 1
+
+
+def slide_slots(
+    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
+    progress: Any,
+) -> int:  # fmt: skip
+    """A result for each range [lo, hi) of a slot's elements; in each slot neither bound ever goes back.
+
+    `rows` are lifted first. Where they come slot by slot, and a result for each, they are lifted when their slot's turn
+    comes, and `order` says where results belong. Returns how many results are null.
+    """
+    monoid = spec.monoid
+    ints, floats = fields
+    totals, before = counts
+    inputs, seen, of, places = rows
+    order, slots, los, his, wanted = asked
+    found, valid, low, high = results
+    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
+    ordered = len(order) > 0
+    if not ordered:
+        progress[1] = 1
+        for i in range(len(places)):
+            progress[0] = i
+            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+    missing, i = 0, 0
+    while i < len(slots):
+        s = slots[i]
+        stop = i
+        while stop < len(slots) and slots[stop] == s:
+            if ordered and len(places) > 0:
+                progress[0], progress[1] = stop, 1
+                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
+            stop += 1
+        progress[1] = 0
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+        first, after = ints[s, FIRST], ints[s, AFTER]
+        while i < stop:
+            progress[0] = i
+            k = order[i] if ordered else i
+            lo, hi = los[i], his[i]
+            least, most = lo, hi
+            if len(before) > 0:
+                least, most = 0, 0
+                if lo < hi:
+                    least = before[offset + (lo & mask)]
+                    most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+                low[k], high[k] = least, most
+            valid[k] = False
+            if least < most and (len(wanted) == 0 or wanted[i]):
+                move(window, x, first, after, offset, mask, lo, hi)
+                first, after = lo, max(after, hi)
+                emit(y, valid, k, monoid.lower(window.aggregate()))
+            if not valid[k]:
+                missing += 1
+            i += 1
+        ints[s, FIRST], ints[s, AFTER] = first, after
+        park(window, ints, floats, s)
+    return missing
+
+
+def slide_sizes(
+    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
+    progress: Any,
+) -> int:  # fmt: skip
+    """The same for several starts to each end, from one structure: result k * len(his) + i is that of
+    [los[k, i], his[i]).
+
+    Of each end the first start is the earliest, and none is before the last. The results of a start lie together, slot
+    by slot even where there is an `order`: to write so many streams out of order would miss the cache at each result.
+    """
+    monoid = spec.monoid
+    ints, floats = fields
+    totals, before = counts
+    inputs, seen, of, places = rows
+    order, slots, los, his, wanted = asked
+    found, valid, low, high = results
+    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
+    ordered = len(order) > 0
+    if not ordered:
+        progress[1] = 1
+        for i in range(len(places)):
+            progress[0] = i
+            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+    missing, i = 0, 0
+    while i < len(slots):
+        s = slots[i]
+        stop = i
+        while stop < len(slots) and slots[stop] == s:
+            if ordered and len(places) > 0:
+                progress[0], progress[1] = stop, 1
+                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
+            stop += 1
+        progress[1] = 0
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+        first, after = ints[s, FIRST], ints[s, AFTER]
+        while i < stop:
+            progress[0] = i
+            hi = his[i]
+            if los[0, i] < hi:
+                move(window, x, first, after, offset, mask, los[0, i], hi)
+                first, after = los[0, i], max(after, hi)
+            most = hi
+            if len(before) > 0 and los[0, i] < hi:
+                most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+            answered = 0
+            for k in range(len(los)):
+                lo, at = los[k, i], k * len(his) + i
+                least, until = lo, most
+                if len(before) > 0:
+                    least, until = 0, 0
+                    if lo < hi:
+                        least, until = before[offset + (lo & mask)], most
+                    low[at], high[at] = least, until
+                valid[at] = False
+                if least < until and (len(wanted) == 0 or wanted[k, i]):
+                    emit(y, valid, at, monoid.lower(window.answer(answered, hi - lo)))
+                    answered += 1
+                if not valid[at]:
+                    missing += 1
+            i += 1
+        ints[s, FIRST], ints[s, AFTER] = first, after
+        park(window, ints, floats, s)
+    return missing
+
+
+def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo: int, hi: int) -> None:
+    """Move a structure from a slot's elements [first, after) to [lo, hi).
+
+    When all leave it starts anew, in constant time. When more leave than stay, only structures that evict in bulk let
+    them go: to the others it is cheaper to insert the few that stay again.
+    """
+    if lo >= after or (window.bulk == 0 and after - lo < lo - first):
+        restart(window)
+        first, after = lo, lo
+    if first < lo:
+        window.drop(lo - first)
+    while after < hi:
+        window.push(x[offset + (after & mask)])
+        after += 1
+
+
+def lower_states(monoid: Any, layouts: Any, states: Any, there: Any, results: Any, progress: Any) -> int:
+    """The result of each state that is there. Returns how many are null."""
+    state, result = layouts
+    found, valid = results
+    x, y = column(state, states), column(result, found)
+    missing = 0
+    for i in range(len(there)):
+        progress[0] = i
+        valid[i] = False
+        if there[i]:
+            emit(y, valid, i, monoid.lower(x[i]))
+        if not valid[i]:
+            missing += 1
+    return missing

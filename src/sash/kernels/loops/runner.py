@@ -1,0 +1,291 @@
+"""Running a kernel: compiled where the monoid and the data allow it, else interpreted, with the reason.
+
+columns ──▶ kinds ──▶ typed monoid ──▶ layouts ──▶ machine code (memory, disk, or compiled now)
+              │             │              │              │
+              └─────────────┴── any of these refuses ─────┴──▶ interpreted, one warning that says why
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.aggregators.base import Aggregator, require
+from sash.aggregators.in_order import INSERT, InOrder
+from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery, checked_ranges
+from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint_and_origin
+from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.numba_monoid import MonoidType, monoid_type
+from sash.kernels.jit.numba_struct import StructSpec, rebuild, struct_spec_type, structure_key
+from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar, layouts
+from sash.kernels.loops import structure_loops
+from sash.monoids.algebra import Kind, Monoid
+
+Columns = tuple[Sequence[Any] | NDArray[Any], ...]
+
+
+class InterpretedWarning(UserWarning):
+    """An aggregate runs interpreted, a thousand times slower than it could; the message says why."""
+
+
+def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
+    """The kind of a column. Raises NotColumnar if it holds anything but numbers of at most 64 bits."""
+    if not isinstance(column, np.ndarray):
+        raise NotColumnar(f"the input is a {type(column).__name__} of Python objects, not an array of numbers")
+    kind = _KINDS.get(column.dtype.str[1:])
+    if kind is None or isinstance(column, np.ma.MaskedArray):
+        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which no 64-bit column holds")
+    return kind
+
+
+def time_kind(times: Sequence[Any] | NDArray[Any]) -> Kind:
+    """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
+    kind = kind_of(times)
+    if kind == "bool":
+        raise NotColumnar("the times are of bool, which no column of times holds")
+    return kind
+
+
+_KINDS: dict[str, Kind] = {
+    "b1": "bool",
+    **dict.fromkeys(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), "int"),
+    **dict.fromkeys(("f2", "f4", "f8"), "float"),
+}
+
+
+def _article(column: NDArray[Any]) -> str:
+    return "a masked array" if isinstance(column, np.ma.MaskedArray) else "an array"
+
+
+def specify(structure: type[Aggregator], monoid: Monoid, kinds: tuple[Kind, ...], time: Kind = "int") -> StructSpec:
+    """What to compile for; `time` is the kind of times, where the structure has any.
+
+    Raises TypeError if the typed monoid lacks a property, NotColumnar if it has no layout, NotKeyed if it
+    depends on something without a key.
+    """
+    if monoid.interpreted_only:
+        raise NotColumnar(monoid.interpreted_only)
+    key, ours = fingerprint_and_origin(monoid)
+    if ours and (structure, key, kinds, time) in _specs:
+        return _specs[structure, key, kinds, time]
+    monoid(*(f"column {i}" for i in range(len(kinds))))  # raises TypeError, if it takes more columns or fewer
+    typed = monoid.typed(*kinds)
+    require(structure, typed)
+    typed_as = monoid_type(typed, key if typed is monoid else "")
+    if (typed_as, kinds) not in _layouts:
+        _layouts[typed_as, kinds] = layouts(typed, kinds)
+    found = _layouts[typed_as, kinds]
+    spec = StructSpec(structure, typed, found, struct_spec_type(structure_key(structure), typed_as, found, time))
+    if ours:
+        _specs[structure, key, kinds, time] = spec
+    return spec
+
+
+_specs: dict[tuple[type[Aggregator], str, tuple[Kind, ...], Kind], StructSpec] = {}
+"""Of our own monoids: a user's may mean something else at the next call."""
+
+_layouts: dict[tuple[MonoidType, tuple[Kind, ...]], Layouts] = {}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run: columns and which rows of them are valid, or lists where it ran interpreted."""
+
+    out: Any
+    valid: Any
+    spec: StructSpec | None
+    rebuilt: Callable[[], Any]
+    why_interpreted: str = ""
+
+    @functools.cached_property
+    def structure(self) -> Any:
+        """The window at the end, to look at."""
+        return self.rebuilt()
+
+    def to_list(self) -> list[Any]:
+        """The results as Python objects, None where there is none."""
+        layout = self.spec.layouts.result if self.spec else None
+        value = (lambda i: layout.value(self.out, i)) if layout else self.out.__getitem__
+        return [value(i) if ok else None for i, ok in enumerate(self.valid)]
+
+
+def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int) -> Results:
+    """The aggregate of the last `width` rows at each row.
+
+    >>> import numpy as np
+    >>> from sash.aggregators import DABA
+    >>> from sash.monoids import Max
+    >>> slide(DABA, Max(), (np.array([3.0, 1.0, 2.0, 0.0]),), 2).to_list()
+    [3.0, 3.0, 2.0, 2.0]
+
+    Raises ValueError for a width below 1 and for columns of different lengths.
+    """
+    rows, width = rows_of(columns), operator.index(width)
+    if width < 1:
+        raise ValueError(f"a window has at least one row; got a width of {width}")
+    width = min(width, rows + 1)  # a wider one never evicts either, and fits an integer of 64 bits
+    return run(structure_loops.slide, structure, monoid, columns, min(width, rows), width, rows)
+
+
+def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, ranges: Iterable[int]) -> Results:
+    """The aggregates of the last n rows at each row, for each n in `ranges`: a row's results side by side.
+
+    >>> import numpy as np
+    >>> from sash.aggregators import SlickDequeNonInv
+    >>> from sash.monoids import Max
+    >>> slide_many(SlickDequeNonInv, Max(), (np.array([3.0, 1.0, 2.0]),), (1, 2)).to_list()
+    [3.0, 3.0, 1.0, 3.0, 2.0, 2.0]
+
+    Raises TypeError if the structure does not answer shorter windows, ValueError without ranges.
+    """
+    if not issubclass(structure, SuffixQuery):
+        raise TypeError(
+            f"slide_many needs a structure that answers shorter windows; {structure.__name__} has no last(n)"
+        )
+    wanted = np.array(checked_ranges(ranges), np.int64)
+    if not len(wanted):
+        raise ValueError("slide_many needs at least one range")
+    rows = rows_of(columns)
+    wanted = np.minimum(wanted, max(rows, 1))  # a longer one answers for all rows
+    places = np.argsort(-wanted, kind="stable")
+    spans = wanted[places]
+    ranks = np.cumsum(np.diff(spans, prepend=spans[0]) != 0)
+    plan = (spans, ranks, places)
+    results = run(structure_loops.slide_many, structure, monoid, columns, int(spans[0]), plan, rows * len(spans))
+    if isinstance(results.structure, RegisteredRanges):
+        results.structure.ranges = tuple(wanted.tolist())
+    return results
+
+
+def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int) -> Results:
+    """As `slide`, on a window that is full from the start: results from row `width` on."""
+    rows, width = rows_of(columns), operator.index(width)
+    if not 1 <= width < rows:
+        raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
+    return run(structure_loops.steady, structure, monoid, columns, width, width, rows - width)
+
+
+def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
+    """On a full window, by batches of `step` rows: they come in, as many leave at once, and there is a result.
+
+    >>> import numpy as np
+    >>> from sash.aggregators import AMTA
+    >>> from sash.monoids import Max
+    >>> bulk(AMTA, Max(), (np.array([5.0, 1.0, 4.0, 2.0, 3.0, 0.0]),), 2, 2).to_list()
+    [4.0, 3.0]
+
+    Raises ValueError if there are fewer rows than the window and one batch have.
+    """
+    rows, width, step = rows_of(columns), operator.index(width), operator.index(step)
+    if width < 1 or step < 1 or width + step > rows:
+        raise ValueError(f"{rows} rows do not fill a window of {width} and batches of {step}")
+    return run(structure_loops.bulk, structure, monoid, columns, width + step, (width, step), (rows - width) // step)
+
+
+def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operations: NDArray[np.int8]) -> Results:
+    """The aggregate after each operation, `INSERT` (of the next row) or `EVICT`.
+
+    Raises IndexError if an operation evicts from the empty window, or inserts beyond the last row.
+    """
+    rows, operations = rows_of(columns), np.ascontiguousarray(operations, np.int8)
+    inserts = operations == INSERT
+    sizes = np.cumsum(np.where(inserts, 1, -1))
+    if len(sizes) and sizes.min() < 0:
+        raise IndexError(f"operation {int((sizes < 0).argmax())} evicts from an empty window")
+    if inserts.sum() > rows:
+        raise IndexError(f"the operations insert {inserts.sum()} rows; there are {rows}")
+    largest = int(sizes.max(initial=0))
+    return run(structure_loops.replay, structure, monoid, columns, largest, operations, len(operations))
+
+
+def rows_of(columns: Columns) -> int:
+    """The number of rows. Compiled code trusts it: raises if the columns do not agree on it."""
+    if not isinstance(columns, tuple) or not columns:
+        raise TypeError(f"columns are given as a tuple of at least one; got {type(columns).__name__}")
+    for column in columns:
+        if isinstance(column, np.ndarray) and column.ndim != 1:
+            raise ValueError(f"a column has one dimension; got an array of shape {column.shape}")
+    lengths = [len(column) for column in columns]
+    if len({*lengths}) > 1:
+        raise ValueError(f"the columns differ in length: {', '.join(map(str, lengths))} rows")
+    return lengths[0]
+
+
+def run(
+    kernel: Any,
+    structure: type[Aggregator],
+    monoid: Monoid,
+    columns: Columns,
+    capacity: int,
+    argument: Any,
+    results: int,
+    times: Sequence[Any] | NDArray[Any] | None = None,
+) -> Results:
+    """Run a loop of `drive.py` or `drive_timed.py`, compiled or interpreted.
+
+    `capacity` is the largest size of the window, `argument` what the loop takes beside its rows, `results` how many
+    it gives; `times`, where rows have such, are the first part of the argument.
+    """
+    require(structure, monoid)
+    try:
+        time = "int" if times is None else time_kind(times)
+        spec = specify(structure, monoid, tuple(kind_of(column) for column in columns), time)
+        plan = argument if times is None else (_contiguous(times, time), *argument)
+        inputs = tuple(map(_contiguous, columns, spec.layouts.inputs.leaves))
+        storage = spec.allocate(capacity)
+        out, valid = spec.layouts.result.allocate(results), np.zeros(results, np.bool_)
+        arguments = (spec, storage, inputs, plan, out, valid)
+        code = machine_code(kernel, spec.compiled_as, arguments)
+    except (NotColumnar, NotKeyed, NotCompiled) as error:
+        plan = argument if times is None else (_objects(times), *argument)
+        return _run_interpreted(kernel, structure, monoid, columns, plan, results, str(error))
+    left = code(*arguments)
+    return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
+
+
+def _contiguous(column: Any, kind: Kind) -> NDArray[Any]:
+    return np.ascontiguousarray(column, DTYPES[kind])
+
+
+def _run_interpreted(
+    kernel: Any, structure: type[Aggregator], monoid: Monoid, columns: Columns, argument: Any, results: int, why: str
+) -> Results:
+    warn_once(monoid, why)
+    rows = list(zip(*(_objects(column) for column in columns), strict=True))
+    out: list[Any] = [None] * results
+    valid = [False] * results
+    window = kernel(Interpreted(structure, monoid), None, rows, argument, out, valid)
+    return Results(out, valid, None, lambda: window, why)
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """A Spec for an interpreted run: nothing has a layout."""
+
+    structure: type[Aggregator]
+    monoid: Monoid
+    inputs: None = None
+    state: None = None
+    result: None = None
+
+
+def _objects(column: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+_warned: set[str] = set()
+
+
+def warn_once(what: Any, why: str) -> None:
+    """Say once per process and reason that an aggregate or a policy runs interpreted."""
+    message = f"{what!r} runs interpreted: {why}"
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, InterpretedWarning, stacklevel=5)

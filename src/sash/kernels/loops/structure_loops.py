@@ -1,0 +1,116 @@
+"""The loops that drive a structure: plain Python, run compiled on columns or interpreted on any objects.
+
+slide        a window of a fixed number of rows: evict if full, insert, query, for each row
+slide_many   the same for many ranges at once, on one window as long as the longest
+steady       as slide, on a window that is full from the start: what a benchmark times
+bulk         the same by batches: insert some rows, evict as many at once, query
+replay       any sequence of inserts and evicts, a query after each
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.aggregators.in_order import INSERT
+from sash.kernels.jit.numba_arrays import column
+from sash.kernels.jit.numba_struct import present, start, stop
+
+
+def slide(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) -> Any:
+    """Fill `out` with the result of the last `width` rows at each row."""
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    for i in range(len(valid)):
+        if window.size() == width:
+            window.pop()
+        window.push(monoid.lift(*x[i]))
+        emit(y, valid, i, monoid.lower(window.aggregate()))
+    return stop(window)
+
+
+def slide_many(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
+    """Fill `out` with the results of the last `spans[j]` rows at each row, as many for each row as there are ranges.
+
+    The plan: `spans`, the ranges, longest first; `ranks`, how many distinct ones are longer; `places`, where among
+    a row's results each belongs.
+    """
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    spans, ranks, places = plan
+    for j in range(len(spans)):
+        window.track(spans[j])
+    for i in range(len(valid) // len(spans)):
+        if window.size() == spans[0]:
+            window.pop()
+        window.push(monoid.lift(*x[i]))
+        for j in range(len(spans)):
+            emit(y, valid, i * len(spans) + places[j], monoid.lower(window.answer(ranks[j], spans[j])))
+    return stop(window)
+
+
+def steady(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) -> Any:
+    """Take `width` rows without a query, then a round of evict, insert and query for each further row."""
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    for i in range(width):
+        window.push(monoid.lift(*x[i]))
+    for i in range(len(valid)):
+        window.pop()
+        window.push(monoid.lift(*x[width + i]))
+        emit(y, valid, i, monoid.lower(window.aggregate()))
+    return stop(window)
+
+
+def bulk(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
+    """Take `width` rows without a query; then insert `step` rows, evict as many at once and query, again and again."""
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    width, step = plan
+    for i in range(width):
+        window.push(monoid.lift(*x[i]))
+    for i in range(len(valid)):
+        for j in range(step):
+            window.push(monoid.lift(*x[width + i * step + j]))
+        window.drop(step)
+        emit(y, valid, i, monoid.lower(window.aggregate()))
+    return stop(window)
+
+
+def replay(spec: Any, storage: Any, rows: Any, operations: Any, out: Any, valid: Any) -> Any:
+    """Carry out operations (INSERT takes the next row) and fill `out` with the result after each.
+
+    A result of the empty window is not valid: what it means is the monoid's `empty`.
+    """
+    window = start(spec, storage)
+    monoid = spec.monoid
+    x = column(spec.inputs, rows)
+    y = column(spec.result, out)
+    taken = 0
+    for i in range(len(operations)):
+        if operations[i] == INSERT:
+            window.push(monoid.lift(*x[taken]))
+            taken += 1
+        else:
+            window.pop()
+        if window.size():
+            emit(y, valid, i, monoid.lower(window.aggregate()))
+        else:
+            valid[i] = False
+    return stop(window)
+
+
+def emit(out: Any, valid: Any, i: int, result: Any) -> None:
+    """Write a result that may be null."""
+    if result is None:
+        valid[i] = False
+    else:
+        valid[i] = True
+        out[i] = present(result)

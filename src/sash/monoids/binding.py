@@ -1,0 +1,52 @@
+"""The decorator of the functions that bind aggregates to columns.
+
+It lists the aggregate, and turns Python's errors about arguments into ones that speak of columns and parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from sash.monoids.algebra import Bound, Monoid
+
+AGGREGATES: dict[str, type[Monoid]] = {}
+"""Every built-in aggregate, by the name of its function."""
+
+F = TypeVar("F", bound=Callable[..., Bound])
+
+
+def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
+    """Register a function as the one that binds this aggregate. Its signature stays visible to type checkers."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def bind(*columns: str, **given: Any) -> Bound:
+            try:
+                signature.bind(*columns, **given)
+            except TypeError:
+                _require_parameters(function.__name__, signature, given)
+                return aggregate(**given)(*columns)  # raises an error that names the columns
+            return function(*columns, **given)
+
+        AGGREGATES[function.__name__] = aggregate
+        return cast(F, bind)
+
+    return decorate
+
+
+def _require_parameters(name: str, signature: inspect.Signature, given: dict[str, Any]) -> None:
+    """Raises TypeError for an unknown parameter, and for one that is missing."""
+    known = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    names = [one.name for one in known]
+    for key in given:
+        if key not in names:
+            takes = f"the parameters {', '.join(names)}" if names else "no parameters"
+            raise TypeError(f"{name}() got an unknown parameter {key!r}; it takes {takes}")
+    for one in known:
+        if one.default is one.empty and one.name not in given:
+            raise TypeError(f"{name}() needs the parameter {one.name}=")

@@ -1,0 +1,149 @@
+"""What stands where in the window: the first, the last, the n-th value; and M4, the corners of a plot.
+
+Nulls are missing, so the first value is the first that is not null. A NaN is a value like any other. States
+say whether they hold anything, so no value has to stand for "nothing yet":
+
+    First, Last   (has, value)
+    M4            (has, first, min, max, last)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.exact_integer import one_kind
+from sash.monoids.order import Max, Min
+
+ZERO: dict[Kind, Any] = {"bool": False, "int": 0, "float": 0.0}
+"""What fills a typed state that holds nothing yet."""
+
+
+class _End(Monoid):
+    """What the first and the last value share."""
+
+    selective = True
+    exact = True
+
+    def __init__(self, identity: Any = (False, None)) -> None:
+        self.identity = identity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return type(self)((False, ZERO[one_kind(self, kinds)]))
+
+    def lift(self, x: Any) -> Any:
+        return (True, x)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return b if self.picks_right(a, b) else a
+
+    def lower(self, a: Any) -> Any:
+        return a[1]
+
+    def seen(self, a: Any) -> Any:
+        """The value; None of nothing."""
+        return a[1]
+
+
+class First(_End):
+    """The oldest value that is not null.
+
+    >>> m = First()
+    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
+    'a'
+    """
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        return not a[0]
+
+
+class Last(_End):
+    """The newest value that is not null.
+
+    >>> m = Last()
+    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
+    'b'
+    """
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        return bool(b[0])
+
+
+class Nth(Monoid):
+    """The n-th value that is not null: from the oldest for n ≥ 1, from the newest for n ≤ -1.
+
+    Null while the window holds fewer values. The state holds the |n| values nearest to that end, so a
+    combine costs O(|n|).
+
+    >>> m = Nth(2)
+    >>> window = m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("c"))
+    >>> m.lower(window), m.lower(m.lift("a"))
+    ('b', None)
+    >>> m = Nth(-1)
+    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
+    'b'
+
+    Raises TypeError if n is not an integer, ValueError if it is 0.
+    """
+
+    identity: Any = ()
+    exact = True
+    interpreted_only = "its state is a tuple that grows up to |n| values"
+
+    def __init__(self, n: int) -> None:
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise TypeError(f"n= of nth is an integer; got {n!r}, a {type(n).__name__}")
+        if n == 0:
+            raise ValueError("n= of nth counts from 1 (the oldest) or from -1 (the newest); got 0")
+        self.n = n
+
+    def lift(self, x: Any) -> Any:
+        return (x,)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (a + b)[: self.n] if self.n > 0 else (a + b)[self.n :]
+
+    def lower(self, a: Any) -> Any:
+        if len(a) < abs(self.n):
+            return None
+        return a[-1] if self.n > 0 else a[0]
+
+
+class M4(Monoid):
+    """First, minimum, maximum and last as a tuple: the four values that draw a pixel column of a line plot.
+
+    Minimum and maximum are those of `min` and `max`: a NaN wins over every number.
+
+    >>> m = M4()
+    >>> window = m.combine(m.combine(m.lift(3), m.lift(9)), m.combine(m.lift(1), m.lift(5)))
+    >>> m.lower(window)
+    (3, 1, 9, 5)
+    """
+
+    domain = ("ordered",)
+    exact = True
+
+    def __init__(self, identity: Any = (False, None, None, None, None)) -> None:
+        self.identity = identity
+        self.least = Min()
+        self.greatest = Max()
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        zero = ZERO[one_kind(self, kinds)]
+        return M4((False, zero, zero, zero, zero))
+
+    def lift(self, x: Any) -> Any:
+        return (True, x, x, x, x)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if not a[0]:
+            return b
+        if not b[0]:
+            return a
+        return (True, a[1], self.least.combine(a[2], b[2]), self.greatest.combine(a[3], b[3]), b[4])
+
+    def lower(self, a: Any) -> Any:
+        # asked of a value, not of `has`: typed, that is never None, and the question compiles to nothing
+        if a[1] is None:
+            return None
+        return (a[1], a[2], a[3], a[4])

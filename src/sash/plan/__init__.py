@@ -1,0 +1,19 @@
+"""Queries: validated, bound to a schema, planned and explained.
+
+`query`        Query, frozen data                  `options`     how a query runs, never what it computes
+`rolling`      a query and data in one call        `dispatch`    finds the host for the data
+`validation`   checks of arguments                 `api_types`   types of the public API
+`binder`       binds a query to a schema           `bound_query` BoundQuery, WindowSpec, AggregateSpec
+`time_axis`    durations in units of a column      `types`       input and result types of aggregates
+`type_probe`   result types of user aggregates     `default_schema`  types where no schema is given
+`planner`      chooses structures                  `state_sharing`   aggregates that share one state
+`explain`      the plan as text                    `fingerprint` the name of a query's state
+`event_window` sash.Window, for a Python loop, with `event_clock`, `evictor` and `loop_aggregate`
+"""
+
+from sash.plan.event_window import Window
+from sash.plan.options import Options
+from sash.plan.query import Query
+from sash.plan.rolling import rolling
+
+__all__ = ["Options", "Query", "Window", "rolling"]

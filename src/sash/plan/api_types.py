@@ -1,0 +1,99 @@
+"""The types of the public API: the words that arguments take, and the kinds of frames.
+
+Frames are described by what they have, not by their packages: a user's type checker then needs neither pandas nor
+polars nor pyspark, and a package that is not installed does not turn every call into `Any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any, Literal, Protocol, SupportsIndex, TypeVar
+
+import numpy as np
+
+from sash.monoids.algebra import Bound, Monoid
+from sash.windows.duration import Duration
+from sash.windows.specs import WindowKind
+
+Emit = Literal["final", "changes", "eager"]
+"""When results leave."""
+
+Late = Literal["drop", "flag", "error"]
+"""What happens to rows that come after the watermark has passed them."""
+
+Mode = Literal["rows", "given", "sorted"]
+"""How an operator gets its watermark: from its rows, from `advance` alone, or not at all."""
+
+Prefer = Literal["throughput", "latency"]
+"""What the choice of a structure optimizes."""
+
+StructureName = Literal[
+    "Recalc",
+    "SubtractOnEvict",
+    "TwoStacks",
+    "TwoStacksLite",
+    "ABA",
+    "DABA",
+    "DABALite",
+    "FlatFAT",
+    "BInt",
+    "FlatFIT",
+    "SlickDequeInv",
+    "SlickDequeNonInv",
+    "LogMTA",
+    "AMTA",
+    "FiBA",
+    "AugmentedBTree",
+]
+"""The structures of `sash.aggregators`, by name."""
+
+Columns = str | list[str] | tuple[str, ...]
+"""One column or several, by name."""
+
+OneWindow = WindowKind | SupportsIndex | str | timedelta | Duration
+"""A window, or what stands for one: a number of rows, a duration such as "1h"."""
+
+Windows = OneWindow | Mapping[str, OneWindow]
+"""A window, or several by name."""
+
+Aggregate = Bound | Monoid
+"""What a `Window` takes: an aggregate of columns, or a monoid for events as they are."""
+
+EventTime = SupportsIndex | float | date
+"""A time: a number in units of the time column, a datetime (also that of pandas), or a date."""
+
+
+class PandasFrame(Protocol):
+    """A DataFrame of pandas."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+    @property
+    def iloc(self) -> Any:
+        """Rows and columns by position."""
+
+
+class SchemaFrame(Protocol):
+    """A frame with a schema: of polars (eager or lazy), pyarrow or Spark."""
+
+    @property
+    def schema(self) -> Any:
+        """The names and types of the columns."""
+
+
+class ArrowStream(Protocol):
+    """Anything else that exports an Arrow stream, such as a relation of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The stream, as a capsule."""
+
+
+Frame = PandasFrame | SchemaFrame
+FrameT = TypeVar("FrameT", bound=PandasFrame | SchemaFrame)
+"""A frame that comes back as the kind it was given as."""
+
+ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
+"""The arrays of a dict of columns; each may have a dtype of its own."""

@@ -1,0 +1,177 @@
+"""Binding: a query and the types of its columns make a BoundQuery, or an error that names what does not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sash.monoids.algebra import Bound
+from sash.plan import types, validation
+from sash.plan.bound_query import AggregateSpec, BoundQuery, SpanKind, WindowSpec
+from sash.plan.fingerprint import fingerprint
+from sash.plan.time_axis import TimeAxis
+from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.query import Query
+
+KINDS: Mapping[type[WindowKind], SpanKind] = {
+    Time: "time",
+    Count: "count",
+    Delta: "delta",
+    Session: "session",
+    Punctuation: "punctuation",
+    Lifetime: "lifetime",
+    Policy: "policy",
+}
+
+
+def bind(query: Query, schema: pa.Schema) -> BoundQuery:
+    """The query on columns of these types.
+
+    Raises KeyError for a column that is not there, TypeError or ValueError for one that does not fit.
+    """
+    _distinct(schema)
+    for what, names in (("by=", query.by), ("on=", query.on)):
+        for name in names:
+            known(schema, name, what)
+    if query.retract is not None and not types.admits("bool", known(schema, query.retract, "retract=")):
+        found = schema.field(query.retract).type
+        raise TypeError(
+            f"retract= names the column {query.retract!r} of type {found}; a mark is a boolean: compare it first"
+        )
+    time = TimeAxis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
+    for name in query.on[1:]:
+        _sortable(schema, name)
+    bound_query = BoundQuery(
+        query,
+        schema,
+        query.by,
+        time,
+        query.on[1:],
+        _span(time, query.lateness, "lateness="),
+        _span(time, query.forget, "forget="),
+        _ahead(time, query.ahead),
+        tuple(_window(name, window, schema, time) for name, window in query.windows.items()),
+        tuple(_part(name, bound, schema, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
+        query.per_row,
+    )
+    validation.free(query, schema.names)
+    return dataclasses.replace(bound_query, fingerprint=fingerprint(bound_query))
+
+
+def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
+    """The type of a column. Raises KeyError, with the nearest name, if there is none."""
+    if name not in schema.names:
+        near = difflib.get_close_matches(name, schema.names, 1, 0.5)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise UnknownColumn(f"{what} names the column {name!r}, which is not there: {meant}There are {_listed(schema)}")
+    return types.value_type(schema.field(name).type)
+
+
+class UnknownColumn(KeyError, ValueError):
+    """A query names a column that the data does not have: a KeyError, and as other bad arguments a ValueError."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError shows its argument in quotes
+
+
+def _listed(schema: pa.Schema) -> str:
+    shown = [repr(name) for name in schema.names[:12]]
+    return ", ".join(shown) + (", …" if len(schema.names) > 12 else "") if shown else "no columns"
+
+
+def _distinct(schema: pa.Schema) -> None:
+    for name, count in Counter(schema.names).items():
+        if count > 1:
+            raise ValueError(f"the data has the column {name!r} twice: rename one")
+
+
+def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
+    """Raises TypeError for categories that have an order of their own: it would be that of their names."""
+    kind = schema.field(name).type
+    if getattr(kind, "ordered", False):
+        raise TypeError(
+            f"{label} compares values, and the column {name!r} has ordered categories, whose names have another order: "
+            "give their codes, or cast them to text"
+        )
+
+
+def _sortable(schema: pa.Schema, name: str) -> None:
+    found = known(schema, name, "on=")
+    _require_own_order(schema, name, "on=")
+    if not types.admits("ordered", found):
+        raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
+
+
+def _span(time: TimeAxis | None, value: Any, what: str) -> Any:
+    return None if value is None or time is None else time.number(value, what)
+
+
+def _ahead(time: TimeAxis | None, value: Any) -> Any:
+    if value is not None and time is not None and not time.timed:
+        raise TypeError(
+            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no clock: "
+            "cast it to timestamp"
+        )
+    return _span(time, value, "ahead=")
+
+
+def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | None) -> WindowSpec:
+    of = f" of {type(window).__name__}" + (f", the window {name!r}," if name else "")
+    axis = time
+    if isinstance(window, Delta):
+        known(schema, window.column, f"column={of}")
+        axis = TimeAxis.of(window.column, schema.field(window.column).type, f"column={of}")
+    if isinstance(window, Punctuation):
+        _mark(window, schema, f"column={of}")
+    over = window.over if isinstance(window, Policy) else ()
+    return WindowSpec(
+        name,
+        window,
+        KINDS[type(window)],
+        _size(window, axis, of),
+        window.slide,
+        _every(window, time, of),
+        time.number(window.offset, f"offset={of}") if isinstance(window, Time) and time is not None else 0,
+        window.closed if isinstance(window, Time) else "left" if window.slide == "time" else "right",
+        isinstance(window, Count) and window.full,
+        axis,
+        window.column if isinstance(window, Delta | Punctuation) else None,
+        tuple(_part(f"over[{place}]", bound, schema, f"over={bound!r}{of}") for place, bound in enumerate(over)),
+    )
+
+
+def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> Any:
+    if isinstance(window, Count):
+        return window.size
+    if isinstance(window, Session) and axis is not None:
+        return axis.number(window.gap, f"gap={of}")
+    return axis.number(window.size, f"size={of}") if isinstance(window, Time | Delta) and axis is not None else None
+
+
+def _every(window: WindowKind, time: TimeAxis | None, of: str) -> Any:
+    return time.number(window.step, f"every={of}") if window.slide == "time" and time is not None else window.step
+
+
+def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
+    found = known(schema, window.column, what)
+    if not types.admits("bool", found):
+        raise TypeError(f"{what} names {window.column!r} of type {found}; a mark is a boolean: compare it first")
+
+
+def _part(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
+    found = tuple(known(schema, column, label) for column in bound.columns)
+    types.check(label, bound.monoid, bound.columns, found)
+    for column, domain in zip(bound.columns, bound.monoid.domain, strict=False):
+        if domain == "ordered":
+            _require_own_order(schema, column, label)
+    try:
+        return AggregateSpec(name, bound.monoid, bound.columns, found, types.result(bound.monoid, found))
+    except TypeError as error:
+        raise TypeError(f"{label}: {error}") from None

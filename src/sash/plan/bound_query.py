@@ -1,0 +1,128 @@
+"""A query on column types: every size in units, every aggregate with its type.
+
+BoundQuery ─┬─ time: Axis             what windows are measured on
+          ├─ spans: Span, …         the windows, in the order of the query
+          └─ parts: Part, …         the aggregates, in the order of the query
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sash.monoids.algebra import Monoid
+from sash.plan.api_types import Mode
+from sash.plan.time_axis import TimeAxis
+from sash.windows.specs import Slide, WindowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.query import Query
+
+__all__ = ["AggregateSpec", "BoundQuery", "TimeAxis", "WindowSpec"]
+
+MODES: tuple[str, ...] = get_args(Mode)
+
+SpanKind = Literal["time", "count", "delta", "session", "punctuation", "lifetime", "policy"]
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """An aggregate on its columns: their types (dictionaries count as their values) and the type of its result."""
+
+    name: str
+    monoid: Monoid
+    columns: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    result: pa.DataType
+
+    def array(self, values: Sequence[Any]) -> Any:
+        """Results, as `lower` gives them, as a column of the result's type."""
+        from sash.plan.types import column
+
+        return column(values, self.result, self.name)
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """A window, bound_query. `size` is in units of the axis, for Count in rows, for Session the gap."""
+
+    name: str
+    window: WindowKind
+    kind: SpanKind
+    size: int | float | None
+    slide: Slide
+    every: int | float | None
+    offset: int | float
+    closed: str
+    full: bool
+    axis: TimeAxis | None
+    column: str | None
+    over: tuple[AggregateSpec, ...]
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """A query with the types of its columns. `fingerprint` names its state."""
+
+    query: Query
+    schema: pa.Schema
+    by: tuple[str, ...]
+    time: TimeAxis | None
+    ties: tuple[str, ...]
+    lateness: int | float | None
+    forget: int | float | None
+    ahead: int | float | None
+    windows: tuple[WindowSpec, ...]
+    aggregates: tuple[AggregateSpec, ...]
+    per_row: bool
+    fingerprint: str = field(default="")
+
+    def output(self, mode: str = "rows") -> pa.Schema:
+        """The schema of an operator's results in a mode: "rows", "given" or "sorted".
+
+        Raises ValueError for another mode.
+        """
+        import pyarrow as pa
+
+        if mode not in MODES:
+            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+
+        fields = self._row_fields(mode) if self.per_row else self._slide_fields()
+        if self.query.emit == "eager":
+            fields += [pa.field("_row", pa.int64()), pa.field("_revision", pa.int64())]
+        return pa.schema(fields)
+
+    def _row_fields(self, mode: str) -> list[pa.Field]:
+        import pyarrow as pa
+
+        fields = [_wide(field) for field in self.schema]
+        for span in self.windows:
+            fields += [
+                pa.field(f"{part.name}_{span.name}" if span.name else part.name, part.result)
+                for part in self.aggregates
+            ]
+        if self.query.late == "flag" and mode != "sorted":
+            fields.append(pa.field("_late", pa.bool_()))
+        return fields
+
+    def _slide_fields(self) -> list[pa.Field]:
+        import pyarrow as pa
+
+        bound = pa.int64() if self.time is None else self.time.type
+        fields = [_wide(self.schema.field(name)) for name in self.by]
+        fields += [pa.field("window", pa.string())] if any(span.name for span in self.windows) else []
+        fields += [pa.field("window_start", bound), pa.field("window_end", bound)]
+        return fields + [pa.field(part.name, part.result) for part in self.aggregates]
+
+
+def _wide(field: pa.Field) -> pa.Field:
+    """A field of results: a dictionary with room for the values of many batches, however few one of them had."""
+    import pyarrow as pa
+
+    kind = field.type
+    if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
+        return field
+    return field.with_type(pa.dictionary(pa.int32(), kind.value_type, kind.ordered))

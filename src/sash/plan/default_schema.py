@@ -1,0 +1,60 @@
+"""Assumed types: what a query's columns may be, where nobody has said.
+
+Each column gets the plainest type that all its readers admit: the time is a timestamp where a length of it is
+a duration, else an integer; what an aggregate reads is a float unless it asks for text, booleans or integers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sash.monoids.algebra import Domain
+from sash.windows.duration import Duration
+from sash.windows.specs import Delta, Policy, Punctuation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.query import Query
+
+_NARROW: tuple[Domain, ...] = ("any", "hashable", "ordered", "number", "int", "bool", "text")
+_TYPES: dict[Domain, str] = {"int": "int64", "bool": "bool", "text": "string"}
+
+
+def default_schema(query: Query) -> pa.Schema:
+    """A schema on which the query could run, with the columns that it names."""
+    import pyarrow as pa
+
+    asked: dict[str, list[Domain]] = {}
+    fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
+    overs = [bound for window in query.windows.values() if isinstance(window, Policy) for bound in window.over]
+    for bound in (*query.aggregates.values(), *overs):
+        domains = [*bound.monoid.domain] + [bound.monoid.domain[-1]] * len(bound.columns)
+        for column, domain in zip(bound.columns, domains, strict=False):
+            asked.setdefault(column, []).append(domain)
+    for column, domains in asked.items():
+        fixed[column] = pa.type_for_alias(_TYPES.get(max(domains, key=_NARROW.index), "float64"))
+    for window in query.windows.values():
+        if isinstance(window, Delta):
+            fixed[window.column] = pa.timestamp("us") if isinstance(window.size, Duration) else pa.float64()
+        if isinstance(window, Punctuation):
+            fixed[window.column] = pa.bool_()
+    for column in query.on[1:]:
+        fixed.setdefault(column, pa.int64())
+    if query.on:
+        fixed[query.on[0]] = _time(query)
+    return pa.schema(list(fixed.items()))
+
+
+def _time(query: Query) -> pa.DataType:
+    import pyarrow as pa
+
+    lengths = [query.lateness, query.forget, query.ahead]
+    for window in query.windows.values():
+        lengths += [window.step, getattr(window, "gap", None)]
+        lengths += [getattr(window, "size", None)] if window.measured else []
+    durations = [one for one in lengths if isinstance(one, Duration)]
+    if durations:
+        return pa.timestamp("us" if all(not one.nanoseconds % 1000 for one in durations) else "ns")
+    numbers = [one for one in lengths if isinstance(one, float)]
+    return pa.float64() if numbers else pa.int64()

@@ -1,0 +1,130 @@
+"""A clock: times as they come in a loop, as numbers that only go forward.
+
+    3, 4.5                      as they are                sizes are numbers
+    datetime, naive or aware    nanoseconds                sizes are durations
+    date                        nanoseconds, whole days    sizes are durations, of whole days
+
+The first time decides what the others are. One that is behind the last is refused: a loop has nowhere to keep it.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from datetime import UTC, date, datetime, timedelta
+from operator import index
+from typing import Any, Self
+
+import numpy as np
+
+from sash.windows.duration import UNITS, Duration
+
+_NAIVE = datetime(1970, 1, 1)
+_AWARE = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = date(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_NUMBER = "number"
+_NAMES = {
+    _NUMBER: "numbers",
+    "date": "dates",
+    "naive": "datetimes without a time zone",
+    "aware": "datetimes with a time zone",
+}
+
+
+class EventClock:
+    """What is measured, as numbers, and how far it has come.
+
+    `what` is its name in messages. `size` is a Duration or a number where something is measured on it, and `of`
+    what that is; `hint` says what to do about a value that is behind.
+    """
+
+    def __init__(self, what: str, of: str = "", size: Any = None, hint: str = "") -> None:
+        self.what, self.of, self.size, self.hint = what, of, size, hint
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.kind: str | None = None
+        self.last: int | float | None = None
+        self.shown: Any = None
+
+    def read(self, value: Any) -> int | float:
+        """A value as a number; the clock stays as it is.
+
+        Raises TypeError if it is not of the kind that the sizes or earlier values are of, ValueError if it is no
+        time (NaN, an infinity) or behind the last; all name it.
+        """
+        number: int | float
+        kind = type(value)
+        if (kind is int or (kind is float and math.isfinite(value))) and self.kind is _NUMBER:
+            number = value
+        else:
+            found, number = self._of_any_kind(value)
+            if found != self.kind:
+                self._check_kind(found, value)
+        if self.last is not None and number < self.last:
+            raise ValueError(f"{self.what}={value!s} is behind {self.shown!s}, the last one: {self.hint}")
+        return number
+
+    def move(self, value: Any, number: int | float) -> None:
+        """The clock shows this value, which was read."""
+        if self.kind is None:
+            self.kind = self._of_any_kind(value)[0]
+        self.last, self.shown = number, value
+
+    def copy(self) -> Self:
+        """A clock of its own that shows the same."""
+        return copy(self)
+
+    def _of_any_kind(self, value: Any) -> tuple[str, int | float]:
+        if isinstance(value, datetime):
+            if value != value:
+                raise ValueError(f"{self.what}={value!r} is no time")
+            aware = value.utcoffset() is not None
+            since = value - (_AWARE if aware else _NAIVE)
+            finer = getattr(value, "nanosecond", 0)  # of a Timestamp of pandas
+            return "aware" if aware else "naive", (since // _MICROSECOND) * 1000 + finer
+        if isinstance(value, date):
+            return "date", (value - _DAY).days * UNITS["d"]
+        if isinstance(value, float | np.floating):
+            if not math.isfinite(value):
+                raise ValueError(f"{self.what}={value!r} is no place to measure from: leave such an event out")
+            return _NUMBER, float(value)
+        try:
+            if not isinstance(value, bool | np.bool_):
+                return _NUMBER, index(value)
+        except TypeError:
+            pass
+        raise TypeError(f"{self.what} is a number, a datetime or a date; got {value!r}, a {type(value).__name__}")
+
+    def _check_kind(self, found: str, value: Any) -> None:
+        if self.kind is not None:
+            raise TypeError(
+                f"{self.what}={value!r} is one of {_NAMES[found]}, and those before are {_NAMES[self.kind]}: "
+                "give all of one kind"
+            )
+        if self.size is None:
+            return
+        if isinstance(self.size, Duration) and found == _NUMBER:
+            raise TypeError(
+                f"{self.of} is measured in {str(self.size)!r}, a duration, and {self.what}={value!r} is a number: "
+                "give datetimes, or a size that is a number"
+            )
+        if not isinstance(self.size, Duration) and found != _NUMBER:
+            raise TypeError(
+                f"{self.of} is measured in {self.size!r}, a number, and {self.what}={value!s} is one of "
+                f"{_NAMES[found]}: give a duration for the size, such as '10s'"
+            )
+        if found == "date" and self.size.nanoseconds % UNITS["d"]:
+            raise ValueError(
+                f"{self.of} is measured in {str(self.size)!r}, no whole number of days, and {self.what}={value!s} is "
+                "a date: give datetimes"
+            )
+
+
+def length(size: Any) -> int | float:
+    """A size in the numbers of a clock: whole where it can be, so that large whole times are not rounded."""
+    if isinstance(size, Duration):
+        return size.nanoseconds
+    return int(size) if float(size).is_integer() else float(size)

@@ -1,0 +1,268 @@
+"""sash.Window: a window for a loop of one's own. An event in, the aggregates now.
+
+    push(x, time) ──▶ place it ──▶ lift it ──▶ it enters ──▶ the oldest leave ──▶ the aggregates
+                      (refused? nothing has changed)        └──── moving.py ────┘
+
+Each aggregate has a structure of its own, chosen as a query's is: a running total where the oldest can be taken off
+exactly, else `TwoStacksLite`, or `DABALite` where no single step may be long. Session, Punctuation and Lifetime
+windows never give up a single event: their aggregates are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, overload
+
+from sash.aggregators.in_order import State
+from sash.monoids.algebra import Bound, Monoid
+from sash.plan import validation
+from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
+from sash.plan.event_clock import EventClock
+from sash.plan.evictor import MOVEMENTS, Evictor
+from sash.plan.loop_aggregate import LoopAggregate
+from sash.windows import Session, Time, WindowKind
+
+_HINT = (
+    "a Window takes events in the order of their times. Sort them first, or give them to an operator: "
+    "sash.Query(…, on=…, lateness=…).operator() puts late events in their place"
+)
+
+
+class Window:
+    """A window that evicts by itself, one event at a time, on any Python objects.
+
+    window: a number of events, a duration such as "1h", or a window such as `sash.Session("10m")`.
+    aggregate, aggregates: one aggregate, or several by name. A monoid such as `sash.monoids.Max()` takes each event as
+        it is; an aggregate of columns such as `sash.max("price")` takes events that are dicts.
+    prefer: what the choice of structures optimizes. "throughput": the least total time. "latency": only structures
+        whose every single step has a constant cost.
+    structure: the name of the structure of `sash.aggregators` to use instead, such as "DABA".
+
+    >>> import sash
+    >>> highest = sash.Window(3, sash.monoids.Max())
+    >>> [highest.push(x) for x in (5, 3, 4, 1, 2)]
+    [5, 5, 5, 4, 4]
+
+    >>> from datetime import datetime
+    >>> trades = sash.Window("1h", high=sash.max("price"), who=sash.arg_max("price", "trader"))
+    >>> trades.push({"price": 7, "trader": "ada"}, datetime(2024, 5, 1, 9, 30))
+    {'high': 7, 'who': 'ada'}
+    >>> trades.push({"price": 5, "trader": "bob"}, datetime(2024, 5, 1, 10, 30))
+    {'high': 5, 'who': 'bob'}
+
+    Nulls (None) are missing: a window without any other value gives what the aggregate declares as `empty`, which is
+    None unless it says otherwise. Of events of equal time, each sees those before it.
+
+    Raises TypeError or ValueError, naming the argument that does not fit: among others a window with `every`, which
+    `sash.Query` serves, and a structure that needs a property which an aggregate does not declare.
+    """
+
+    @overload
+    def __init__(
+        self,
+        window: OneWindow,
+        aggregate: Aggregate,
+        /,
+        *,
+        prefer: Prefer = "throughput",
+        structure: StructureName | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        window: OneWindow,
+        /,
+        *,
+        prefer: Prefer = "throughput",
+        structure: StructureName | None = None,
+        **aggregates: Aggregate,
+    ) -> None: ...
+    def __init__(
+        self,
+        window: OneWindow,
+        aggregate: Aggregate | None = None,
+        /,
+        *,
+        prefer: Prefer = "throughput",
+        structure: StructureName | None = None,
+        **aggregates: Aggregate,
+    ) -> None:
+        self._window = _per_event(window)
+        for name, value in (("prefer", prefer), ("structure", structure)):
+            if isinstance(value, Bound | Monoid):
+                raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
+        self._movement: Evictor = MOVEMENTS[type(self._window)](self._window)
+        self._single = aggregate is not None
+        named = _given(aggregate, aggregates)
+        self._parts = [LoopAggregate(name, one, self._movement, prefer, structure) for name, one in named.items()]
+        self._timed = isinstance(self._window, Time | Session)
+        size = getattr(self._window, "gap" if isinstance(self._window, Session) else "size") if self._timed else None
+        self._clock = EventClock("time", repr(self._window), size, _HINT)
+        self.clear()
+
+    def push(self, x: Any, time: EventTime | None = None) -> Any:
+        """Insert an event, evict what has left the window that ends at it, and return the aggregates of that window.
+
+        The result of the aggregate, or a dict of them by name. Amortized constant time for each aggregate.
+
+        Raises ValueError for a time behind the last one, TypeError where a time is missing or of another kind than
+        the sizes, KeyError for a missing column; the window is as before then. What an aggregate or a policy raises is
+        passed on; if it was amid a change, the window refuses to go on until it is cleared.
+        """
+        self._whole()
+        now = self._read(time)
+        place = self._movement.place(x, now)
+        lifted = [part.lifted(x) for part in self._parts]
+        try:
+            if time is not None:
+                self._move(time, now)
+            if self._movement.enter(place):
+                self._drop_all()
+            if self._movement.waits:
+                self._waiting.append(lifted)
+            else:
+                self._insert(lifted)
+            self._evict(now)
+        except Exception as error:
+            self._broken = f"{type(error).__name__}: {error}"
+            raise
+        return self.query()
+
+    def advance(self, time: EventTime) -> Any:
+        """Evict what has left the window that ends at this time, without an event, and return the aggregates.
+
+        >>> import sash
+        >>> recent = sash.Window(sash.Time(10), sash.monoids.Sum())
+        >>> recent.push(5, 100), recent.push(7, 105), recent.advance(112), recent.advance(200)
+        (5, 12, 7, None)
+
+        Raises as `push` does.
+        """
+        self._whole()
+        if time is None:
+            raise TypeError("advance(time) takes a time; got None")
+        now = self._read(time)
+        try:
+            self._move(time, now)
+            if self._timed and self._movement.ended(now):
+                self._movement.clear()
+                self._drop_all()
+            if self._timed:
+                self._evict(now)
+        except Exception as error:
+            self._broken = f"{type(error).__name__}: {error}"
+            raise
+        return self.query()
+
+    def query(self) -> Any:
+        """The aggregates now: what the last `push` or `advance` returned."""
+        self._whole()
+        full = self._movement.full(self._held)
+        oldest = self._entered - self._held
+        if self._single:
+            return self._parts[0].result(oldest) if full else None
+        return {part.name: part.result(oldest) if full else None for part in self._parts}
+
+    def clear(self) -> None:
+        """Empty the window and forget the time."""
+        self._broken = ""
+        self._entered = self._held = 0
+        self._waiting: list[list[tuple[bool, State]]] = []
+        self._clock.clear()
+        self._movement.clear()
+        for part in self._parts:
+            part.clear()
+
+    def copy(self) -> Self:
+        """A window of its own with the same events; what they hold is shared."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin._clock, twin._movement = self._clock.copy(), self._movement.copy()
+        twin._parts = [part.copy() for part in self._parts]
+        twin._waiting = self._waiting.copy()
+        return twin
+
+    @property
+    def structures(self) -> dict[str, str]:
+        """Which structure each aggregate has, by name; one alone has the name ""."""
+        return {part.name: part.structure_name for part in self._parts}
+
+    def __len__(self) -> int:
+        return self._held
+
+    def __bool__(self) -> bool:
+        return True  # `if window:` asks whether there is one
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        shown = [repr(self._window)] + [f"{part.name}={part!r}" if part.name else repr(part) for part in self._parts]
+        return f"<Window({', '.join(shown)}): {self._held} event{'s' * (self._held != 1)}>"
+
+    # ---- the steps of a push ----
+
+    def _whole(self) -> None:
+        if self._broken:
+            raise RuntimeError(
+                f"this Window is half-way through a change that raised {self._broken}; clear() it and start anew"
+            )
+
+    def _read(self, time: Any) -> Any:
+        if time is not None:
+            return self._clock.read(time)
+        if self._timed:
+            raise TypeError(f"{self._window!r} is measured in time: push(x, time)")
+        return None
+
+    def _move(self, time: Any, now: Any) -> None:
+        if self._waiting and now > self._clock.last:
+            for lifted in self._waiting:
+                self._insert(lifted)
+            self._waiting.clear()
+        self._clock.move(time, now)
+
+    def _insert(self, lifted: list[tuple[bool, State]]) -> None:
+        for part, (there, state) in zip(self._parts, lifted, strict=True):
+            part.structure.push(state)
+            if there:
+                part.last = self._entered
+        self._entered += 1
+        self._held += 1
+
+    def _evict(self, now: Any) -> None:
+        gone = self._movement.leaving(self._held, now)
+        if not gone:
+            return
+        if gone == self._held:
+            self._drop_all()
+            return
+        for part in self._parts:
+            part.structure.drop(gone)
+        self._held -= gone
+
+    def _drop_all(self) -> None:
+        self._held = 0
+        for part in self._parts:
+            part.structure.clear()
+
+
+def _per_event(window: Any) -> WindowKind:
+    if isinstance(window, Mapping):
+        raise TypeError("a Window is one window: make one for each, or a sash.Query for all of them")
+    found = validation.window(validation.not_an_aggregate("window", window), "the window")
+    if found.slide != "row":
+        raise ValueError(
+            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window answers at each event. For one result a "
+            "slide use sash.Query(…).operator(), or ask query() when you want it"
+        )
+    return found
+
+
+def _given(aggregate: Any, aggregates: Mapping[str, Any]) -> dict[str, Any]:
+    """The aggregates by name; one alone has the name ""."""
+    if aggregate is None and not aggregates:
+        raise TypeError("a Window needs an aggregate: sash.Window(10, sash.monoids.Max()), or high=sash.max('price')")
+    if aggregate is not None and aggregates:
+        raise TypeError(f"give one aggregate, or several by name, not both: {aggregate!r} and {', '.join(aggregates)}=")
+    return {"": aggregate} if aggregate is not None else dict(aggregates)

@@ -1,0 +1,275 @@
+"""How a window moves in a loop: which events it begins anew with, and how many of the oldest leave. One class a kind.
+
+                    begins anew                    the oldest leave
+    Counted         –                              beyond the size
+    Timed           –                              at or before t - size
+    DeltaEvictor         –                              size or more behind the column
+    Sessions        after a gap                    –
+    PunctuationEvictor      after a row that is marked     –
+    All             –                              –
+    PolicyEvictor        –                              as the policy says
+
+An event is placed first (`place`: it may be refused, nothing has changed), then it enters (`enter`: true if a window
+begins with it), then the oldest leave (`leaving`: how many). Windows that only begin anew need no structure: they are
+folded, `folds`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sash.aggregators import AMTA
+from sash.monoids.algebra import Bound, Monoid
+from sash.plan.event_clock import EventClock, length
+from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+
+
+class Evictor:
+    """A window that keeps everything."""
+
+    folds: ClassVar[bool] = False
+    waits: bool = False
+    """Does an event enter only when the time has gone on?"""
+
+    def __init__(self, window: Any) -> None:
+        self.window = window
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+
+    def place(self, x: Any, time: Any) -> Any:
+        """Where the event stands. Raises if it cannot stand there; nothing has changed then."""
+        return None
+
+    def enter(self, place: Any) -> bool:
+        """The event enters. Does a window begin with it?"""
+        return False
+
+    def leaving(self, held: int, now: Any) -> int:
+        """How many of the oldest of the events that the window holds leave now."""
+        return 0
+
+    def ended(self, now: Any) -> bool:
+        """Is the window over, when it is this time and no event came?"""
+        return False
+
+    def full(self, held: int) -> bool:
+        """Does it answer already?"""
+        return True
+
+    def copy(self) -> Self:
+        """One of its own that stands where this one does."""
+        return copy.copy(self)
+
+
+class CountEvictor(Evictor):
+    """The last events."""
+
+    def leaving(self, held: int, now: Any) -> int:
+        return held - self.window.size if held > self.window.size else 0
+
+    def full(self, held: int) -> bool:
+        return not self.window.full or held >= self.window.size
+
+
+class TimeEvictor(Evictor):
+    """The events of a length of time: those at or before `now - size`, a bound computed once, leave."""
+
+    def __init__(self, window: Time) -> None:
+        self.size = length(window.size)
+        self.waits = window.closed in ("left", "neither")
+        self.keeps_bound = window.closed in ("left", "both")
+        super().__init__(window)
+
+    def clear(self) -> None:
+        self.times: deque[int | float] = deque()
+
+    def place(self, x: Any, time: Any) -> Any:
+        return time
+
+    def enter(self, place: Any) -> bool:
+        self.times.append(place)
+        return False
+
+    def leaving(self, held: int, now: Any) -> int:
+        times, bound = self.times, now - self.size
+        gone = 0
+        while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
+            times.popleft()
+            gone += 1
+        return gone
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.times = self.times.copy()
+        return twin
+
+
+class DeltaEvictor(Evictor):
+    """The events less than `size` behind in a column, which must not decrease."""
+
+    def __init__(self, window: Delta) -> None:
+        self.size = length(window.size)
+        hint = f"the column of {window!r} must not decrease"
+        self.clock = EventClock(window.column, repr(window), window.size, hint)
+        super().__init__(window)
+
+    def clear(self) -> None:
+        self.clock.clear()
+        self.places: deque[int | float] = deque()
+
+    def place(self, x: Any, time: Any) -> Any:
+        value = column(x, self.window.column, self.window)
+        return value, self.clock.read(value)
+
+    def enter(self, place: Any) -> bool:
+        self.clock.move(*place)
+        self.places.append(place[1])
+        return False
+
+    def leaving(self, held: int, now: Any) -> int:
+        places, current, size = self.places, self.clock.last, self.size
+        gone = 0
+        while gone < held and current - places[0] >= size:  # type: ignore[operator]
+            places.popleft()
+            gone += 1
+        return gone
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.clock, twin.places = self.clock.copy(), self.places.copy()
+        return twin
+
+
+class SessionEvictor(Evictor):
+    """The events since the last gap."""
+
+    folds = True
+
+    def __init__(self, window: Session) -> None:
+        self.gap = length(window.gap)
+        super().__init__(window)
+
+    def clear(self) -> None:
+        self.previous: int | float | None = None
+
+    def place(self, x: Any, time: Any) -> Any:
+        return time
+
+    def enter(self, place: Any) -> bool:
+        begins = self.ended(place)
+        self.previous = place
+        return begins
+
+    def ended(self, now: Any) -> bool:
+        return self.previous is not None and now - self.previous >= self.gap
+
+
+class PunctuationEvictor(Evictor):
+    """The events since the last marked one."""
+
+    folds = True
+
+    def clear(self) -> None:
+        self.marked = False
+
+    def place(self, x: Any, time: Any) -> Any:
+        mark = column(x, self.window.column, self.window)
+        if mark is not None and not isinstance(mark, bool | np.bool_):
+            raise TypeError(
+                f"column {self.window.column!r} of {self.window!r} is True or False; got {mark!r}, "
+                f"a {type(mark).__name__}"
+            )
+        return bool(mark)
+
+    def enter(self, place: Any) -> bool:
+        begins, self.marked = self.marked, place
+        return begins
+
+
+class LifetimeEvictor(Evictor):
+    """All events."""
+
+    folds = True
+
+
+class PolicyEvictor(Evictor):
+    """What a function does not give up, asked about the aggregates it is over."""
+
+    def __init__(self, window: Policy) -> None:
+        self.amta = AMTA(JointMonoid([bound.monoid for bound in window.over]))
+        super().__init__(window)
+
+    def clear(self) -> None:
+        self.amta.clear()
+
+    def place(self, x: Any, time: Any) -> Any:
+        return tuple(bound.monoid.lifted(row(x, bound)) for bound in self.window.over)
+
+    def enter(self, place: Any) -> bool:
+        self.amta.push(place)
+        return False
+
+    def leaving(self, held: int, now: Any) -> int:
+        return self.amta.enforce(self.window.gives_up)
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.amta = self.amta.copy()
+        return twin
+
+
+class JointMonoid(Monoid):
+    """Several aggregates, each of its own columns: the states side by side."""
+
+    def __init__(self, parts: Sequence[Monoid]) -> None:
+        self.parts = tuple(parts)
+        self.identity = tuple(part.identity for part in parts)
+
+    def lift(self, *states: Any) -> Any:
+        return states
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return tuple(part.combine(x, y) for part, x, y in zip(self.parts, a, b, strict=True))
+
+    def seen(self, a: Any) -> Any:
+        return tuple(part.seen(x) for part, x in zip(self.parts, a, strict=True))
+
+
+MOVEMENTS: dict[type[WindowKind], type[Evictor]] = {
+    Count: CountEvictor,
+    Time: TimeEvictor,
+    Delta: DeltaEvictor,
+    Session: SessionEvictor,
+    Punctuation: PunctuationEvictor,
+    Lifetime: LifetimeEvictor,
+    Policy: PolicyEvictor,
+}
+
+
+def row(x: Any, bound: Bound) -> tuple[Any, ...]:
+    """The values of an aggregate's columns. Raises as `column`."""
+    return tuple([column(x, name, bound) for name in bound.columns])
+
+
+def column(x: Any, name: str, of: Any) -> Any:
+    """One column of an event.
+
+    Raises KeyError if the event has none of that name, TypeError if it has no columns; both name it.
+    """
+    try:
+        return x[name]
+    except KeyError:
+        there = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
+        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {there or 'none of that name'}") from None
+    except (TypeError, IndexError):
+        raise TypeError(
+            f"{of!r} reads the column {name!r}: push a dict of columns, such as {{{name!r}: …}}; "
+            f"got {x!r}, a {type(x).__name__}"
+        ) from None

@@ -1,0 +1,234 @@
+"""The plan as text: what a query does, with which structures and why, what it shares, costs and keeps.
+
+>>> import sash
+>>> print(sash.Query(1000, high=sash.max("price")).explain())
+Query(Count(1000), high=max('price'))
+(no schema was given; assumed: price double)
+<BLANKLINE>
+windows
+  Count(1000)  at each row:  the last 1,000 rows
+...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sash.aggregators.catalogue import CATALOGUE
+from sash.plan import explain_text
+from sash.plan.default_schema import default_schema
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, at_rows, plan, siblings, swept
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.query import Query
+
+EMISSION = {
+    "final": "each result leaves once, when nothing can change it",
+    "changes": "each result leaves once, when nothing can change it, if it differs from the key's last",
+    "eager": "results leave at once, and are revised when a row comes that changes them",
+}
+"""When results leave."""
+
+LATE = {"drop": "are counted and dropped", "flag": "pass with _late true", "error": "raise an error"}
+"""What happens to rows that come too late."""
+
+ELEMENTS = {"rows": "single rows", "slices": "slices", "counted": "slices in rows", "running": "a running partial"}
+"""What a series is made of."""
+
+
+def explain(query: Query, schema: pa.Schema | None = None) -> str:
+    """The plan of a query as text. Raises as `Query.plan` does."""
+    if schema is not None:
+        return explained(query.plan(schema))
+    guess = default_schema(query)
+    types = ", ".join(f"{field.name} {field.type}" for field in guess) or "no columns are read"
+    return explained(plan(query.bind(guess)), f"no schema was given; assumed: {types}")
+
+
+def explained(found: Plan, note: str = "") -> str:
+    """A plan as text, a section a question."""
+    sections = {
+        "windows": _windows(found),
+        "results": _results(found),
+        "order": _order(found),
+        "shared": _shared(found),
+        "structures": _structures(found),
+        "ties": _ties(found),
+        "state": _state(found),
+    }
+    lines = [repr(found.bound_query.query)]
+    lines += [f"({note})"] if note else []
+    for title, body in sections.items():
+        lines += ["", title, *_indented(body)]
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows of text in columns as wide as they must be; the last is not filled up."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _names(found: Plan, places: Iterable[int]) -> str:
+    return ", ".join(explain_text.label(found.bound_query.windows[place]) for place in places)
+
+
+# ---- what it does ----
+
+
+def _windows(found: Plan) -> list[str]:
+    spans = found.bound_query.windows
+    rows = [(repr(span.window), f"{explain_text.ends(span)}:", explain_text.holds(span)) for span in spans]
+    named = any(span.name for span in spans)
+    return table((span.name, *row) for span, row in zip(spans, rows, strict=True)) if named else table(rows)
+
+
+def _results(found: Plan) -> list[str]:
+    bound_query, query = found.bound_query, found.bound_query.query
+    first = "one row for each input row" if bound_query.per_row else "one row a key and slide"
+    keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
+    made = table((part.name, repr(query.aggregates[part.name]), str(part.result)) for part in bound_query.aggregates)
+    return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
+
+
+def _order(found: Plan) -> list[str]:
+    query = found.bound_query.query
+    if not query.on:
+        return ["arrival: there is no on="]
+    lines = [", then ".join((*query.on, "arrival"))]
+    if query.lateness is None:
+        lines.append("no lateness=: rows come in order, and one behind is an error (frames are sorted first)")
+    else:
+        behind = explain_text.length(query.lateness)
+        lines.append(f"rows at most {behind} behind the latest time; later ones {LATE[query.late]}")
+    if query.forget is not None:
+        lines.append(f"a key silent for more than {explain_text.length(query.forget)} starts anew")
+    if query.ahead is not None:
+        lines.append(f"times more than {explain_text.length(query.ahead)} ahead of the clock are no times")
+    return lines
+
+
+def _ties(found: Plan) -> list[str]:
+    query, affected = found.bound_query.query, explain_text.ties(found.bound_query)
+    if not affected:
+        return ["none: nothing here depends on the order of rows of equal time"]
+    if not query.on:
+        return ["the order is that of arrival, which a Spark shuffle does not keep; it decides", *_indented(affected)]
+    unique = query.on[0] if len(query.on) == 1 else f"({', '.join(query.on)})"
+    return [
+        f"rows of a key with equal {unique} come in no certain order on Spark; it decides",
+        *_indented(affected),
+        f"the same on every host where {unique} is unique for a key; else add a tie-breaker to on=",
+    ]
+
+
+# ---- how ----
+
+
+def _shared(found: Plan) -> list[str]:
+    lines = []
+    for series in found.series:
+        kept = f", kept once for {len(series.windows)} windows" if len(series.windows) > 1 else ""
+        lines.append(f"{_names(found, series.windows)}: {ELEMENTS[series.kind]}{kept}")
+        lines += _indented(_one_structure(found, series))
+    return lines + _one_state(found)
+
+
+def _one_structure(found: Plan, series: WindowGroup) -> list[str]:
+    """Where one structure answers several windows."""
+    groups = {siblings(found.bound_query, series, place) for place in series.windows}
+    return [
+        f"{keeper.part.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
+        for places in sorted(groups)
+        for keeper, *_ in found.states
+        if len(places) > 1 and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
+    ]
+
+
+def _one_state(found: Plan) -> list[str]:
+    """Where several aggregates are lowered from one state."""
+    return [
+        f"{keeper.part.name}: one state, which also gives {_listed([member.part.name for member in others])}"
+        for keeper, *others in found.states
+        if others
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _structures(found: Plan) -> list[str]:
+    """For each window and aggregate a structure, then what each of these structures costs."""
+    parts, spans = found.bound_query.aggregates, found.bound_query.windows
+    each = [[found.choices[place, number] for number in range(len(parts))] for place in range(len(spans))]
+    if all(choices == each[0] for choices in each):
+        lines = table((part.name, one.structure, one.why) for part, one in zip(parts, each[0], strict=True))
+    else:
+        lines = table(
+            (explain_text.label(span), part.name, one.structure, one.why)
+            for span, choices in zip(spans, each, strict=True)
+            for part, one in zip(parts, choices, strict=True)
+        )
+    used = dict.fromkeys(choice.structure for choice in found.choices.values())
+    costs = table((f"{name}:", _cost(name)) for name in used)
+    lines += ["costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
+    special = [part.name for part in parts if swept(found.bound_query, part)]
+    if special:
+        lines.append(f"where all rows are at hand: kernels of whole columns for {', '.join(special)}")
+    return lines + _apart(found)
+
+
+def _apart(found: Plan) -> list[str]:
+    """Which aggregates have a structure a size where all rows are at hand, and are not kept."""
+    if found.bound_query.query.options.structure is not None or not at_rows(found.bound_query):
+        return []
+    several = {number for (_, number), choice in found.choices.items() if choice.structure in SEVERAL_SIZES}
+    named = [
+        found.bound_query.aggregates[n].name
+        for n in sorted(several)
+        if not swept(found.bound_query, found.bound_query.aggregates[n])
+    ]
+    return [f"where all rows are at hand: TwoStacksLite for each size of {', '.join(named)}"] if named else []
+
+
+def _cost(name: str) -> str:
+    if name == FOLD:
+        return "1, –, 0; at worst 1, –, 0; space 1"
+    record = CATALOGUE[name]
+    average, worst = (", ".join(map(str, costs.values())) for costs in (record.average, record.worst))
+    return f"{average}; at worst {worst}; space {record.space}"
+
+
+def _state(found: Plan) -> list[str]:
+    bound_query, query = found.bound_query, found.bound_query.query
+    lines = []
+    for series in found.series:
+        held = explain_text.elements(bound_query, series)
+        if series.kind == "rows":
+            held += f", each with {', '.join(_kept(found, series)) or 'nothing but its place'}"
+        else:
+            held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
+        lines.append(f"{_names(found, series.windows)}: a key keeps {held}")
+    if query.lateness is not None:
+        lines.append(f"rows of the last {explain_text.length(query.lateness)} wait until none before them can come")
+    return lines
+
+
+def _kept(found: Plan, series: WindowGroup) -> list[str]:
+    """The columns of a single row: the time, and what windows and aggregates read."""
+    bound_query = found.bound_query
+    spans = [bound_query.windows[place] for place in series.windows]
+    read = [bound_query.time.column] if bound_query.time else []
+    read += [span.column for span in spans if span.column]
+    for part in (*bound_query.aggregates, *(part for span in spans for part in span.over)):
+        read += part.columns
+    return list(dict.fromkeys(read))

@@ -1,0 +1,120 @@
+"""The fingerprint of a query: the name of its state.
+
+State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates and which of
+them share a state, keys, order, lateness and forgetting, and the columns' names and types. How it is computed and when
+results leave (options, emit, late, ahead) is not part of it. Python's `hash`, which differs between processes, has no
+part in it.
+
+    a monoid of ours          its class and parameters
+    a user's with a name      the name: its state outlives a change of its code
+    a user's without          what its code depends on (kernels/fingerprint.py), which differs between Pythons
+
+No module of sash and no private name of it is in a fingerprint: state outlives a change of ours, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+from sash.monoids.algebra import Monoid
+from sash.monoids.custom import Custom
+from sash.monoids.custom import itself as identity_function
+from sash.monoids.direct_product import DirectProduct
+from sash.plan.state_sharing import shared_states
+from sash.windows.specs import Policy
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
+
+VERSION = 1
+"""Of what is hashed, and how."""
+
+
+def fingerprint(bound_query: BoundQuery) -> str:
+    """32 hexadecimal digits: equal for equal meaning, in every process."""
+    said = {
+        "version": VERSION,
+        "by": bound_query.by,
+        "on": bound_query.query.on,
+        "lateness": bound_query.lateness,
+        "forget": bound_query.forget,
+        "columns": [[field.name, str(field.type)] for field in bound_query.schema],
+        "windows": [_window(span) for span in bound_query.windows],
+        "aggregates": [_part(part) for part in bound_query.aggregates],
+    }
+    lowered = [
+        [one.number, group[0].number, one.reads] for group in shared_states(bound_query.aggregates) for one in group[1:]
+    ]
+    if lowered:  # those have no columns of their own in the state
+        said["lowered"] = lowered
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
+
+
+def _window(span: WindowSpec) -> list[Any]:
+    measured = span.axis.column if span.axis is not None else None
+    said = [span.name, span.kind, span.size, span.slide, span.every, span.offset, span.closed, span.full]
+    policy = [code(span.window.evict), span.window.alone] if isinstance(span.window, Policy) else None
+    return [*said, measured, span.column, [_part(part) for part in span.over], policy]
+
+
+def _part(part: AggregateSpec) -> list[Any]:
+    return [part.name, _monoid(part.monoid), part.columns, [str(type_) for type_ in part.types], str(part.result)]
+
+
+def _monoid(monoid: Monoid) -> Any:
+    if isinstance(monoid, DirectProduct):
+        return ["product", *map(_monoid, monoid.parts)]
+    if isinstance(monoid, Custom):
+        return ["named", monoid.name] if monoid.name else ["code", code(monoid)]
+    ours = type(monoid).__module__.startswith("sash.")
+    return ["ours" if ours else "named", monoid.name, _parameters(monoid)]
+
+
+def _parameters(monoid: Monoid) -> dict[str, Any]:
+    """What a user may set: the constructor's arguments but for those that `typed` fills."""
+    found = {}
+    for key in inspect.signature(type(monoid)).parameters:
+        if key not in Monoid.__annotations__ and not key.startswith("_") and hasattr(monoid, key):
+            found[key] = _value(getattr(monoid, key))
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Monoid):
+        return _monoid(value)
+    if isinstance(value, tuple | list):
+        return [_value(part) for part in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return code(value) if callable(value) else repr(value)
+
+
+_FUNCTIONS = ("lift", "combine", "lower", "inverse", "picks_right")
+_DECLARED = ("identity", "commutative", "selective", "exact", "declares_empty", "empty")
+
+
+def code(thing: Any) -> str:
+    """A key for a user's function or nameless monoid, by what its code depends on.
+
+    Where that has no stable key (a captured object, say), the names of the functions stand for it.
+    """
+    # imported here: it brings Numba, which no query of our own aggregates needs
+    from sash.kernels.jit.code_fingerprint import NotKeyed, state_key
+
+    functions: dict[str, Any] = {"function": thing}
+    declared: dict[str, Any] = {}
+    if isinstance(thing, Custom):  # what `sash.monoid` was given; its own functions stand for nothing
+        given = {name: vars(thing).get(name) for name in _FUNCTIONS}
+        functions = {name: None if function is identity_function else function for name, function in given.items()}
+        declared = {name: getattr(thing, name) for name in _DECLARED}
+    try:
+        return state_key(**functions, **declared)
+    except NotKeyed:
+        named = [function for function in functions.values() if function is not None]
+        return " ".join(
+            f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)}" for f in named
+        )

@@ -1,0 +1,123 @@
+"""What a window in a loop holds for each aggregate: the monoid, the columns it reads, and a structure.
+
+"throughput"   SubtractOnEvict where the oldest comes off exactly, else TwoStacksLite
+"latency"      SubtractOnEvict, else DABALite: every step of constant cost
+folded         one running aggregate, where nothing leaves alone
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NoReturn, Self
+
+from sash.aggregators.catalogue import IN_ORDER, in_order
+from sash.aggregators.in_order import InOrder, State, require
+from sash.monoids.algebra import Bound, Monoid
+from sash.plan import validation
+from sash.plan.evictor import Evictor, row
+
+PREFERRED = {"throughput": ("SubtractOnEvict", "TwoStacksLite"), "latency": ("SubtractOnEvict", "DABALite")}
+"""Which structures are taken: with an exact inverse, and without."""
+
+
+class RunningFold:
+    """The aggregate of all that was pushed."""
+
+    def __init__(self, monoid: Monoid) -> None:
+        self.monoid = monoid
+        self.total: State = monoid.identity
+
+    def push(self, v: State) -> None:
+        self.total = self.monoid.combine(self.total, v)
+
+    def drop(self, n: int) -> NoReturn:
+        raise AssertionError(f"{n} elements cannot leave a folded window")
+
+    def aggregate(self) -> State:
+        return self.total
+
+    def clear(self) -> None:
+        self.total = self.monoid.identity
+
+    def copy(self) -> Self:
+        return copy.copy(self)
+
+
+class LoopAggregate:
+    """One aggregate of a window.
+
+    Raises TypeError if it is none, or does not admit the structure that is forced; ValueError for a sketch where one
+    would be held for each event.
+    """
+
+    def __init__(self, name: str, aggregate: Any, movement: Evictor, prefer: Any, structure: Any) -> None:
+        if not isinstance(aggregate, Bound | Monoid):
+            label = f"{name}=" if name else "the aggregate of a Window"
+            raise TypeError(
+                f"{label} is a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
+                f"got {aggregate!r}, a {type(aggregate).__name__}"
+            )
+        self.name, self.aggregate = name, aggregate
+        self.bound = aggregate if isinstance(aggregate, Bound) else None
+        self.monoid: Monoid = aggregate.monoid if isinstance(aggregate, Bound) else aggregate
+        self.inputs, self.nullable = self.monoid.arity[0], self.monoid.nullable
+        if not movement.folds and validation.is_sketch(self.monoid):
+            raise ValueError(
+                f"{aggregate!r} keeps a sketch, and {movement.window!r} would need one for each event: here sketches "
+                "serve Lifetime, Session and Punctuation, and in a sash.Query windows with every="
+            )
+        chosen = _chosen(self.monoid, prefer, structure)
+        self.structure: Any = RunningFold(self.monoid) if movement.folds else chosen(self.monoid)
+        self.last = -1
+        """The number of the last event that was not missing; the window is its youngest events, so that this tells
+        whether there is any."""
+
+    @property
+    def structure_name(self) -> str:
+        return "running fold" if isinstance(self.structure, RunningFold) else type(self.structure).__name__
+
+    def lifted(self, x: Any) -> tuple[bool, State]:
+        """Whether the event is there for this aggregate, and the state that it is lifted to."""
+        if self.bound is not None:
+            values = row(x, self.bound)
+        else:
+            values = x if self.inputs > 1 and isinstance(x, tuple) else (x,)
+        for position, value in enumerate(values):
+            if value is None and position not in self.nullable:
+                return False, self.monoid.identity
+        return True, self.monoid.lift(*values)
+
+    def result(self, oldest: int) -> Any:
+        """The aggregate, lowered; where none of the events from the oldest on is there, what is declared for that."""
+        return self.monoid.lower(self.structure.aggregate()) if self.last >= oldest else self.monoid.empty
+
+    def clear(self) -> None:
+        self.last = -1
+        self.structure.clear()
+
+    def copy(self) -> Self:
+        twin = copy.copy(self)
+        twin.structure = self.structure.copy()
+        return twin
+
+    def __repr__(self) -> str:
+        return repr(self.aggregate)
+
+
+def _chosen(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
+    if prefer not in PREFERRED:
+        raise ValueError(f"prefer= is 'throughput' or 'latency'; got {prefer!r}")
+    if structure is None:
+        undone = monoid.inverse is not None and monoid.exact  # an inverse within a tolerance would drift
+        return in_order(PREFERRED[prefer][0 if undone else 1])
+    if isinstance(structure, type) and issubclass(structure, InOrder):
+        structure = structure.__name__
+    if structure not in IN_ORDER:
+        raise ValueError(f"structure= is one of {', '.join(IN_ORDER)}; got {structure!r}")
+    record = IN_ORDER[structure]
+    require(record.cls, monoid)
+    if prefer == "latency" and not record.constant:
+        raise ValueError(
+            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' asks"
+        )
+    return in_order(structure)

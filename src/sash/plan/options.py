@@ -1,0 +1,60 @@
+"""Options: how a query is computed, never what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, get_args
+
+from sash.aggregators.catalogue import CATALOGUE
+from sash.plan.api_types import Prefer, StructureName
+
+if TYPE_CHECKING:
+    from sash.stores import Store
+
+PREFERENCES: tuple[str, ...] = get_args(Prefer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to compute a query; the results are the same.
+
+    structure: the name of the structure of `sash.aggregators` to use, such as "DABA", instead of the planner's choice.
+    prefer: what the choice of a structure optimizes. "throughput": the least total time. "latency": only structures
+        whose every single step has a constant cost.
+    threads: how many threads may work on a table in memory; by default as many as there are cores.
+    split: into how many time ranges Spark may split the rows of one large key.
+    shards: over how many shards a stream on Spark spreads its keys.
+    store: where operators save their state.
+
+    >>> import sash
+    >>> sash.Options(prefer="latency")
+    Options(prefer='latency')
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    structure: StructureName | None = None
+    prefer: Prefer = "throughput"
+    threads: int | None = None
+    split: int | None = None
+    shards: int | None = None
+    store: Store | None = None
+
+    def __post_init__(self) -> None:
+        if self.structure is not None and self.structure not in CATALOGUE:
+            raise ValueError(f"structure= of Options is one of {', '.join(CATALOGUE)}; got {self.structure!r}")
+        if self.prefer not in PREFERENCES:
+            raise ValueError(f"prefer= of Options is 'throughput' or 'latency'; got {self.prefer!r}")
+        for name in ("threads", "split", "shards"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name}= of Options is a whole number; got {value!r}, a {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"{name}= of Options is at least 1; got {value!r}")
+
+    def __repr__(self) -> str:
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = [f"{name}={given[name]!r}" for name in given if given[name] != type(self).__dict__[name]]
+        return f"Options({', '.join(shown)})"

@@ -1,0 +1,245 @@
+"""Query: which windows, which aggregates, partitioned by what, ordered by what. Frozen data.
+
+Query ──resolve(schema)──▶ BoundQuery ──plan──▶ Plan ──explain──▶ text
+  │    columns, types, units          structures, what is shared
+  └──operator(schema) / run(data): found by name in the layers above
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from sash.monoids.algebra import Bound
+from sash.plan import dispatch, validation
+from sash.plan.options import Options
+from sash.windows.specs import WindowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sash.engine.operator import Operator
+    from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, FrameT, Late, Mode, Windows
+    from sash.plan.bound_query import BoundQuery
+    from sash.plan.planner import Plan
+    from sash.stores import Store
+    from sash.windows.arguments import Length
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Query:
+    """What to compute: aggregates over sliding, hopping, tumbling or session windows, partitioned and ordered.
+
+    A query is immutable and knows no data. `run(data)` computes it on a frame or a stream of record batches,
+    `operator()` gives an operator with live state, `explain()` the plan.
+
+    windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
+        several by name. Names are appended to the columns of results: `high_1h`.
+    by: columns to partition by (the key); each key has windows of its own.
+    on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
+        arrival.
+    lateness: how far a row may be behind the latest time seen; the watermark is that far behind. Without it a
+        stream must come in order, and a row behind raises an error; frames are sorted first.
+    emit: when results leave. "final": once, when the watermark has passed. "changes": only results that differ from
+        the key's previous one. "eager": at once, revised by later rows.
+    late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
+    forget: expire a key without rows for this long; it starts again with empty windows.
+    ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
+    retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    options: how to compute, see `sash.Options`; results do not depend on it.
+    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, or one of
+        your own (a UDAF), made with `sash.monoid`. Type checkers take a dict for `**` if it is a `dict[str, Any]`.
+
+    >>> import sash
+    >>> q = sash.Query("1h", by="symbol", on="ts", high=sash.max("price"))
+    >>> q
+    Query(Time('1h'), by='symbol', on='ts', high=max('price'))
+    >>> q.windows, q.by, q.on, q.lateness
+    ({'': Time('1h')}, ('symbol',), ('ts',), None)
+
+    Raises TypeError or ValueError, naming the argument. What depends on column types is checked by `bind`, which
+    the first batch or frame calls.
+    """
+
+    windows: dict[str, WindowKind]
+    by: tuple[str, ...]
+    on: tuple[str, ...]
+    lateness: Any
+    emit: Emit
+    late: Late
+    forget: Any
+    ahead: Any
+    retract: str | None
+    options: Options
+    aggregates: dict[str, Bound]
+    _bound: list[tuple[Any, Any]]
+
+    def __init__(
+        self,
+        /,
+        windows: Windows,
+        *,
+        by: Columns | None = (),
+        on: Columns | None = None,
+        lateness: Length | None = None,
+        emit: Emit = "final",
+        late: Late = "drop",
+        forget: Length | None = None,
+        ahead: Length | None = None,
+        retract: str | None = None,
+        options: Options | None = None,
+        **aggregates: Bound,
+    ) -> None:
+        given: dict[str, Any] = {"by": by, "on": on, "lateness": lateness, "emit": emit, "late": late}
+        given |= {"forget": forget, "ahead": ahead, "retract": retract, "options": options}
+        for name, value in given.items():
+            validation.not_an_aggregate(name, value)
+        values: dict[str, Any] = {
+            "windows": validation.windows(windows),
+            "by": validation.columns("by", by),
+            "on": validation.columns("on", on),
+            "lateness": validation.span("lateness", lateness, zero=True),
+            "emit": validation.one_of("emit", emit, validation.EMIT),
+            "late": validation.one_of("late", late, validation.LATE),
+            "forget": validation.span("forget", forget),
+            "ahead": validation.span("ahead", ahead, zero=True),
+            "retract": validation.retract(retract, emit),
+            "options": validation.options(options),
+            "aggregates": validation.aggregates(aggregates),
+            "_bound": [],
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        validation.together(self)
+
+    @property
+    def per_row(self) -> bool:
+        """Is there a result for each row, not for each slide?"""
+        return all(window.slide == "row" for window in self.windows.values())
+
+    def bind(self, schema: pa.Schema) -> BoundQuery:
+        """The query on columns of these types: everything in units and with its type.
+
+        Raises KeyError, which here is a ValueError as well, for an unknown column, TypeError or ValueError for a
+        column that does not fit, each by name.
+        """
+        from sash.plan.binder import bind
+
+        plain = schema.remove_metadata()
+        for known, bound_query in self._bound:
+            if known.equals(plain, check_metadata=True):
+                return bound_query  # type: ignore[no-any-return]
+        found = bind(self, plain)
+        self._bound.append((plain, found))
+        return found
+
+    def plan(self, schema: pa.Schema) -> Plan:
+        """The structures and what is shared. Raises as `bind`, and TypeError if `options` force what cannot be."""
+        from sash.plan.planner import plan
+
+        return plan(self.bind(schema))
+
+    def explain(self, schema: pa.Schema | None = None) -> str:
+        """The plan as text: windows, structures and why, what is shared, what ties may change, costs and state.
+
+        Without a schema the types are assumed, and the text says so.
+        """
+        from sash.plan.explain import explain
+
+        return explain(self, schema)
+
+    def fingerprint(self, schema: pa.Schema) -> str:
+        """32 hexadecimal digits that name the state of this query: equal for equal meaning, in every process."""
+        return self.bind(schema).fingerprint
+
+    def operator(
+        self,
+        schema: pa.Schema | None = None,
+        *,
+        mode: Mode = "rows",
+        store: Store | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Operator:
+        """An operator for this query: record batches in, record batches out, with state alive in between.
+
+        schema: the columns of the batches; without it, those of the first batch.
+        mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only
+            `advance` moves it. "sorted": rows come ordered by key and time, and none is late.
+        store: where the state is saved at the end of each call, and opened from; without it, and without
+            `Options(store=)`, it is in memory only.
+        clock: gives the current time in seconds since the epoch, for queries with `ahead`; `time.time` by default.
+
+        Raises ValueError for an unknown mode, and what `bind` raises for a schema that does not fit.
+        """
+        return dispatch.operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
+
+    @overload
+    def run(self, data: dict[str, ArrayT]) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def run(self, data: FrameT) -> FrameT: ...
+    @overload
+    def run(self, data: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+    @overload
+    def run(self, data: ArrowStream) -> pa.Table: ...
+    def run(self, data: Any) -> Any:
+        """Compute the query on a frame or a stream; the same kind of frame comes back.
+
+        data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
+            pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object
+            that exports an Arrow stream (gives a Table).
+
+        Raises TypeError for any other data, and what `bind` raises for columns that do not fit.
+        """
+        return dispatch.run(self, data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_bound": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Query) and self._meaning() == other._meaning()
+
+    def __hash__(self) -> int:
+        return hash(self._meaning())
+
+    def _meaning(self) -> tuple[Any, ...]:
+        # as tuples, for the order of windows and of aggregates is that of the results' columns
+        said = (
+            self.by,
+            self.on,
+            self.lateness,
+            self.emit,
+            self.late,
+            self.forget,
+            self.ahead,
+            self.retract,
+            self.options,
+        )
+        return (*said, tuple(self.windows.items()), tuple(self.aggregates.items()))
+
+    def __repr__(self) -> str:
+        windows = repr(self.windows[""]) if "" in self.windows else repr(self.windows)
+        shown = [windows]
+        for name in ("by", "on"):
+            value = getattr(self, name)
+            if value:
+                shown.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
+        for name, said in (
+            ("lateness", None),
+            ("emit", "final"),
+            ("late", "drop"),
+            ("forget", None),
+            ("ahead", None),
+            ("retract", None),
+        ):
+            value = getattr(self, name)
+            if value != said:
+                shown.append(f"{name}={validation.format_value(value)}")
+        if self.options != Options():
+            shown.append(f"options={self.options!r}")
+        shown += [f"{name}={bound!r}" for name, bound in self.aggregates.items()]
+        return f"Query({', '.join(shown)})"

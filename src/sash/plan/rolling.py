@@ -1,0 +1,147 @@
+"""rolling: a query and data in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, overload
+
+from sash.plan import validation
+from sash.plan.query import Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sash.monoids.algebra import Bound
+    from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, FrameT, Late, Windows
+    from sash.plan.options import Options
+    from sash.windows.arguments import Length
+
+
+@overload
+def rolling(
+    data: dict[str, ArrayT],
+    windows: Windows,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    options: Options | None = None,
+    **aggregates: Bound,
+) -> dict[str, NDArray[Any]]: ...
+@overload
+def rolling(
+    data: FrameT,
+    windows: Windows,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    options: Options | None = None,
+    **aggregates: Bound,
+) -> FrameT: ...
+@overload
+def rolling(
+    data: Iterator[pa.RecordBatch],
+    windows: Windows,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    options: Options | None = None,
+    **aggregates: Bound,
+) -> Iterator[pa.RecordBatch]: ...
+@overload
+def rolling(
+    data: ArrowStream,
+    windows: Windows,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    options: Options | None = None,
+    **aggregates: Bound,
+) -> pa.Table: ...
+
+
+def rolling(
+    data: Any,
+    windows: Windows,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    options: Options | None = None,
+    **aggregates: Bound,
+) -> Any:
+    """Compute aggregates over sliding (rolling, moving) windows of a frame; the same kind of frame comes back.
+
+    Windows without `every` give a result for each row: the frame comes back with a column for each aggregate. Windows
+    with `every` (hopping windows; tumbling ones if `every` is the size) give a row for each slide: the columns of
+    `by`, then `window_start`, `window_end` and the aggregates.
+
+    data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
+        pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object that
+        exports an Arrow stream (gives a Table).
+    windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
+        several by name. Names are appended to the columns of results: `high_1h`.
+    by: columns to partition by (the key); each key has windows of its own.
+    on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
+        arrival.
+    lateness: how far a row may be behind the latest time seen; the watermark is that far behind. On a frame all rows
+        are sorted first, so it matters for streams alone.
+    emit: when results leave. "final": once, when the watermark has passed. "changes": only results that differ from
+        the key's previous one. "eager": at once, revised by later rows (streams only).
+    late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
+    forget: expire a key without rows for this long; it starts again with empty windows.
+    ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
+    retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    options: how to compute, see `sash.Options`; results do not depend on it.
+    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, or one of
+        your own (a UDAF), made with `sash.monoid`. Type checkers take a dict for `**` if it is a `dict[str, Any]`.
+
+    >>> import numpy as np, sash
+    >>> sash.rolling({"price": np.array([3, 1, 2])}, 2, high=sash.max("price"))["high"].tolist()
+    [3, 3, 2]
+
+    Raises TypeError or ValueError, naming the argument or the column that does not fit.
+    """
+    validation.not_an_aggregate("data", data)
+    return Query(
+        windows,
+        by=by,
+        on=on,
+        lateness=lateness,
+        emit=emit,
+        late=late,
+        forget=forget,
+        ahead=ahead,
+        retract=retract,
+        options=options,
+        **aggregates,
+    ).run(data)

@@ -1,0 +1,175 @@
+"""Axis: a column that windows are measured on, as numbers.
+
+    timestamp[ms]    int64, in ms            date32    int64, in days       date64   int64, in ms
+    (u)int8 … 64     int64, as they are      float16 … 64   float64, as they are
+
+Sizes come as durations for columns of time and as numbers for columns of numbers; neither is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.windows.duration import UNITS, Duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """A column of times, or of whatever a Delta window is measured in.
+
+    >>> import pyarrow as pa
+    >>> TimeAxis.of("ts", pa.timestamp("ms")).number(Duration.of("10s"), "size= of Time")
+    10000
+
+    Raises TypeError, naming the column, if it is neither time nor number.
+    """
+
+    column: str
+    type: pa.DataType
+    kind: Literal["int", "float"]
+
+    @staticmethod
+    def of(column: str, type_: pa.DataType, what: str = "on=") -> TimeAxis:
+        """The axis of a column; `what` is the argument that names it."""
+        import pyarrow.types as is_
+
+        if is_.is_dictionary(type_):
+            type_ = type_.value_type
+        if is_.is_floating(type_):
+            return TimeAxis(column, type_, "float")
+        if is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_integer(type_):
+            return TimeAxis(column, type_, "int")
+        raise TypeError(
+            f"{what} names the column {column!r} of type {type_}; a column to measure on is a timestamp, a date, an "
+            "integer or a float: cast it"
+        )
+
+    @property
+    def timed(self) -> bool:
+        """Is it of timestamps or dates, so that sizes are durations?"""
+        import pyarrow.types as is_
+
+        return bool(is_.is_timestamp(self.type) or is_.is_date(self.type))
+
+    @property
+    def unit(self) -> int:
+        """Nanoseconds in one unit of a column of timestamps or dates."""
+        import pyarrow.types as is_
+
+        if is_.is_timestamp(self.type):
+            return UNITS[self.type.unit]
+        return UNITS["d"] if is_.is_date32(self.type) else UNITS["ms"]
+
+    def number(self, value: Any, what: str) -> int | float:
+        """A length (a Duration or a number) in the column's units.
+
+        Raises TypeError if the column takes the other of the two, ValueError if the length is no whole number of
+        units or beyond 64 bits; both name `what`.
+        """
+        if isinstance(value, Duration):
+            return self._of_duration(value, what)
+        if self.timed and value:
+            raise TypeError(
+                f"{what} is {value!r}, and the column {self.column!r} is of type {self.type}: give a duration, such "
+                "as '10s'"
+            )
+        if self.kind == "float":
+            return float(value)
+        if value != math.floor(value):
+            raise ValueError(
+                f"{what} is {value!r}, and the column {self.column!r} is of type {self.type}: give a whole number"
+            )
+        return self._within(int(value), what, value)
+
+    def _of_duration(self, value: Duration, what: str) -> int:
+        if not self.timed:
+            raise TypeError(
+                f"{what} is the duration {str(value)!r}, and the column {self.column!r} is of type {self.type}: give a "
+                "number in the column's units, or cast the column to timestamp"
+            )
+        import pyarrow.types as is_
+
+        # dates in milliseconds are whole days all the same
+        step, name = (UNITS["d"], "days") if is_.is_date(self.type) else (self.unit, self.type.unit)
+        if value.nanoseconds % step:
+            raise ValueError(
+                f"{what} is {str(value)!r}, no whole number of {name}, and the column {self.column!r} is of type "
+                f"{self.type}: cast it to timestamp('ns')"
+            )
+        return self._within(value.nanoseconds // self.unit, what, str(value))
+
+    def _within(self, number: int, what: str, value: Any) -> int:
+        if abs(number) > INT64:
+            raise ValueError(
+                f"{what} is {value!r}, beyond 64 bits in the units of the column {self.column!r} of type {self.type}: "
+                "use sash.Lifetime() for a window without end"
+            )
+        return number
+
+    def numbers(self, array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The column as int64 or float64, and which are valid: null, NaN and infinities are not, and are 0.
+
+        Raises ValueError, naming the column, for unsigned integers beyond int64.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        whole = not array.null_count
+        valid = np.ones(len(array), np.bool_) if whole else pc.is_valid(array).to_numpy(zero_copy_only=False)
+        if self.kind == "float":
+            array = array.cast(pa.float64())
+            numbers = _viewed(array if whole else array.fill_null(0.0), np.float64)
+            finite = np.isfinite(numbers)
+            return (numbers, valid) if finite.all() else (np.where(finite, numbers, 0.0), valid & finite)
+        if pa.types.is_date32(array.type):
+            array = array.cast(pa.int32())
+        try:
+            array = array.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise ValueError(
+                f"the column {self.column!r} of type {self.type} holds integers beyond 2**63 - 1: cast it to int64"
+            ) from None
+        return _viewed(array if whole else array.fill_null(0), np.int64), valid
+
+    def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
+        """Numbers back as a column of the axis's type.
+
+        Raises ValueError, naming the column, if one does not fit.
+        """
+        import pyarrow as pa
+
+        numbers = np.asarray(numbers)
+        mask = None if valid is None else ~np.asarray(valid, np.bool_)
+        if self.kind == "float":
+            return pa.array(numbers.astype(np.float64), mask=mask).cast(self.type, safe=False)
+        found = pa.array(numbers.astype(np.int64), mask=mask)
+        try:
+            if pa.types.is_date32(self.type):
+                return found.cast(pa.int32()).cast(self.type)
+            return found.cast(self.type)
+        except pa.ArrowInvalid:
+            raise ValueError(
+                f"a time measured on the column {self.column!r} does not fit its type, {self.type}: cast the column "
+                "to int64"
+            ) from None
+
+
+def _viewed(array: Any, kind: Any) -> NDArray[Any]:
+    """The values of a column without nulls, in the same memory. Arrow's own way imports pandas first."""
+    buffer = array.buffers()[1]
+    values = np.zeros(0, kind) if buffer is None else np.frombuffer(buffer, kind)
+    return values[array.offset : array.offset + len(array)]

@@ -1,0 +1,317 @@
+"""Types: what an aggregate takes, and the Arrow type of what it gives.
+
+    count, min_count, max_count, approx_distinct        int64
+    sum, sum_of_squares, product, range                 int64 of integers and booleans, float64 of floats
+    mean, var, slope, …                                 float64
+    min, max, first, last, nth                          the column's type
+    arg_min, arg_max                                    the type of the payload
+    any, all                                            bool
+    bit_and, bit_or, bit_xor                            int64, of uint64 uint64
+    collect, collect_distinct                           list of the column's type
+    concat                                              string
+    m4                                                  struct of first, min, max, last
+    longest_run                                         struct of start, end, interval, count
+    frequent_items                                      list of struct of item, count
+    approx_quantile, count_min                          float64, int64; of several a list of them
+    bloom                                               binary: the bytes of the filter
+    a product of aggregates                             struct of theirs, by their names
+
+What a user's aggregate gives is found by trying it (`trial.py`), unless it says so with `returns=`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sash import monoids as m
+from sash.monoids.algebra import Domain, Kind, Monoid
+from sash.monoids.bloom import BloomFilter
+from sash.monoids.sketches import SketchMonoid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WANTED: dict[Domain, str] = {
+    "hashable": "values that can be compared for equality, not lists or structs",
+    "ordered": "values with an order: numbers, text, times, booleans",
+    "number": "numbers",
+    "int": "integers",
+    "bool": "booleans",
+    "text": "text",
+}
+"""What a domain asks for, in words."""
+
+
+def value_type(type_: pa.DataType) -> pa.DataType:
+    """A type without its encoding: dictionaries and run ends count as their values, views as what they show."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
+        return value_type(type_.value_type)
+    if is_.is_decimal(type_) and type_.bit_width < 128:
+        return pa.decimal128(type_.precision, type_.scale)
+    return _without_views(type_)
+
+
+def _without_views(type_: pa.DataType) -> pa.DataType:
+    """A type whose texts and bytes are not views, also within lists and structs: Arrow cannot move those."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    if is_.is_string_view(type_):
+        return pa.string()
+    if is_.is_binary_view(type_):
+        return pa.binary()
+    if is_.is_struct(type_):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in type_])
+    for holds, make in ((is_.is_list, pa.list_), (is_.is_large_list, pa.large_list)):
+        if holds(type_):
+            return make(type_.value_field.with_type(_without_views(type_.value_type)))
+    return type_
+
+
+def admits(domain: Domain, type_: pa.DataType) -> bool:
+    """Is a column of this type what a domain asks for?"""
+    import pyarrow.types as is_
+
+    number = is_.is_boolean(type_) or is_.is_integer(type_) or is_.is_floating(type_)
+    if domain == "any":
+        return True
+    if domain in ("hashable", "ordered"):
+        return not (is_.is_nested(type_) or is_.is_null(type_) or is_.is_interval(type_))
+    if domain == "number":
+        return bool(number)
+    if domain == "int":
+        return bool(number) and not is_.is_floating(type_)
+    return bool(is_.is_boolean(type_)) if domain == "bool" else is_text(type_)
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Is it text, of whatever width?"""
+    import pyarrow.types as is_
+
+    return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
+
+
+def kind(type_: pa.DataType) -> Kind | None:
+    """The kind of compiled column that holds the type; None if none does."""
+    import pyarrow.types as is_
+
+    if is_.is_boolean(type_):
+        return "bool"
+    if is_.is_floating(type_):
+        return "float"
+    return "int" if is_.is_integer(type_) and not is_.is_uint64(type_) else None
+
+
+def check(label: str, monoid: Monoid, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
+    """Raises TypeError, naming the aggregate, the column and its type, if it is not what the aggregate reads."""
+    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
+    for column, type_, domain in zip(columns, types, domains, strict=False):
+        if not admits(domain, type_):
+            raise TypeError(
+                f"{label} reads {WANTED[domain]}; the column {column!r} is of type {type_}{_hint(domain, type_)}"
+            )
+        if isinstance(monoid, SketchMonoid | m.Bloom) and not _sketchable(type_):
+            raise TypeError(
+                f"{label} takes numbers, text, bytes, dates and timestamps; the column {column!r} is of type {type_}: "
+                "cast it to string"
+            )
+
+
+def _hint(domain: Domain, type_: pa.DataType) -> str:
+    import pyarrow.types as is_
+
+    if domain == "number" and is_.is_decimal(type_):
+        return ": cast it to float64, or write the aggregate with sash.monoid(...)"
+    if domain == "number" and is_.is_temporal(type_):
+        return ", which has an order but is no number: cast it to int64"
+    if domain == "bool":
+        return ": compare it first, or cast it to bool"
+    return ": cast it to string" if domain == "text" else ""
+
+
+def _sketchable(type_: pa.DataType) -> bool:
+    import pyarrow.types as is_
+
+    binary = is_.is_binary(type_) or is_.is_large_binary(type_) or is_.is_fixed_size_binary(type_)
+    time = is_.is_timestamp(type_) or is_.is_date(type_)
+    return bool(binary or time or is_text(type_) or admits("number", type_))
+
+
+# ---- what they give ----
+
+Rule = Callable[..., Any]
+
+
+def _int64(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.int64()
+
+
+def _float64(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.float64()
+
+
+def _bool(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.bool_()
+
+
+def _string(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.large_string() if pa.types.is_large_string(types[0]) else pa.string()
+
+
+def _binary(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.binary()
+
+
+def _wide(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.float64() if pa.types.is_floating(type_) else pa.int64()
+
+
+def _bits(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return type_ if pa.types.is_uint64(type_) else pa.int64()
+
+
+def _same(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+    return types[-1]
+
+
+def _list(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.list_(type_)
+
+
+def _m4(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.struct([(name, type_) for name in ("first", "min", "max", "last")])
+
+
+def _longest_run(monoid: Monoid, value: pa.DataType, at: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    place = _wide(monoid, at)
+    return pa.struct([("start", place), ("end", place), ("interval", place), ("count", pa.int64())])
+
+
+def _frequent(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([("item", type_), ("count", pa.int64())]))
+
+
+def _quantile(monoid: Any, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64()
+
+
+def _count_min(monoid: Any, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if not monoid.items:
+        raise TypeError(
+            "count_min without items= gives an object that no column holds: name the values, items=('a', 'b')"
+        )
+    return pa.list_(pa.int64())
+
+
+def _product(monoid: Any, *types: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    names: list[str] = []
+    for part in monoid.parts:
+        name = part.name or "monoid"
+        names.append(name if name not in names else f"{name}_{len(names) + 1}")
+    return pa.struct([(name, result(part, types)) for name, part in zip(names, monoid.parts, strict=True)])
+
+
+RULES: dict[type[Monoid], Rule] = {
+    **dict.fromkeys((m.Count, m.MinCount, m.MaxCount, m.ApproxDistinct), _int64),
+    **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _wide),
+    **dict.fromkeys((m.Mean, m.GeometricMean, m.Var, m.Std, m.Skewness, m.Kurtosis), _float64),
+    **dict.fromkeys((m.Covariance, m.Correlation, m.Slope, m.Intercept), _float64),
+    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax), _same),
+    **dict.fromkeys((m.Any, m.All), _bool),
+    **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), _bits),
+    **dict.fromkeys((m.Collect, m.CollectDistinct), _list),
+    m.Concat: _string,
+    m.M4: _m4,
+    m.LongestRun: _longest_run,
+    m.FrequentItems: _frequent,
+    m.ApproxQuantile: _quantile,
+    m.CountMin: _count_min,
+    m.Bloom: _binary,
+    m.DirectProduct: _product,
+}
+"""The result's type of each aggregate of ours, given those of its columns."""
+
+
+def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
+    """The type of what an aggregate gives on columns of these types (without encodings).
+
+    Raises TypeError, saying what to do, if there is none.
+    """
+    if monoid.returns is not None:
+        return named(monoid.returns)
+    rule = RULES.get(type(monoid))
+    if rule is not None:
+        return rule(monoid, *types)
+    from sash.plan.type_probe import probed_type
+
+    return probed_type(monoid, types)
+
+
+def named(returns: Any) -> pa.DataType:
+    """The Arrow type that `returns=` is or names. Raises TypeError if it is none."""
+    import pyarrow as pa
+
+    if isinstance(returns, pa.DataType):
+        return returns
+    try:
+        return pa.type_for_alias(returns)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "returns= is an Arrow type or the name of one, such as 'float64', 'string' or 'timestamp[us]'; "
+            f"got {returns!r}"
+        ) from None
+
+
+def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
+    """Results as a column. Raises TypeError, naming the aggregate and its type, if a result does not fit."""
+    import pyarrow as pa
+
+    try:
+        return pa.array([_shaped(value, type_) for value in values], type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"a result of {name!r} does not fit its type, {type_}: {error}") from error
+
+
+def _shaped(value: Any, type_: pa.DataType) -> Any:
+    """A result in the form in which Arrow takes it: a struct as a dict, a filter as bytes."""
+    import pyarrow.types as is_
+
+    if value is None:
+        return None
+    if is_.is_struct(type_) and isinstance(value, tuple):
+        return {field.name: _shaped(part, field.type) for field, part in zip(type_, value, strict=True)}
+    if (is_.is_list(type_) or is_.is_large_list(type_)) and isinstance(value, list | tuple):
+        return [_shaped(part, type_.value_type) for part in value]
+    return bytes(value) if isinstance(value, BloomFilter) else value

@@ -1,0 +1,243 @@
+"""What a query's arguments may be, told before there is any data.
+
+windows   shorthands become windows, names are checked      by, on      tuples of names
+lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.bloom import Bloom
+from sash.monoids.direct_product import DirectProduct
+from sash.monoids.sketches import SketchMonoid
+from sash.plan.api_types import Emit, Late
+from sash.plan.options import Options
+from sash.windows.arguments import length
+from sash.windows.duration import is_duration
+from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
+
+PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
+"""The parameters of Query and rolling: an aggregate of such a name could not be passed."""
+
+OUTPUTS = ("window", "window_start", "window_end", "_late", "_row", "_revision")
+"""The columns that results have beside the aggregates."""
+
+SLIDE = ("window_start", "window_end")
+EMIT: tuple[str, ...] = get_args(Emit)
+LATE: tuple[str, ...] = get_args(Late)
+
+
+def window(value: Any, what: str = "windows=") -> WindowKind:
+    """A window from what stands for one: a window, a number of rows, a duration."""
+    if isinstance(value, WindowKind):
+        return value
+    if is_duration(value):
+        return Time(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{what} is a window such as sash.Time('1h'), a number of rows, a duration such as '1h', or a dict of "
+            f"named ones; got {value!r}, a {type(value).__name__}"
+        )
+    return Count(value)
+
+
+def windows(value: Any) -> dict[str, WindowKind]:
+    """All windows by name; one alone has the name ""."""
+    if not isinstance(value, Mapping):
+        return {"": window(not_an_aggregate("windows", value))}
+    if not value:
+        raise ValueError("windows= names no window: give at least one, such as {'1h': sash.Time('1h')}")
+    for name in value:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"windows= are named by text; got the name {name!r}")
+    return {name: window(one, f"windows={{{name!r}: …}}") for name, one in value.items()}
+
+
+def not_an_aggregate(name: str, value: Any) -> Any:
+    """The value of a parameter. Raises TypeError if it is an aggregate that was given the parameter's name."""
+    if isinstance(value, Bound):
+        raise TypeError(
+            f"an aggregate cannot be named {name!r}, which is a parameter of Query: rename {name}={value!r}"
+        )
+    return value
+
+
+def columns(name: str, value: Any) -> tuple[str, ...]:
+    """Column names as a tuple, given one or several."""
+    found = (value,) if isinstance(value, str) else () if value is None else value
+    if not isinstance(found, tuple | list):
+        raise TypeError(f"{name}= is a column's name or a list of them; got {value!r}, a {type(value).__name__}")
+    for column in found:
+        if not isinstance(column, str):
+            raise TypeError(f"{name}= names columns by text; got {column!r}, a {type(column).__name__}")
+        if list(found).count(column) > 1:
+            raise ValueError(f"{name}= names the column {column!r} twice")
+    return tuple(found)
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name}= is one of {', '.join(map(repr, allowed))}; got {value!r}")
+    return str(value)
+
+
+def span(name: str, value: Any, zero: bool = False) -> Any:
+    """A length of time, or None."""
+    return None if value is None else length(f"{name}=", value, zero)
+
+
+def retract(value: Any, emit: Any) -> str | None:
+    """The column of rows that take another back, or None. Raises ValueError unless results may be taken back."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"retract= is a column's name; got {value!r}, a {type(value).__name__}")
+    if emit != "eager":
+        raise ValueError(f"retract={value!r} takes rows back, and with emit={emit!r} a result leaves once: use 'eager'")
+    return value
+
+
+def options(value: Any) -> Options:
+    if value is not None and not isinstance(value, Options):
+        raise TypeError(f"options= is a sash.Options(…); got {value!r}, a {type(value).__name__}")
+    return value or Options()
+
+
+def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
+    """The aggregates, each bound and under a name that is free."""
+    if not given:
+        raise TypeError("a query needs at least one aggregate, such as high=sash.max('price')")
+    for name, value in given.items():
+        if not name:
+            raise ValueError("an aggregate needs a name, which is that of its column; got ''")
+        if name in PARAMETERS:
+            raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of sash.rolling: rename it")
+        if name in OUTPUTS:
+            raise ValueError(f"an aggregate cannot be named {name!r}, which is a column of the results: rename it")
+        if isinstance(value, Monoid):
+            raise TypeError(f"{name}={value!r} is not bound to columns: call it with their names, {name}=…('price')")
+        if not isinstance(value, Bound):
+            raise TypeError(
+                f"{name}= is no parameter of Query and no aggregate of columns such as sash.max('price'); "
+                f"got {value!r}, a {type(value).__name__}"
+            )
+    return dict(given)
+
+
+def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[str]:
+    """The columns of a per-row query: for each window each aggregate. Raises ValueError if two have one name."""
+    found: dict[str, tuple[str, str]] = {}
+    for window in windows:
+        for name in names:
+            label = f"{name}_{window}" if window else name
+            if label in found:
+                other, of = found[label]
+                raise ValueError(
+                    f"two results would be named {label!r}: {other!r} over the window {of!r} and {name!r} over "
+                    f"{window!r}; rename an aggregate or a window"
+                )
+            found[label] = (name, window)
+    return list(found)
+
+
+def free(query: Any, there: Iterable[str]) -> None:
+    """Raises ValueError if a result would have the name of a column that is there already.
+
+    Each row keeps all of its columns, a slide only those of `by`.
+    """
+    made = labels(query.windows, query.aggregates) if query.per_row else [*query.aggregates, *SLIDE]
+    made += ["window"] if not query.per_row and "" not in query.windows else []
+    made += ["_late"] if query.late == "flag" else []
+    made += ["_row", "_revision"] if query.emit == "eager" else []
+    kept = {*(there if query.per_row else query.by)}
+    why = "each row keeps its columns" if query.per_row else "results keep the columns of by="
+    for name in made:
+        if name in kept:
+            raise ValueError(
+                f"the results would have two columns {name!r}, for {why}: rename the aggregate or the column"
+            )
+
+
+def named(query: Any) -> list[str]:
+    """The columns that the query names, which the data must have."""
+    bounds = [*query.aggregates.values()]
+    found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
+    for one in query.windows.values():
+        found += [one.column] if isinstance(one, Delta | Punctuation) else []
+        bounds += one.over if isinstance(one, Policy) else ()
+    return [*found, *(column for bound in bounds for column in bound.columns)]
+
+
+# ---- what does not go together ----
+
+
+def together(query: Any) -> None:
+    """Raises ValueError for a combination that has no meaning or is refused."""
+    labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.windows.items()]
+    slides = {one.slide == "row" for _, one in labelled}
+    if len(slides) > 1:
+        per_row = next(f"{name}, {one!r}," for name, one in labelled if one.slide == "row")
+        per_slide = next(f"{name}, {one!r}," for name, one in labelled if one.slide != "row")
+        raise ValueError(
+            f"{per_row} gives a result for each row and {per_slide} one a slide: the two do not mix in one query; "
+            "make two queries"
+        )
+    free(query, named(query))
+    if not query.on:
+        _without_time(query, labelled)
+    if query.late == "flag" and slides == {False}:
+        raise ValueError(
+            "late='flag' marks rows, and windows with every= give no row of the input: use 'drop' or 'error'"
+        )
+    if query.emit == "eager" and query.options.structure not in (None, "FiBA"):
+        raise ValueError(
+            f"Options(structure={query.options.structure!r}) cannot serve emit='eager', where rows come in any order "
+            "and are put in their places at once: FiBA serves it"
+        )
+    for name, one in labelled:
+        if query.emit == "eager" and (one.slide == "close" or isinstance(one, Policy | Punctuation)):
+            what = "every='close'" if one.slide == "close" else type(one).__name__
+            raise ValueError(f"emit='eager' cannot serve {name}, {one!r}: not with {what}; use emit='final'")
+        if query.emit == "eager" and one.slide == "rows" and query.forget is not None:
+            raise ValueError(
+                f"emit='eager' cannot serve {name}, {one!r}, with forget=: a late row may join two lives of a key, and "
+                "slides in rows would be numbered anew; use emit='final'"
+            )
+        for label, bound in query.aggregates.items():
+            _sketches(name, one, f"{label}={bound!r}", bound.monoid)
+        for bound in one.over if isinstance(one, Policy) else ():
+            _sketches(name, one, f"over={bound!r}", bound.monoid)
+
+
+def _without_time(query: Any, labelled: list[tuple[str, WindowKind]]) -> None:
+    for name, one in labelled:
+        if one.timed:
+            raise ValueError(f"{name}, {one!r}, is measured in time: say which column has it with on=")
+    for parameter in ("lateness", "forget", "ahead"):
+        if getattr(query, parameter) is not None:
+            raise ValueError(
+                f"{parameter}={format_value(getattr(query, parameter))} is a length of time: say which column has the "
+                "time with on="
+            )
+
+
+def format_value(value: Any) -> str:
+    """A length as a user would write it."""
+    return repr(value) if isinstance(value, int | float) else repr(str(value))
+
+
+def is_sketch(monoid: Monoid) -> bool:
+    """Is its state a sketch, too large to keep one for each row?"""
+    parts = monoid.parts if isinstance(monoid, DirectProduct) else ()
+    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, parts))
+
+
+def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
+    if is_sketch(monoid) and window.slide == "row" and not isinstance(window, Lifetime):
+        raise ValueError(
+            f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches serve windows "
+            "with every= and Lifetime"
+        )

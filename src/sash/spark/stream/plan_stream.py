@@ -1,0 +1,152 @@
+"""The plan of a query on a stream, and what the stream and the session must fulfil."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sash.plan import validation
+from sash.plan.query import Query
+from sash.spark.batch.plan_batch import result_schema
+from sash.spark.column_exprs import plainly_named, quoted
+from sash.spark.spark_types import arrow_schema, wire
+from sash.spark.stream.pack_shards import PACKED, PackShards
+from sash.spark.stream.processor import PROCESSED, ShardProcessor
+from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED, TIMES
+from sash.spark.stream.stream_spec import GIVEN, REASON, StreamSpec
+from sash.spark.stream.unpack_shards import UnpackShards
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+MARK = "sash.stream"
+"""In the metadata of results of a stream."""
+CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+
+
+def plan_stream(query: Query, data: Any, aside: bool = False) -> Any:
+    """The query on a streaming DataFrame; with `aside`, rows that are put aside leave beside the results.
+
+    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, and for a session without the
+    settings that it needs; all that `Query.resolve` raises.
+    """
+    _require(query, data)
+    corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
+    corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
+    shards = _shards(query, data)
+    spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
+    if not aside:  # what no one reads would be carried along for nothing
+        wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
+        data = data.select(*map(quoted, wanted))
+        spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
+    packed = plainly_named(data).mapInArrow(PackShards(spec), PACKED).withWatermark("max_ts", spec.clock.delay)
+    # the watermark has seen the times by now; those of numbers are beyond the years that Python knows
+    blobs = packed.where(sf.col("max_ts").isNull())
+    done = blobs.groupBy("shard").transformWithState(ShardProcessor(spec), _processed(), "Append", "EventTime")
+    return _observed(done, spec).mapInArrow(UnpackShards(leaving(spec), len(spec.results)), _schema(spec, data.schema))
+
+
+def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, aside: bool) -> StreamSpec:
+    """What workers must know. The query sees all columns, or, where it gives no rows, those that it names."""
+    names = set(given.names if query.per_row else validation.named(query)) - {corrupt}
+    query.bind(given)  # refuses, by name, what is not there
+    bound_query = query.bind(pa.schema([field for field in given if field.name in names]))
+    return StreamSpec(bound_query, given, shards, corrupt, aside)
+
+
+def _schema(spec: StreamSpec, given: StructType) -> StructType:
+    known = StructType([field for field in given.fields if field.name in spec.bound_query.schema.names])
+    results = result_schema(spec.bound_query, known, mode="given")
+    marked = [StructField(f.name, f.dataType, f.nullable, {**f.metadata, MARK: True}) for f in results.fields]
+    if not spec.aside:
+        return StructType(marked)
+    row = StructType([StructField(field.name, field.dataType) for field in given.fields])
+    return StructType([*marked, StructField(REASON, StringType()), StructField(GIVEN, row)])
+
+
+def leaving(spec: StreamSpec) -> pa.Schema:
+    """The schema of what leaves, as Spark reads it."""
+    if not spec.aside:
+        return spec.results
+    row = wire(pa.struct(list(spec.given)))
+    return pa.schema([*spec.results, (REASON, pa.string()), (GIVEN, row)])
+
+
+def _processed() -> StructType:
+    return StructType.fromDDL(PROCESSED)
+
+
+def _observed(done: Any, spec: StreamSpec) -> Any:
+    """With the counts of the shards in the progress of the query.
+
+    The name says how long a unit of time is, and differs from all others, for a query may have several.
+    """
+    flows = [sf.sum(name).alias(name) for name in FLOWS]
+    times = [sf.max(name).alias(name) for name in TIMES]
+    levels = sf.collect_list(sf.when(sf.col("keys").isNotNull(), sf.struct("shard", *LEVELS))).alias("shards")
+    unit = spec.clock.axis.unit if spec.clock.axis.timed else 0
+    return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels)
+
+
+def explain_stream(query: Query, data: Any) -> list[str]:
+    """What `rolled` would do, in words. Raises as that would."""
+    _require(query, data)
+    keys = f"by a hash of {', '.join(query.by)}" if query.by else "all in one, for there is no by="
+    return [
+        f"rows packed into {_shards(query, data)} shards, {keys}; that number is fixed for a checkpoint",
+        "an operator a shard, its pages in Spark's state",
+        f"the watermark is {validation.format_value(query.lateness)} behind the latest time of earlier micro-batches",
+    ]
+
+
+def _shards(query: Query, data: Any) -> int:
+    return query.options.shards or int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+
+# ---- what must be ----
+
+
+def _require(query: Query, data: Any) -> None:
+    _require_query(query)
+    _require_stream(data)
+    _require_settings(data.sparkSession)
+
+
+def _require_query(query: Query) -> None:
+    if not query.on:
+        raise ValueError("a stream needs a time: say with on= which column has it")
+    if query.lateness is None:
+        raise ValueError(
+            "a stream needs to know how long to wait for rows that come late: say lateness='10s', or how far in time a "
+            "row may be behind the latest one seen; lateness=0 if rows come in order"
+        )
+    if query.options.store is not None:
+        raise ValueError("store= of Options does not go with a stream: its state lies in Spark's, in the checkpoint")
+
+
+def _require_stream(data: Any) -> None:
+    for field in data.schema.fields:
+        if MARK in field.metadata:
+            raise ValueError(
+                f"the column {field.name!r} is the result of a query on a stream already, which has a watermark, and "
+                "Spark allows one: name all windows in one query, or write the results to a table and stream that"
+            )
+        if "spark.watermarkDelayMs" in field.metadata:
+            raise ValueError(
+                f"the stream has a watermark already, on its column {field.name!r}: take the withWatermark away, and "
+                "say lateness= instead"
+            )
+
+
+def _require_settings(session: Any) -> None:
+    for name, wanted in ((PROVIDER, ROCKSDB), (CHANGELOG, "true")):
+        found = session.conf.get(name, "")
+        if found.lower() != wanted.lower():
+            raise ValueError(
+                f"a stream needs the setting {name}={wanted}; it is {found!r} in this session: set it with "
+                "spark.conf.set before the query, or take a session of sash.spark.session()"
+            )

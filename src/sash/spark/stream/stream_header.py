@@ -1,0 +1,68 @@
+"""The host's page: of which query and how many shards the state of a shard is, and which timer is set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sash.engine.key_values import HASH_VERSION
+from sash.spark.stream.map_state_store import MapStateStore
+from sash.spark.stream.stream_spec import StreamSpec
+from sash.stores.checks import COUNTER, check_meta, integer, optional, text
+from sash.stores.envelope import decoding, read_json
+
+NAME = "host"
+FORMAT = 1
+FIELDS = {"format": COUNTER, "hash": COUNTER, "fingerprint": text(), "shards": COUNTER, "timer": optional(integer())}
+
+
+class StateMismatch(ValueError):
+    """The checkpoint holds the state of something else."""
+
+
+class StreamHeader:
+    """The page "host" of a shard, beside those of its operator.
+
+    Raises StateMismatch, when it is read, if the state is not of this query and number of shards.
+    """
+
+    def __init__(self, spec: StreamSpec, store: MapStateStore) -> None:
+        self.store = store
+        fingerprint, shards = spec.bound_query.fingerprint, spec.shards
+        self.identity = {"format": FORMAT, "hash": HASH_VERSION, "fingerprint": fingerprint, "shards": shards}
+        (data,) = store.get_many([NAME])
+        self.there = data is not None
+        self.timer: int | None = None
+        if data is not None:
+            with decoding(f"page {NAME!r}"):
+                found = read_json(data)
+            check_meta(found, FIELDS, f"page {NAME!r}")
+            _require_same(found, self.identity)
+            self.timer = found["timer"]
+
+    def keep(self, timer: int | None) -> None:
+        """Remember the timer; a page that says the same already is not written again."""
+        if self.there and timer == self.timer:
+            return
+        self.timer, self.there = timer, True
+        self.store.put_many({NAME: json.dumps(self.identity | {"timer": timer}).encode()})
+
+
+def _require_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if found["fingerprint"] != wanted["fingerprint"]:
+        raise StateMismatch(
+            f"the checkpoint holds the state of another query: its fingerprint is {found['fingerprint']}, and this "
+            f"query's is {wanted['fingerprint']}. Windows, aggregates, keys, order, lateness or columns have "
+            "changed: start with a new checkpointLocation, or go back to that query"
+        )
+    if found["shards"] != wanted["shards"]:
+        raise StateMismatch(
+            f"the checkpoint holds the state of {found['shards']} shards, and the query now has {wanted['shards']}: "
+            "keys would be looked for in the wrong place. Set "
+            f"options=sash.Options(shards={found['shards']}), or start with a new checkpointLocation"
+        )
+    if (found["format"], found["hash"]) != (wanted["format"], wanted["hash"]):
+        raise StateMismatch(
+            f"the checkpoint was written by another version of sash: format {found['format']}, hash {found['hash']}; "
+            f"this is {wanted['format']}, {wanted['hash']}: start with a new checkpointLocation"
+        )

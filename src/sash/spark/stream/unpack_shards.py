@@ -1,0 +1,40 @@
+"""Unpack: results as rows again, behind the operator. It imports no engine, for workers of its own run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.spark.arrow_ipc import batches_of
+from sash.spark.spark_types import casts
+
+
+@dataclass
+class UnpackShards:
+    """Unpacks results: rows of the schema, and where there is one, the column that says why a row was put aside."""
+
+    schema: pa.Schema
+    results: int
+    """How many of the columns are results; behind them come the reason and the row put aside."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("results"):
+                if blob.is_valid:
+                    yield from map(self._result, batches_of(blob.as_buffer()))
+            for blob in batch.column("aside"):
+                if blob.is_valid:
+                    yield from map(self._side_output, batches_of(blob.as_buffer()))
+
+    def _result(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        nulls = [pa.nulls(batch.num_rows, field.type) for field in list(self.schema)[self.results :]]
+        return pa.RecordBatch.from_arrays([*batch.columns, *nulls], schema=self.schema)
+
+    def _side_output(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        reason = batch.column(batch.num_columns - 1)
+        given = pa.StructArray.from_arrays(batch.columns[:-1], fields=list(batch.schema)[:-1])
+        nulls = [pa.nulls(batch.num_rows, field.type) for field in list(self.schema)[: self.results]]
+        found = pa.RecordBatch.from_arrays([*nulls, reason, given], names=self.schema.names)
+        return casts(found, self.schema)

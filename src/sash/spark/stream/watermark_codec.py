@@ -1,0 +1,106 @@
+"""The clock: times of a query as Spark's watermark has them, and back.
+
+    time column      Spark's watermark, milliseconds since 1970         the operator's watermark
+    timestamp, date  the instant itself, less lateness                  the same, in units of the column
+    integer          2^52 + the number less lateness, if it is small    the number
+    float            the upper 53 bits of the number less lateness      the number, rounded down
+
+Spark's watermark is a timestamp in milliseconds that begins at 0 and never falls, so 0 means "none yet". Numbers are no
+instants: they are written in an order-preserving way that is never 0. An integer beyond 2^51, and a float, is rounded
+down, by less than one part in 2^39: a result leaves so much later, and no row is late that should not be.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from sash.plan.time_axis import TimeAxis
+
+MILLI = 10**6
+"""Nanoseconds in a millisecond."""
+
+_MIDDLE = 1 << 52
+_PLAIN = 1 << 51
+_COARSE = 12
+_INT64 = (1 << 63) - 1
+_BITS = 11
+
+
+@dataclass(frozen=True)
+class WatermarkCodec:
+    """Event time of a query. `lateness` is in units of the axis.
+
+    >>> import pyarrow as pa
+    >>> codec = WatermarkCodec(TimeAxis.of("ts", pa.timestamp("us")), 1_500_000)
+    >>> codec.delay, codec.ticks(10_000_999), codec.watermark(8_500), codec.timer(8_500_001)
+    ('1500 milliseconds', 10000000, 8500000, 8501)
+    """
+
+    axis: TimeAxis
+    lateness: Any
+
+    @property
+    def delay(self) -> str:
+        """What Spark is to subtract from the greatest time."""
+        milliseconds = -(-self.lateness * self.axis.unit // MILLI) if self.axis.timed else 0
+        return f"{milliseconds} milliseconds"
+
+    def ticks(self, greatest: Any) -> int:
+        """The greatest time seen, as microseconds of a timestamp of Spark's."""
+        if self.axis.timed:
+            return int(greatest * self.axis.unit // MILLI * 1000)
+        code = _of_int if self.axis.kind == "int" else _of_float
+        return code(greatest - self.lateness) * 1000
+
+    def watermark(self, milliseconds: int) -> Any:
+        """Spark's watermark in units of the axis, rounded down; None if there is none yet."""
+        if milliseconds <= 0:
+            return None
+        if self.axis.timed:
+            return milliseconds * MILLI // self.axis.unit
+        return _to_int(milliseconds) if self.axis.kind == "int" else _to_float(milliseconds)
+
+    def timer(self, due: Any) -> int:
+        """The least watermark of Spark's at which ours has reached `due`."""
+        if self.axis.timed:
+            return max(1, -int(-due * self.axis.unit // MILLI))
+        code, back = (_of_int, _to_int) if self.axis.kind == "int" else (_of_float, _to_float)
+        found: int = code(due)
+        return found if back(found) >= due else found + 1
+
+
+def _of_int(number: int) -> int:
+    """An integer of 64 bits as one of 53, order kept: small ones as they are, others without their last 12 bits."""
+    number = max(min(int(number), _INT64), -_INT64 - 1)
+    if number >= _PLAIN:
+        number = _PLAIN + ((number - _PLAIN) >> _COARSE)
+    elif number < -_PLAIN:
+        number = -_PLAIN + ((number + _PLAIN) >> _COARSE)
+    return max(1, _MIDDLE + number)
+
+
+def _to_int(code: int) -> int:
+    number = code - _MIDDLE
+    if number >= _PLAIN:
+        return min(_PLAIN + ((number - _PLAIN) << _COARSE), _INT64)
+    if number < -_PLAIN:
+        return max(-_PLAIN + ((number + _PLAIN) << _COARSE), -_INT64 - 1)
+    return number
+
+
+def _of_float(number: float) -> int:
+    """The bits of a float as an integer that grows with it, the lowest 11 left out."""
+    bits = int.from_bytes(struct.pack("<d", float(number) + 0.0), "little", signed=True)
+    ordered = bits if bits >= 0 else -_INT64 - 1 - bits
+    return max(1, (ordered >> _BITS) + _MIDDLE)
+
+
+def _to_float(code: int) -> float:
+    ordered = (code - _MIDDLE) << _BITS
+    bits = ordered if ordered >= 0 else -_INT64 - 1 - ordered
+    (number,) = struct.unpack("<d", struct.pack("<q", bits))
+    # beyond the greatest float there are only codes of timers that never fire
+    return math.inf if number != number else float(number)

@@ -1,0 +1,298 @@
+"""Windows by their definition: which rows each of them holds, found by looking at all rows of the key.
+
+The slow truth that judges the engine begins here. `rows` is always what a key has had since it last started anew,
+in order: by time, then tie-breakers, then arrival. There are two questions:
+
+    per_row(span, rows)     for each row, the rows of the window that ends at it
+
+        rows       a    b    c    d    e
+        Count(3)        └────┴────┘              the window that ends at d
+
+    slides(span, rows)      the windows of a query with `every`, with their bounds and when they are final
+
+        time       0    5    10   15   20
+        Time(10, every=5)  [0, 10) · [5, 15) · [10, 20) …
+
+Nothing here is fast, and nothing is shared with the engine but the bound_query query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import AggregateSpec
+
+Number = int | float
+
+Span = Any
+"""A `sash.plan.bound_query.Span`. Which of its fields are set hangs on its kind, and no type says so."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that came in: its arrival number, its key, its time, and its values as Python has them."""
+
+    number: int
+    key: tuple[Any, ...]
+    time: Any
+    ties: tuple[Any, ...]
+    values: dict[str, Any]
+    places: dict[str, Any]
+    """Where it lies on the axis of each Delta window: by column, as a number."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """When a result is final: once the watermark has passed a time, or has reached it; without a time at once.
+
+    >>> Due(10, passed=True).final(10), Due(10, passed=False).final(10)
+    (False, True)
+    """
+
+    time: Number | None
+    passed: bool
+
+    def final(self, watermark: Number) -> bool:
+        if self.time is None:
+            return True
+        return watermark > self.time if self.passed else watermark >= self.time
+
+
+@dataclass(frozen=True)
+class Slide:
+    """One window of a query with `every`; `full` is false where its aggregates are null for want of rows."""
+
+    rows: tuple[Row, ...]
+    full: bool
+    start: Any
+    end: Any
+    due: Due
+
+
+# ---- the window that ends at a row ----
+
+
+def per_row(span: Span, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+    """For each row the rows of the window that ends at it, oldest first.
+
+    Raises ValueError, naming the row, if the column of a Delta window decreases or is no number.
+    """
+    return [tuple(window) for window in _PER_ROW[span.kind](span, rows)]
+
+
+def _time(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for row in rows:
+        low = row.time - span.size
+        yield [r for r in rows if inside(span.closed, low, r.time, row.time)]
+
+
+def _count(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for i in range(len(rows)):
+        yield rows[max(0, i + 1 - span.size) : i + 1]
+
+
+def _delta(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    highest = None
+    for i, row in enumerate(rows):
+        current = row.places[span.column]
+        if current is None:
+            raise ValueError(f"row {row.number}: the column {span.column!r} of a Delta window is null, NaN or infinite")
+        if highest is not None and current < highest:
+            raise ValueError(
+                f"row {row.number}: the column {span.column!r} of a Delta window decreases from {highest} to {current}"
+            )
+        highest = current
+        yield [r for r in rows[: i + 1] if current - r.places[span.column] < span.size]
+
+
+def _session(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for session in sessions(span, rows):
+        for row in session:
+            yield [r for r in session if r.time <= row.time]
+
+
+def _punctuation(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    start = 0
+    for i, row in enumerate(rows):
+        yield rows[start : i + 1]
+        if row.values[span.column]:
+            start = i + 1
+
+
+def _lifetime(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for i, row in enumerate(rows):
+        yield rows[: i + 1] if row.time is None else [r for r in rows if r.time <= row.time]
+
+
+def _policy(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    start = 0
+    for i in range(len(rows)):
+        window = rows[start : i + 1]
+        total = _seen(span, window)
+        given_up = [n for n in range(1, len(window) + 1) if span.window.gives_up(total, _seen(span, window[:n]))]
+        start += max(given_up, default=0)
+        yield rows[start : i + 1]
+
+
+def _seen(span: Span, rows: Sequence[Row]) -> tuple[Any, ...]:
+    """What a policy sees of some rows: a value for each aggregate that it is over."""
+    return tuple(part.monoid.seen(state(part, rows)) for part in span.over)
+
+
+_PER_ROW: dict[str, Callable[[Span, Sequence[Row]], Iterator[Sequence[Row]]]] = {
+    "time": _time,
+    "count": _count,
+    "delta": _delta,
+    "session": _session,
+    "punctuation": _punctuation,
+    "lifetime": _lifetime,
+    "policy": _policy,
+}
+
+
+def inside(closed: str, low: Number, time: Any, high: Number) -> bool:
+    """Does a time lie between two bounds, with the sides that are closed?
+
+    >>> [inside(closed, 0, 0, 5) for closed in ("left", "right", "both", "neither")]
+    [True, False, True, False]
+    """
+    return (low <= time if closed in ("left", "both") else low < time) and before_end(closed, time, high)
+
+
+def before_end(closed: str, time: Any, end: Number) -> bool:
+    """Does a time lie before the end of a window, or on it where that side is closed?"""
+    return bool(time <= end if closed in ("right", "both") else time < end)
+
+
+def sessions(span: Span, rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows, parted wherever one comes `gap` or more after the one before."""
+    return parted(rows, lambda previous, row: row.time - previous.time >= span.size)
+
+
+def lives(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
+    """The rows, parted wherever the key was silent for longer than `forget`: there it starts anew."""
+    return parted(rows, lambda previous, row: forget is not None and row.time - previous.time > forget)
+
+
+def parted(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[Row]]:
+    """Rows that are next to each other, in parts that begin where two of them are `apart`."""
+    parts: list[list[Row]] = []
+    for i, row in enumerate(rows):
+        if i == 0 or apart(rows[i - 1], row):
+            parts.append([])
+        parts[-1].append(row)
+    return parts
+
+
+# ---- windows with `every` ----
+
+
+def slides(span: Span, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
+    """The windows of a span over the rows of a key, in order.
+
+    `anew` is the time at which the key starts anew after these rows, if it does: a slide in time that ends later does
+    not hold them, and a session that is open then is final once the watermark has passed it.
+    """
+    if span.slide == "rows":
+        return list(_every_rows(span, rows))
+    if span.slide == "time":
+        return list(_every_time(span, rows, anew))
+    return list(_closed_sessions(span, rows, anew) if span.kind == "session" else _punctuated(span, rows))
+
+
+def _every_rows(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
+    windows = per_row(span, rows)
+    for i in range(span.every - 1, len(rows), span.every):
+        row, window = rows[i], windows[i]
+        if window:
+            start, end = _bounds(span, rows, i, window)
+            yield Slide(window, _is_full(span, window), start, end, Due(row.time, passed=True))
+
+
+def _bounds(span: Span, rows: Sequence[Row], i: int, window: Sequence[Row]) -> tuple[Any, Any]:
+    row = rows[i]
+    if row.time is None:
+        return i + 1 - len(window), i + 1
+    if span.kind == "time":
+        return row.time - span.size, row.time
+    return window[0].time, row.time
+
+
+def _every_time(span: Span, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+    holding = _ends_that_hold if span.kind == "time" else _end_after
+    ends = sorted({end for row in rows for end in holding(span, row.time)})
+    for end in ends:
+        if anew is not None and before_end(span.closed, anew, end):
+            continue
+        earlier = [r for r in rows if before_end(span.closed, r.time, end)]
+        if span.kind == "time":
+            window = [r for r in earlier if inside(span.closed, end - span.size, r.time, end)]
+            start = end - span.size
+        else:
+            window = earlier[-span.size :] if span.kind == "count" else earlier
+            start = window[0].time
+        due = Due(end, passed=span.closed == "right")
+        yield Slide(tuple(window), _is_full(span, window), start, end, due)
+
+
+def _end_after(span: Span, time: Any) -> Iterator[Any]:
+    """Where the slide ends in which a row is new: the first end that it lies before."""
+    steps = (time - span.offset) // span.every
+    while not before_end(span.closed, time, span.offset + steps * span.every):
+        steps += 1
+    yield span.offset + steps * span.every
+
+
+def _ends_that_hold(span: Span, time: Any) -> Iterator[Any]:
+    """The ends of all slides whose windows hold a row of this time."""
+    end = next(_end_after(span, time))
+    while inside(span.closed, end - span.size, time, end):
+        yield end
+        end += span.every
+
+
+def _closed_sessions(span: Span, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+    """The sessions of a key. One that is open when `forget` expires the key is over, and leaves with the rest of it."""
+    for session in sessions(span, rows):
+        end = session[-1].time + span.size
+        expired = session[-1] is rows[-1] and anew is not None and anew < end
+        due = Due(anew, passed=True) if expired else Due(end, passed=False)
+        yield Slide(tuple(session), True, session[0].time, end, due)
+
+
+def _punctuated(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
+    """The windows that a true row has ended; what comes after the last of them waits for its own."""
+    for i, (row, window) in enumerate(zip(rows, per_row(span, rows), strict=True)):
+        if row.values[span.column]:
+            counted = (i + 1 - len(window), i + 1)
+            start, end = counted if row.time is None else (window[0].time, row.time)
+            yield Slide(window, True, start, end, Due(row.time, passed=True))
+
+
+def _is_full(span: Span, window: Sequence[Row]) -> bool:
+    return not span.full or len(window) == span.size
+
+
+# ---- aggregates ----
+
+
+def inputs(part: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
+    """The rows that an aggregate takes: those without a null in its columns, but for the payload of `arg_*`."""
+    needed = [column for i, column in enumerate(part.columns) if i not in part.monoid.nullable]
+    return [row for row in rows if all(row.values[column] is not None for column in needed)]
+
+
+def state(part: AggregateSpec, rows: Sequence[Row]) -> Any:
+    """The aggregate of some rows, not lowered: all of them folded, from the oldest."""
+    total = part.monoid.identity
+    for row in inputs(part, rows):
+        total = part.monoid.combine(total, part.monoid.lift(*(row.values[column] for column in part.columns)))
+    return total
+
+
+def aggregate(part: AggregateSpec, rows: Sequence[Row]) -> Any:
+    """The aggregate of some rows; `empty` where none of them has an input."""
+    return part.monoid.lower(state(part, rows)) if inputs(part, rows) else part.monoid.empty

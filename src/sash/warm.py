@@ -1,0 +1,100 @@
+"""Compile the common kernels ahead of their first use: `python -m sash.warm [--jobs N] [--only NAME]`.
+
+For images and continuous integration: each process compiles some of the queries below into the cache of machine code
+(`SASH_CACHE_DIR`), where every later process of the same user finds them. What is in the cache is not compiled again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+from sash.monoids import functions
+from sash.plan import Query, rolling
+from sash.windows import Count, Time
+
+AGGREGATES = ("max", "min", "mean", "sum", "var", "std", "arg_max", "arg_min", "first", "last", "count")
+"""In frames."""
+LIVE = ("max", "sum", "mean", "count")
+"""In operators."""
+COLUMNS = ("float", "integer")
+
+
+def tasks() -> dict[str, tuple[str, str, str]]:
+    """By name: where a query runs, its aggregate and its column. The dearest are first, so that none is left alone."""
+    found = [("operator", aggregate, column) for aggregate in LIVE for column in COLUMNS]
+    found += [("frame", aggregate, column) for aggregate in AGGREGATES for column in COLUMNS]
+    return {f"{where}: {aggregate} of {column}s": (where, aggregate, column) for where, aggregate, column in found}
+
+
+def warm(task: tuple[str, str, str]) -> list[str]:
+    """Run the queries of a task in this process; the kernels that were compiled."""
+    from sash.kernels.jit.compile import compiled_kernels
+
+    before = len(compiled_kernels)
+    where, name, column = task
+    of = _aggregate(name, column)
+    if where == "frame":
+        for rows in (_rows([3, 1, 2, 4]), _rows([1, 2, 3, 4])):
+            for by in (None, "key"):
+                rolling(rows, Count(3), by=by, out=of)
+                rolling(rows, Time(3), by=by, on="time", out=of)
+    else:
+        for window in (Count(3), Time(3)):
+            operator = Query(window, by="key", on="time", lateness=1, out=of).operator()
+            operator.process(_rows([3, 1, 2, 4]))
+            operator.finish()
+    return compiled_kernels[before:]
+
+
+def _aggregate(name: str, column: str) -> Any:
+    make: Callable[..., Any] = getattr(functions, name)
+    return make(column, "key") if name.startswith("arg_") else make(column)
+
+
+def _rows(times: list[int]) -> Any:
+    import pyarrow as pa
+
+    return pa.record_batch(
+        {"key": [2, 1, 2, 1], "time": times, "float": [1.5, 2.0, -1.0, 0.25], "integer": [3, -4, 5, 6]}
+    )
+
+
+def run(names: Iterable[str], jobs: int, say: Callable[[str], Any]) -> int:
+    """Run tasks by name in so many processes, and say what each compiled; how many kernels that were."""
+    every, total = tasks(), 0
+    # a new interpreter: a fork would carry over threads of Arrow
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(warm, every[name]): name for name in names}
+        for done, future in enumerate(as_completed(running), 1):
+            kernels = future.result()
+            total += len(kernels)
+            say(f"[{done}/{len(running)}] {running[future]}: {len(kernels)} compiled\n")
+            for kernel in kernels:
+                say(f"    {kernel}\n")
+    return total
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser("python -m sash.warm", description="Compile the common kernels into the cache.")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, help=f"processes that compile at once (here {cores})")
+    parser.add_argument("--only", default="", help='tasks whose name contains this, as "frame", "mean" or "of floats"')
+    given = parser.parse_args(arguments)
+    if given.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {given.jobs}")
+    names = [name for name in tasks() if given.only in name]
+    if not names:
+        parser.error(f"no task contains {given.only!r}; there are: {', '.join(tasks())}")
+    total = run(names, given.jobs, sys.stdout.write)
+    sys.stdout.write(f"{total} kernels compiled\n")
+
+
+if __name__ == "__main__":
+    main()

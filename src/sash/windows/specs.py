@@ -1,0 +1,375 @@
+"""The kinds of windows: frozen data, checked when it is made.
+
+                       a window that ends at row ▼ holds
+
+    Count(4)              · · · [■ ■ ■ ▼]             the last rows
+    Time("1h")            · ·(──■──■─■─▼]             the rows of a length of time
+    Delta("km", 5)        · · [■ ■ ■ ■ ▼]             the rows less than 5 km behind
+    Session("10m")        ■ ■       [■ ■ ▼]           the rows without a gap
+    Punctuation("end")    · ■✓[■ ■ ■ ■ ▼]             the rows since the last mark
+    Lifetime()           [■ ■ ■ ■ ■ ■ ■ ▼]            all rows
+    Policy(evict, over)   · · · ·[■ ■ ■ ▼]            what a function does not give up
+
+Without `every` there is a window for each row. With it there is one a slide: every k rows, every length of
+time, or at the close of a session or a punctuated window. `slide` says which, `step` how far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Literal, Protocol, SupportsIndex, get_args
+
+from sash.windows.arguments import Length, column_name, length, rows, shift
+from sash.windows.duration import Duration, DurationLike, is_duration
+
+Slide = Literal["row", "rows", "time", "close"]
+"""When there is a window: at each row, every k rows, at multiples of a length of time, when one closes."""
+
+Closed = Literal["right", "left", "both", "neither"]
+"""Which ends belong to a window."""
+
+CLOSED: tuple[str, ...] = get_args(Closed)
+
+
+class BoundAggregate(Protocol):
+    """An aggregate of columns, such as `sash.sum("x")`."""
+
+    @property
+    def monoid(self) -> Any:
+        """What is computed."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of which columns."""
+
+
+class WindowKind:
+    """What all windows share: values with fields, compared by them."""
+
+    every: Any = None
+
+    measured: ClassVar[bool] = False
+    """Is the window itself measured in time?"""
+
+    @property
+    def slide(self) -> Slide:
+        """When there is a window."""
+        if self.every is None:
+            return "row"
+        if self.every == "close":
+            return "close"
+        return "rows" if isinstance(self.every, int) else "time"
+
+    @property
+    def step(self) -> Any:
+        """How far a window slides: rows, or a length of time; None at each row and at a close."""
+        if self.slide == "close":
+            return None
+        return self.every.size if isinstance(self.every, Count | Time) else self.every
+
+    @property
+    def timed(self) -> bool:
+        """Does it need a time, that is, `on`?"""
+        return self.measured or self.slide == "time"
+
+    def __repr__(self) -> str:
+        shown = []
+        for part in fields(self):  # type: ignore[arg-type]
+            value, said = getattr(self, part.name), part.default is MISSING
+            text = repr(str(value)) if isinstance(value, Duration) else repr(value)
+            if said or value != self.default(part.name):
+                shown.append(text if said else f"{part.name}={text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def default(self, field: str) -> Any:
+        """What a field is where the user says nothing."""
+        return {"every": None, "full": False, "offset": 0}.get(field)
+
+
+@dataclass(frozen=True, repr=False)
+class Count(WindowKind):
+    """A window of the last `size` rows of the key (ROWS in SQL).
+
+    size: how many rows.
+    every: how far the window slides. A number of rows k gives a window after each k-th row, without a remainder at the
+        end; a duration such as "1m" gives one a minute. By default there is a window for each row.
+    full: with True the aggregates are null until there are `size` rows.
+
+    >>> Count(1000), Count(10, every=5), Count(10, every="1m")
+    (Count(1000), Count(10, every=5), Count(10, every='1m'))
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    size: int
+    every: Any = None
+    full: bool = False
+
+    def __init__(
+        self,
+        size: SupportsIndex,
+        *,
+        every: SupportsIndex | DurationLike | Count | Time | None = None,
+        full: bool = False,
+    ) -> None:
+        _set(self, size=rows("size= of Count", size), every=every, full=full)
+        _set(self, every=_rows_or_time(self))
+        if not isinstance(self.full, bool):
+            raise TypeError(f"full= of Count is True or False; got {self.full!r}")
+
+
+@dataclass(frozen=True, repr=False)
+class Time(WindowKind):
+    """A window of the rows of a length of time (RANGE in SQL): sliding, hopping or tumbling.
+
+    size: a duration such as "1h" or a timedelta; on a column of numbers, a number in its units.
+    every: how far the window slides. By default there is a window for each row: `(t - size, t]`. A length of time
+        gives hopping windows, or tumbling ones if it is `size`: `[end - size, end)` for each `end` that is a multiple
+        of it, counted from the epoch in UTC. A number of rows k slides by k rows; where `size` is a number, this is
+        written `every=Count(k)`.
+    closed: which ends belong to the window: "right" (the default for a window for each row), "left" (the default with
+        `every` in time), "both" or "neither".
+    offset: shifts the ends of hopping windows by a length of time, for example to another time zone.
+
+    >>> Time("1h"), Time("24h", every="1m"), Time(60, every=10, closed="right"), Time("1h", every=100).slide
+    (Time('1h'), Time('1d', every='1m'), Time(60, every=10, closed='right'), 'rows')
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    size: Any
+    every: Any = None
+    closed: Any = None
+    offset: Any = 0
+
+    measured: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        size: Length,
+        *,
+        every: Length | Count | None = None,
+        closed: Closed | None = None,
+        offset: Length = 0,
+    ) -> None:
+        _set(self, size=length("size= of Time", size), every=every, closed=closed, offset=offset)
+        _set(self, every=self._every())
+        _set(self, closed=self._closed(), offset=self._offset())
+
+    def _every(self) -> Any:
+        every = self.every
+        if every is None or isinstance(every, Count):
+            return _plain("every= of Time", every)
+        if isinstance(self.size, Duration):
+            if is_duration(every):
+                return length("every= of Time", every)
+            return Count(rows("every= of Time, a number of rows,", every))
+        if is_duration(every):
+            raise TypeError(
+                f"every={every!r} of Time is a duration and size={self.size!r} a number: give both as durations for "
+                "a column of timestamps, both as numbers for a column of numbers"
+            )
+        return length("every= of Time", every)
+
+    def _closed(self) -> str:
+        if self.closed is None:
+            return self.default("closed")  # type: ignore[no-any-return]
+        if self.closed not in CLOSED:
+            raise ValueError(f"closed= of Time is one of {', '.join(map(repr, CLOSED))}; got {self.closed!r}")
+        if self.slide == "time" and self.closed not in ("left", "right"):
+            raise ValueError(
+                f"closed={self.closed!r} of Time: windows that slide in time are closed 'left' or 'right', so that "
+                "neighbours neither overlap nor leave a gap"
+            )
+        return str(self.closed)
+
+    def _offset(self) -> Any:
+        offset = shift("offset= of Time", self.offset)
+        if not offset or self.slide == "time":
+            if offset and isinstance(offset, Duration) != isinstance(self.size, Duration):
+                raise TypeError(
+                    f"offset={self.offset!r} of Time and size={self.size!r}: give both as durations or both as numbers"
+                )
+            return offset
+        raise ValueError(f"offset={self.offset!r} of Time shifts windows that slide in time: add every=, a duration")
+
+    def default(self, field: str) -> Any:
+        if field == "closed":
+            return "left" if self.slide == "time" else "right"
+        return super().default(field)
+
+    @property
+    def slide(self) -> Slide:
+        if self.every is None:
+            return "row"
+        return "rows" if isinstance(self.every, Count) else "time"
+
+
+@dataclass(frozen=True, repr=False)
+class Delta(WindowKind):
+    """A window of the rows whose `column` is less than `size` behind that of the current row.
+
+    column: a column of numbers or times that does not decrease.
+    size: how far back the window reaches, in units of the column, or a duration.
+
+    >>> Delta("odometer", 100)
+    Delta('odometer', 100)
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    column: str
+    size: Any
+
+    def __init__(self, column: str, size: Length) -> None:
+        _set(self, column=column_name("column= of Delta", column), size=length("size= of Delta", size))
+
+
+@dataclass(frozen=True, repr=False)
+class Session(WindowKind):
+    """A session window: rows belong together while the time to the previous one is below `gap`.
+
+    gap: the length of time without rows that ends a session: a duration, or a number in units of the column.
+    every: "close" gives one window for each session, when it closes. By default there is a window for each row, from
+        the start of its session to the row.
+
+    >>> Session("30m", every="close")
+    Session('30m', every='close')
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    gap: Any
+    every: Any = None
+
+    measured: ClassVar[bool] = True
+
+    def __init__(self, gap: Length, *, every: Literal["close"] | None = None) -> None:
+        _set(self, gap=length("gap= of Session", gap), every=every)
+        _only_close(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuation(WindowKind):
+    """A window that ends with a marked row: one whose boolean `column` is true.
+
+    column: the boolean column of marks.
+    every: "close" gives one window for each mark. By default there is a window for each row, from the row after the
+        last mark to the row.
+
+    >>> Punctuation("checkout", every="close")
+    Punctuation('checkout', every='close')
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    column: str
+    every: Any = None
+
+    def __init__(self, column: str, *, every: Literal["close"] | None = None) -> None:
+        _set(self, column=column_name("column= of Punctuation", column), every=every)
+        _only_close(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Lifetime(WindowKind):
+    """All rows of the key since its start: an expanding window (UNBOUNDED PRECEDING in SQL).
+
+    every: a number of rows k gives a result after each k-th row, a duration such as "1h" one for each hour with new
+        rows. By default there is a result for each row.
+
+    >>> Lifetime(), Lifetime(every="1h").slide
+    (Lifetime(), 'time')
+
+    Raises TypeError or ValueError, naming the argument that does not fit.
+    """
+
+    every: Any = None
+
+    def __init__(self, *, every: SupportsIndex | DurationLike | Count | Time | None = None) -> None:
+        _set(self, every=every)
+        _set(self, every=_rows_or_time(self))
+
+
+@dataclass(frozen=True, repr=False)
+class Policy(WindowKind):
+    """A window that a function slides: AMTA's user-programmable slide.
+
+    evict: a function `evict(total, prefix) -> bool` that says whether the window drops its oldest part. It gets the
+        states (before `lower`) of the aggregates in `over`, for the whole window and for that part: a tuple each, or,
+        where `over` is a single aggregate, its state. It must be monotone: if it drops a part, it drops every shorter
+        one.
+    over: the aggregates that `evict` looks at: one, or a list.
+
+    >>> import sash
+    >>> window = Policy(lambda t, p: t - p > 10, over=sash.sum("x"))
+    >>> window.gives_up((15,), (3,))
+    True
+
+    Raises TypeError if `evict` is no function or `over` no bound aggregate.
+    """
+
+    evict: Callable[[Any, Any], bool]
+    over: Any
+    alone: bool = field(init=False, default=False)
+    """Was `over` one aggregate by itself?"""
+
+    def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
+        if not callable(evict):
+            raise TypeError(f"evict= of Policy is a function of (total, prefix); got {evict!r}")
+        one = _bound(over)
+        several = (over,) if one else over
+        if not isinstance(several, tuple | list) or not several or not all(map(_bound, several)):
+            raise TypeError(
+                f"over= of Policy is an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
+            )
+        _set(self, evict=evict, over=tuple(several), alone=one)
+
+    def gives_up(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
+        """Ask `evict`, given a value for each aggregate of `over`."""
+        return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
+
+    def __repr__(self) -> str:
+        name = getattr(self.evict, "__qualname__", repr(self.evict)).rpartition(".")[2]
+        over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
+        return f"Policy({name}, over={over})"
+
+
+# ---- what the arguments may be ----
+
+
+def _set(window: Any, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(window, name, value)
+
+
+def _bound(value: Any) -> bool:
+    # by its parts: this package imports nothing of ours
+    return hasattr(value, "monoid") and hasattr(value, "columns")
+
+
+def _rows_or_time(window: Any) -> Any:
+    """`every` of a window that is not measured in time: an int is rows, a duration is time."""
+    every, what = window.every, f"every= of {type(window).__name__}"
+    if every is None or isinstance(every, Count | Time):
+        plain = _plain(what, every)
+        return plain.size if isinstance(plain, Count) or isinstance(getattr(plain, "size", None), Duration) else plain
+    if is_duration(every):
+        return length(what, every)
+    return rows(f"{what}, a number of rows (or a duration),", every)
+
+
+def _plain(what: str, every: Any) -> Any:
+    """A Count or a Time that says how far to slide. Raises ValueError if it says more."""
+    if every is not None and every != type(every)(every.size):
+        raise ValueError(f"{what} is a plain {type(every).__name__}, a size alone; got {every!r}")
+    return every
+
+
+def _only_close(window: Any) -> None:
+    if window.every not in (None, "close"):
+        raise ValueError(
+            f"every= of {type(window).__name__} is None (a window for each row) or 'close' (one when it closes); "
+            f"got {window.every!r}"
+        )

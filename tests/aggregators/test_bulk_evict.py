@@ -1,0 +1,653 @@
+"""Many out at once, and slide policies: LogMTA and AMTA beside plain lists, on memory and on a store of the user's."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+
+import sash
+from sash.aggregators import AMTA, DABA, LogMTA, Recalc
+from sash.aggregators.bulk_evict import BulkEvict
+from sash.aggregators.in_order import INSERT
+from sash.aggregators.queue import SIZE
+from sash.kernels import bulk
+from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
+from sash.monoids.longest_run import BEST_START, LAST_AT
+from sash.testing import WORKLOADS, OpCounter
+from tests.aggregators.probes import AFFINE
+from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+
+both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
+COUNT = sash.monoid(identity=0, lift=lambda x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
+
+
+def window_of(structure: type[BulkEvict], monoid: Any, values: Any, **keywords: Any) -> BulkEvict:
+    window = structure(monoid, **keywords)
+    for value in values:
+        window.insert(value)
+    return window
+
+
+def whole_log(n: int) -> int:
+    return n.bit_length() - 1
+
+
+# ---- evict_many ----
+
+
+@both
+@pytest.mark.parametrize("queried", [False, True])
+def test_any_number_at_any_place(structure: type[BulkEvict], queried: bool) -> None:
+    for start in (0, 1, 5, 8, 30):
+        for size in range(24):
+            for n in range(size + 1):
+                window = window_of(structure, JOIN, "-" * start + "abcdefghijklmnopqrstuvwxyz"[:size])
+                window.evict_many(start)
+                if queried:
+                    window.query()
+                window.evict_many(n)
+                window.check_invariants()
+                assert (len(window), window.query()) == (size - n, "abcdefghijklmnopqrstuvwxyz"[n:size])
+                window.check_invariants()
+
+
+@both
+def test_evict_many_says_what_is_wrong(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, Sum(), (1, 2, 3))
+    with pytest.raises(IndexError, match=r"evict_many\(4\): the window has 3 elements"):
+        window.evict_many(4)
+    with pytest.raises(ValueError, match=r"evict_many\(-1\): n is 0 at least"):
+        window.evict_many(-1)
+    for n in (1.0, "1", None):
+        with pytest.raises(TypeError, match=r"evict_many\(n\) takes a whole number of elements; got "):
+            window.evict_many(n)  # type: ignore[arg-type]
+    assert window.query() == 6
+    window.evict_many(np.int64(2))  # type: ignore[arg-type]
+    window.evict_many(0)
+    assert window.query() == 3
+    window.evict_many(1)
+    window.evict_many(0)
+    assert window.query() is None
+    with pytest.raises(IndexError, match=r"evict_many\(1\): the window has 0 elements"):
+        window.evict_many(1)
+
+
+# ---- policies: the paper's ----
+
+
+@both
+def test_listing_1_the_updates_of_the_last_hour(structure: type[BulkEvict]) -> None:
+    window = structure(Max())
+    hour = 3_600_000
+    stamps = sorted(random.Random(1).randrange(10 * hour) for _ in range(300))
+    for i, stamp in enumerate(stamps):
+        window.insert(stamp)
+        window.enforce(lambda total, old: total - old >= hour)
+        window.check_invariants()
+        assert list(window) == [s for s in stamps[: i + 1] if stamp - s < hour]
+
+
+@both
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 100])
+def test_listings_2_and_3_a_window_of_constant_size(structure: type[BulkEvict], size: int) -> None:
+    monoid = sash.monoid(
+        identity=(0, 0), lift=lambda x: (1, size), combine=lambda a, b: (a[0] + b[0], b[1] or a[1]), exact=True
+    )
+    window = structure(monoid)
+    removed = []
+    for i in range(400):
+        window.insert(i)
+        removed.append(window.enforce(lambda total, old: total[0] - old[0] >= total[1]))
+        assert len(window) == min(i + 1, size)
+    assert removed == [0] * size + [1] * (400 - size)
+
+
+@both
+def test_figure_2_the_last_insert_evicts_all_others(structure: type[BulkEvict]) -> None:
+    """Maximum of timestamps, a window of 4 units: asked about the blocks of the first level, then one step down.
+
+    1  2  3  4  8      8 - 4 ≥ 4
+    └──────────┘
+    """
+    window = structure(Max())
+    policy = lambda total, old: total - old >= 4  # noqa: E731
+    for stamp in (1, 2, 3, 4):
+        window.insert(stamp)
+        assert window.enforce(policy) == 0
+    window.insert(8)
+    assert window.enforce(policy) == 4
+    assert (list(window), window.query()) == ([8], 8)
+    window.check_invariants()
+
+
+def at_most_ten(t: Any, p: Any) -> bool:
+    return bool(t[0] - p[0] + p[1] > 10)
+
+
+@both
+@pytest.mark.parametrize(
+    ("values", "left"), [((2, 2, 3, 3, 4), [3, 3, 4]), ((2, 2, 3, 3, 5), [3, 5]), ((11,), []), ((2, 2, 3, 3), None)]
+)
+def test_the_running_example_sums_to_at_most_ten(structure: type[BulkEvict], values: Any, left: Any) -> None:
+    window = window_of(structure, DirectProduct(Sum(), Last(), Max()), values)
+    assert window.enforce(at_most_ten) == (0 if left is None else len(values) - len(left))
+    expected = list(values) if left is None else left
+    assert [element[1][0] for element in window] == [(True, value) for value in expected]
+    assert window.query()[0] == (sum(expected) if expected else None)
+    assert window.query()[2] == max(expected, default=None)
+
+
+@both
+@pytest.mark.parametrize("kind", [int, float])
+def test_the_running_example_on_a_stream(structure: type[BulkEvict], kind: Any) -> None:
+    window = structure(DirectProduct(Sum(), Last()))
+    chance = random.Random(3)
+    held: list[Any] = []
+    for _ in range(500):
+        value = kind(chance.randrange(8) if chance.random() < 0.95 else 11)
+        window.insert(value)
+        held.append(value)
+        window.enforce(at_most_ten)
+        while sum(held) > 10:
+            del held[0]
+        assert [element[1][0][1] for element in window] == held
+        assert window.query()[0] == (sum(held) if held else None)
+
+
+@both
+def test_all_that_is_older_than_the_maximum(structure: type[BulkEvict]) -> None:
+    """Experiment 3: what is older than the maximum will never be the answer again."""
+    window = structure(DirectProduct(Max(), Last()))
+    chance = random.Random(5)
+    held: list[int] = []
+    for _ in range(400):
+        value = chance.randrange(1000)
+        window.insert(value)
+        held.append(value)
+        window.enforce(lambda total, prefix: prefix[0] < total[0])
+        del held[: held.index(max(held))]
+        assert (len(window), window.query()[0]) == (len(held), held[0])
+
+
+@both
+def test_all_that_is_older_than_the_longest_run(structure: type[BulkEvict]) -> None:
+    """Experiment 3: the longest increasing run, by start, end, interval and count."""
+    whole, window = Recalc(LongestRun()), structure(LongestRun())
+    chance = random.Random(6)
+    removed = 0
+    for at in range(300):
+        value = chance.randrange(50)
+        whole.insert(value, at)
+        window.insert(value, at)
+        removed += window.enforce(lambda total, prefix: prefix[LAST_AT] < total[BEST_START])
+        assert window.query() == whole.query()
+        assert next(iter(window))[LAST_AT] == window.query()[0]
+    assert removed > 50
+
+
+# ---- policies: anyone's ----
+
+
+@both
+def test_a_policy_removes_the_longest_prefix_it_gives_up(structure: type[BulkEvict]) -> None:
+    for start in (0, 3, 8):
+        for size in range(40):
+            for kept in range(size + 1):
+                window = window_of(structure, COUNT, range(start + size))
+                window.evict_many(start)
+                removed = window.enforce(lambda total, prefix, kept=kept: total - prefix >= kept)
+                assert (removed, len(window)) == (size - kept, kept)
+                window.check_invariants()
+
+
+@both
+def test_the_policy_is_asked_about_all_first(structure: type[BulkEvict]) -> None:
+    asked: list[tuple[str, str]] = []
+    window = window_of(structure, JOIN, "abcdefgh")
+
+    def evict(total: str, prefix: str) -> bool:
+        asked.append((total, prefix))
+        return prefix < "abcd"
+
+    assert window.enforce(evict) == 3
+    assert asked[0] == ("abcdefgh", "abcdefgh")
+    assert {total for total, _ in asked} == {"abcdefgh"}
+    assert all("abcdefgh".startswith(prefix) for _, prefix in asked)
+    asked.clear()
+    assert window.enforce(lambda total, prefix: not asked.append((total, prefix))) == 5  # type: ignore[func-returns-value]
+    assert asked == [("defgh", "defgh")]
+    assert (len(window), window.query()) == (0, "")
+
+
+@both
+def test_the_empty_window_asks_nobody(structure: type[BulkEvict]) -> None:
+    window = structure(Sum())
+    assert window.enforce(lambda total, prefix: 1 / 0 > 0) == 0
+
+
+@both
+def test_a_policy_that_fails_changes_nothing(structure: type[BulkEvict]) -> None:
+    for fails_at in range(8):
+        window = window_of(structure, JOIN, "abcdefghijklmnop")
+        calls = iter(range(100))
+
+        def evict(total: str, prefix: str, calls: Any = calls, fails_at: int = fails_at) -> bool:
+            if next(calls) == fails_at:
+                raise RuntimeError("no")
+            return len(prefix) < 9
+
+        try:
+            window.enforce(evict)
+        except RuntimeError:
+            assert window.query() == "abcdefghijklmnop"
+        else:
+            assert window.query() == "ijklmnop"
+        window.check_invariants()
+
+
+@both
+def test_a_policy_may_answer_with_anything_true_or_false(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, Max(), np.arange(10))
+    assert window.enforce(lambda total, prefix: np.bool_(prefix < 4)) == 4
+    assert window.enforce(lambda total, prefix: prefix < 6 and [prefix]) == 2
+
+
+@both
+def test_a_policy_that_is_not_monotone_stays_within_the_window(structure: type[BulkEvict]) -> None:
+    chance = random.Random(8)
+    for size in range(1, 60):
+        window = window_of(structure, JOIN, "x" * size)
+        removed = window.enforce(lambda total, prefix: chance.random() < 0.8)
+        window.check_invariants()
+        assert (len(window), window.query()) == (size - removed, "x" * (size - removed))
+
+
+@both
+@pytest.mark.parametrize("policy", [None, 3, "evict", Max()("x")])
+def test_what_is_no_policy(structure: type[BulkEvict], policy: Any) -> None:
+    with pytest.raises(TypeError, match=r"enforce\(evict\) takes a function of \(total, prefix\); got "):
+        window_of(structure, Sum(), (1, 2)).enforce(policy)
+
+
+# ---- what it costs ----
+
+
+@both
+def test_a_policy_is_asked_some_log_n_times(structure: type[BulkEvict]) -> None:
+    times, combines = {LogMTA: (1, 1), AMTA: (4, 4)}[structure]
+    counted = OpCounter(COUNT)
+    for start in (0, 1, 21, 32, 63):
+        for size in (1, 2, 3, 6, 14, 15, 16, 17, 33, 62, 100, 190):
+            for n in range(size + 1):
+                window = window_of(structure, counted, range(start + size))
+                window.evict_many(start)
+                window.query()
+                counted.taken()
+                asked = iter(range(1000))
+                gone = lambda total, prefix, n=n, asked=asked: (next(asked), prefix <= n)[1]  # noqa: E731
+                assert window.enforce(gone) == n
+                assert next(asked) <= times * whole_log(size) + 3
+                window.query()
+                most = combines * whole_log(size) + 3 * whole_log(size) + 3
+                assert counted.taken() <= most
+
+
+def test_to_give_up_few_is_asked_in_constant_time() -> None:
+    """AMTA looks upwards from the front, so that a window that slides by one asks a few times whatever its size."""
+    for size in (10, 1000, 30_000):
+        window = window_of(AMTA, COUNT, range(size))
+        asked = 0
+
+        def evict(total: int, prefix: int, size: int = size) -> bool:
+            nonlocal asked
+            asked += 1
+            return total - prefix >= size
+
+        for i in range(200):
+            window.insert(i)
+            assert window.enforce(evict) == 1
+        assert asked <= 4 * 200
+
+
+@both
+def test_evictions_at_once_cost_some_log_n(structure: type[BulkEvict]) -> None:
+    evict, together = {LogMTA: (1, 1), AMTA: (2, 3)}[structure]
+    counted = OpCounter(COUNT)
+    for start in (0, 1, 21, 32, 63, 64):
+        for size in (1, 2, 3, 6, 14, 15, 16, 17, 33, 62, 63, 100, 190, 300):
+            filled = window_of(structure, counted, range(start + size))
+            filled.evict_many(start)
+            for queried in range(2):
+                if queried:
+                    filled.query()
+                for n in range(size + 1):
+                    window = filled.copy()
+                    counted.taken()
+                    window.evict_many(n)
+                    first = counted.taken()
+                    assert first <= evict * whole_log(size)
+                    window.query()
+                    assert first + counted.taken() <= together * whole_log(size)
+
+
+# ---- a store of the user's ----
+
+
+class Documents:
+    """Blocks in a dict, which counts what is asked of it and objects to what `Blocks` rules out."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[tuple[int, int], Any] = {}
+        self.done: dict[int, int] = {}
+        self.reads = self.writes = self.drops = 0
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        self.reads += 1
+        return self.blocks[key]
+
+    def __setitem__(self, key: tuple[int, int], value: Any) -> None:
+        self.writes += 1
+        level, number = key
+        assert number >= self.done.get(level, 0), f"{key} was done with"
+        self.blocks[key] = value
+
+    def drop_before(self, level: int, number: int) -> None:
+        self.drops += 1
+        for gone in range(self.done.get(level, 0), number):
+            self.blocks.pop((level, gone), None)
+        self.done[level] = max(number, self.done.get(level, 0))
+
+    def drop_all(self) -> None:
+        self.blocks.clear()
+        self.done.clear()
+
+    def copy(self) -> Self:
+        twin = type(self)()
+        twin.blocks, twin.done = self.blocks.copy(), self.done.copy()
+        return twin
+
+    def taken(self) -> tuple[int, int, int]:
+        """Reads, writes and drops since the last time."""
+        found = self.reads, self.writes, self.drops
+        self.reads = self.writes = self.drops = 0
+        return found
+
+
+@both
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_store_of_the_users(structure: type[BulkEvict], workload: str) -> None:
+    store = Documents()
+    window, plain = structure(JOIN, store=store), Recalc(JOIN)
+    for step, operation in enumerate(WORKLOADS[workload](300)):
+        for either in (window, plain):
+            if operation == INSERT:
+                either.insert(chr(97 + step % 26))
+            elif len(either):
+                either.evict()
+        assert window.query() == plain.query()
+        if step % 50 == 0:
+            window.check_invariants()
+            many = len(plain) // 3
+            window.evict_many(many)
+            plain.drop(many)
+    assert list(window) == list(plain)
+    assert len(store.blocks) <= 2 * len(window) + 2 * whole_log(300)
+    window.clear()
+    assert not store.blocks
+    window.insert("a")
+    assert (window.query(), len(store.blocks)) == ("a", 1)
+
+
+@both
+def test_a_copy_and_a_pickle_have_stores_of_their_own(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, JOIN, "abcdefg", store=Documents())
+    twins = [window.copy(), pickle.loads(pickle.dumps(window))]
+    window.clear()
+    for twin in twins:
+        assert isinstance(twin.levels, Documents)
+        twin.evict_many(3)
+        assert twin.query() == "defg"
+        twin.clear()
+        assert isinstance(twin.levels, Documents)
+        twin.check_invariants()
+        assert (len(twin), twin.levels.blocks) == (0, {})
+
+
+@both
+@pytest.mark.parametrize("store", [{}, [], 3, Documents])
+def test_what_is_no_store(structure: type[BulkEvict], store: Any) -> None:
+    with pytest.raises(TypeError, match=r"store= has the methods of sash\.aggregators\.block_levels\.Blocks; got "):
+        structure(Sum(), store=store)
+
+
+def touched(structure: type[BulkEvict], width: int) -> tuple[list[float], dict[str, int]]:
+    """Average reads, writes and drops a round of evict, insert and query, and the most touches of each operation."""
+    store = Documents()
+    window = window_of(structure, COUNT, range(2 * width), store=store)
+    window.evict_many(width)
+    store.taken()
+    rounds = 4 * width
+    totals = [0, 0, 0]
+    most = {"evict": 0, "insert": 0, "query": 0}
+    for i in range(rounds):
+        for operation, call in (
+            ("evict", window.evict),
+            ("insert", lambda i=i: window.insert(i)),
+            ("query", window.query),
+        ):
+            call()
+            taken = store.taken()
+            most[operation] = max(most[operation], sum(taken))
+            totals = [total + part for total, part in zip(totals, taken, strict=True)]
+    return [total / rounds for total in totals], most
+
+
+@pytest.mark.parametrize("width", [4, 16, 100, 1000, 5000])
+def test_amta_touches_the_store_a_few_times_a_round(width: int) -> None:
+    (reads, writes, drops), most = touched(AMTA, width)
+    log = whole_log(width)
+    assert reads <= 4.5
+    assert writes <= 2
+    assert drops <= 2
+    assert most["insert"] <= 3 * (log + 1)
+    assert most["evict"] <= 2 * (log + 1)
+    assert most["query"] <= 3 * (log + 1)
+
+
+@pytest.mark.parametrize("width", [4, 16, 100, 1000, 5000])
+def test_log_mta_touches_the_store_some_log_n_times(width: int) -> None:
+    _, most = touched(LogMTA, width)
+    log = math.ceil(math.log2(width)) + 1
+    assert most["insert"] <= 2 * log + 4
+    assert most["evict"] <= 3 * log + 4
+    assert most["query"] == 2
+
+
+@both
+def test_evictions_at_once_touch_the_store_some_log_n_times(structure: type[BulkEvict]) -> None:
+    store = Documents()
+    for size in (10, 100, 1000, 9000):
+        log = math.ceil(math.log2(size)) + 1
+        for n in (1, 3, size // 3, size // 2 + 1, size - 1, size):
+            window = window_of(structure, COUNT, range(size), store=store)
+            window.query()
+            store.taken()
+            window.evict_many(n)
+            window.query()
+            assert sum(store.taken()) <= 6 * log
+            window.clear()
+
+
+@both
+def test_all_but_a_few_aggregates_are_in_the_store(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, Collect(), range(5000), store=Documents())
+    window.query()
+    local = {name: value for name, value in vars(window).items() if name not in ("levels", "_store")}
+    assert sum(queue.slots() for queue in local.values() if hasattr(queue, "slots")) <= SIZE
+
+
+# ---- memory ----
+
+
+class Thing:
+    """An object that can be watched."""
+
+
+@both
+@pytest.mark.parametrize("queried", [False, True])
+def test_what_was_evicted_at_once_is_released_in_the_end(structure: type[BulkEvict], queried: bool) -> None:
+    things = [Thing() for _ in range(3000)]
+    watched = [weakref.ref(thing) for thing in things]
+    window = window_of(structure, Last(), things)
+    del things
+    if queried:
+        window.query()
+    window.evict_many(2990)
+    for _ in range(30):
+        window.insert(None)
+        window.query()
+    assert [thing() is not None for thing in watched] == [False] * 2990 + [True] * 10
+    window.evict_many(len(window))
+    for _ in range(30):
+        window.insert(None)
+    assert not any(thing() is not None for thing in watched)
+
+
+@both
+@pytest.mark.parametrize("step", [3, 200, 4000])
+def test_memory_in_a_long_stream_of_evictions_at_once(structure: type[BulkEvict], step: int) -> None:
+    window = window_of(structure, COUNT, range(1000))
+    for _ in range(60_000 // step):
+        for i in range(step):
+            window.insert(i)
+        window.evict_many(step)
+        window.query()
+        assert window.levels.slots() <= 2 * (1000 + step) + 3 * SIZE * (whole_log(1000 + step) + 2)
+
+
+@both
+def test_memory_follows_the_window_down(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, COUNT, range(50_000))
+    levels = len(window.levels.queues)
+    window.evict_many(49_990)
+    for i in range(400):
+        window.insert(i)
+        window.evict()
+    assert window.levels.slots() <= 2 * SIZE * levels
+    window.evict_many(10)
+    assert window.levels.slots() <= 2 * SIZE * levels
+    window.clear()
+    assert window.levels.slots() == 0
+
+
+@both
+def test_heights_follow_the_window(structure: type[BulkEvict]) -> None:
+    window: Any = window_of(structure, COUNT, range(5000))
+    window.query()
+    assert whole_log(5000) - 1 <= window.top <= whole_log(5000) + 1
+    for size in (4000, 1000, 100, 17, 3, 1):
+        window.evict_many(len(window) - size)
+        window.query()
+        assert window.top <= math.ceil(math.log2(size))
+        for i in range(3 * size):
+            window.insert(i)
+            window.evict()
+            window.query()
+            assert window.top <= math.ceil(math.log2(size))
+
+
+# ---- driven at random ----
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A monotone policy for an aggregate, by a number."""
+
+    policy: Callable[[int], Callable[[Any, Any], bool]]
+
+
+CHOICES = {
+    "join": Choice(lambda n: lambda total, prefix: len(total) - len(prefix) >= n),
+    "collect": Choice(lambda n: lambda total, prefix: len(prefix) < n),
+    "max": Choice(lambda n: lambda total, prefix: prefix is None or prefix < n - 5),
+}
+
+
+class BulkMachine(Machine):
+    """The machine of all structures, with evictions at once and policies."""
+
+    window: BulkEvict
+    choice: Choice
+
+    @rule(share=st.floats(0, 1))
+    def evict_many(self, share: float) -> None:
+        n = round(share * len(self.inserted))
+        self.window.evict_many(n)
+        for _ in range(n):
+            self.inserted.popleft()
+
+    @rule(by=st.integers(0, 12))
+    def enforce(self, by: int) -> None:
+        policy, monoid = self.choice.policy(by), self.subject.monoid
+        lifted = [monoid.lifted((value,)) for value in self.inserted]
+        prefixes = [monoid.identity]
+        for state in lifted:
+            prefixes.append(monoid.combine(prefixes[-1], state))
+        given_up = [n for n in range(1, len(prefixes)) if policy(prefixes[-1], prefixes[n])]
+        assert self.window.enforce(policy) == max(given_up, default=0)
+        for _ in range(max(given_up, default=0)):
+            self.inserted.popleft()
+
+    @rule(data=st.data())
+    def grow(self, data: st.DataObject) -> None:
+        for value in data.draw(st.lists(self.subject.values, min_size=20, max_size=60)):
+            self._insert(value)
+
+
+@both
+@pytest.mark.parametrize("subject", CHOICES)
+def test_beside_a_deque(structure: type[BulkEvict], subject: str) -> None:
+    named = {"structure": structure, "subject": SUBJECTS[subject], "choice": CHOICES[subject]}
+    driven = type(f"{structure.__name__}BulkMachine", (BulkMachine,), named)
+    with small_chunks():
+        run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))
+
+
+# ---- compiled ----
+
+
+@pytest.mark.parametrize("structure", [LogMTA, AMTA, DABA])
+@pytest.mark.parametrize(("width", "step"), [(1, 1), (5, 3), (16, 16), (100, 7), (64, 300), (500, 1)])
+def test_compiled_evictions_at_once(structure: Any, width: int, step: int) -> None:
+    values = np.random.default_rng(4).integers(0, 1000, 1500)
+    found = bulk(structure, AFFINE, (values,), width, step)
+    assert found.why_interpreted == ""
+    assert found.to_list() == bulk(Recalc, AFFINE, (values,), width, step).to_list()
+    found.structure.check_invariants()
+
+
+@both
+@pytest.mark.parametrize(("monoid", "values"), [(Max(), "floats"), (Sum(), "ints"), (Sum(), "floats")])
+def test_compiled_evictions_at_once_of_our_monoids(structure: type[BulkEvict], monoid: Any, values: str) -> None:
+    chance = np.random.default_rng(4)
+    column = chance.random(1000) if values == "floats" else chance.integers(-50, 50, 1000)
+    found = bulk(structure, monoid, (column,), 90, 13)
+    assert found.why_interpreted == ""
+    assert found.to_list() == pytest.approx(bulk(Recalc, monoid, (column,), 90, 13).to_list(), rel=1e-12)
+
+
+@pytest.mark.parametrize(("width", "step"), [(0, 1), (1, 0), (8, 3), (10, 1)])
+def test_too_few_rows_for_evictions_at_once(width: int, step: int) -> None:
+    with pytest.raises(ValueError, match=f"10 rows do not fill a window of {width} and batches of {step}"):
+        bulk(AMTA, Max(), (np.arange(10),), width, step)

@@ -1,0 +1,29 @@
+"""The structures in order of time beside a plain dict, driven at random."""
+
+from unittest import mock
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from sash.aggregators import btree_storage
+from sash.aggregators.catalogue import TIMED
+from tests.conformance.machines import SUBJECTS
+from tests.conformance.timed_machines import timed_machine
+
+
+@pytest.mark.parametrize("back", [0, 4])
+@pytest.mark.parametrize("min_arity", [2, 3])
+@pytest.mark.parametrize("subject", ["join", "max"])
+@pytest.mark.parametrize("structure", TIMED)
+def test_beside_a_dict(structure: str, subject: str, min_arity: int, back: int) -> None:
+    """`back=0`: as compiled, nodes that are done with are taken again and not returned."""
+    driven = timed_machine(TIMED[structure].cls, SUBJECTS[subject], min_arity)  # type: ignore[arg-type]
+    if back == 0:
+        driven.length = driven.memory_follows_the_window = lambda self: None
+    with mock.patch.object(btree_storage, "BACK", back):
+        run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 3))
+
+
+def test_every_structure_is_driven() -> None:
+    assert TIMED.keys() == {"AugmentedBTree", "FiBA"}

@@ -1,0 +1,117 @@
+"""An engine beside the reference: the same calls to both, and what they must agree on.
+
+    steps      process   process   snapshot   advance   finish
+    engine     ▢         ▢         ▢─▶▢       ▢         ▢          goes on from its snapshot
+    reference  ▢         ▢                    ▢         ▢
+
+- In modes "rows" and "given" each call gives the same results: the watermark says which. In mode "sorted" an engine may
+  give a result as soon as it knows it, so all calls are compared together.
+- Results are in order within a key and a window. Rows that are passed on, late or untimed, stand outside that order.
+- Eager results of exact aggregates agree call by call, with their revisions; those of inexact ones, whose digits hang
+  on the shape of the fold, in their last revision.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sash.testing import Reference, assert_same
+from sash.testing.compare import as_rows
+from sash.testing.queries import loose
+from sash.testing.reference import is_exact
+from sash.testing.streams import Case, StreamStep
+
+Begin = Callable[..., Any]
+"""`begin(query, schema, mode)` gives an engine."""
+Resume = Callable[..., Any]
+"""`resume(query, snapshot)` gives an engine that goes on from a snapshot."""
+
+
+def duel(case: Case, begin: Begin, resume: Resume) -> None:
+    """Play a case on an engine and on the reference. Raises AssertionError where they disagree."""
+    engine, truth = begin(case.query, case.schema, case.mode), Reference(case.query, case.schema, mode=case.mode)
+    got: list[pa.RecordBatch] = []
+    expected: list[pa.RecordBatch] = []
+    for step in case.steps:
+        if step.call == "snapshot":
+            engine = resume(case.query, engine.snapshot())
+            continue
+        try:
+            expected.append(played(truth, step))
+        except ValueError:
+            with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
+                played(engine, step)
+            break
+        got.append(played(engine, step))
+        if case.mode != "sorted":
+            assert (counted(engine, "late"), counted(engine, "untimed")) == (truth.late, truth.untimed)
+        assert got[-1].schema == expected[-1].schema, f"{got[-1].schema}\nis not\n{expected[-1].schema}"
+        assert_same(engine.late_rows(), truth.late_rows(), ordered=False)
+    compare(case, got, expected)
+
+
+def played(machine: Any, step: StreamStep) -> pa.RecordBatch:
+    """One call of an operator or of the reference."""
+    arguments = () if step.argument is None else (step.argument,)
+    found = getattr(machine, step.call)(*arguments)
+    assert isinstance(found, pa.RecordBatch), f"{step.call} gave a {type(found).__name__}"
+    return found
+
+
+def counted(machine: Any, name: str) -> int:
+    """What a machine has counted: in its metrics, a mapping or an object."""
+    metrics = machine.metrics
+    return int(metrics[name] if isinstance(metrics, Mapping) else getattr(metrics, name))
+
+
+def compare(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
+    """What an engine gave, call by call, beside what the reference gave."""
+    if case.query.emit == "eager":
+        compare_last_revisions(case, got, expected)
+        if not all(map(is_exact, case.query.bind(case.schema).aggregates)):
+            return
+    if case.mode != "sorted":
+        for mine, theirs in zip(got, expected, strict=True):
+            same_output(case, [mine], [theirs])
+    same_output(case, got, expected)
+
+
+def same_output(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
+    """Results in order within key and window, rows that were passed on as a bag."""
+    per_row = case.query.bind(case.schema).per_row
+    # any id will do for a slide, if it is a stable one: `compare_last_revisions` leans on it
+    without = ["_row"] if case.query.emit == "eager" and not per_row else []
+    mine, my_aside = parted(case, as_rows(got, without))
+    theirs, their_aside = parted(case, as_rows(expected, without))
+    by = [*case.query.by, *(["window"] if "window" in expected[0].schema.names else [])] if expected else []
+    assert_same(mine, theirs, by=by, loose=loose(case.query))
+    assert_same(my_aside, their_aside, ordered=False)
+
+
+def parted(case: Case, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Results, and rows that were only passed on."""
+    untimed = case.mode == "sorted" and "t" in case.query.on
+    aside = [row.get("_late") is True or (untimed and "t" in row and is_no_time(row["t"])) for row in rows]
+    results = [row for row, is_aside in zip(rows, aside, strict=True) if not is_aside]
+    return results, [row for row, is_aside in zip(rows, aside, strict=True) if is_aside]
+
+
+def is_no_time(time: Any) -> bool:
+    """Is it null, NaN or an infinity?"""
+    return time is None or (isinstance(time, float) and not math.isfinite(time))
+
+
+def compare_last_revisions(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
+    """The last revision of each result; and revisions count up from 0."""
+    last = []
+    for batches in (got, expected):
+        shown: dict[int, dict[str, Any]] = {}
+        for row in as_rows(batches):
+            before = shown.get(row["_row"], {"_revision": -1})["_revision"]
+            assert row["_revision"] == before + 1, f"revision {row['_revision']} follows {before}: {row}"
+            shown[row["_row"]] = row
+        last.append([{k: v for k, v in row.items() if k not in ("_row", "_revision")} for row in shown.values()])
+    assert_same(last[0], last[1], by=case.query.by, ordered=False, loose=loose(case.query))

@@ -1,0 +1,35 @@
+"""Random queries on compiled kernels beside the reference, with few aggregates: each takes seconds to compile."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sash
+from sash.testing.queries import AFFINE, SCALES, queries
+from sash.testing.streams import Case, calls
+from tests.engine.differential import duel
+from tests.engine.test_differential_queries import begin, resume
+
+AGGREGATES = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s"), "maps": AFFINE("i")}
+"""One that selects, one that is rounded, one of text, and one whose order matters and that is a user's own."""
+
+
+@st.composite
+def few_aggregates(draw: st.DrawFn, mode: str) -> Case:
+    """Any query that draws no aggregates of its own."""
+    scale = draw(st.sampled_from([*SCALES, None]))
+    query = draw(queries(scale, ("final", "changes")))
+    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+    kept: dict[str, Any] = {name: getattr(query, name) for name in names}
+    return draw(calls(sash.Query(query.windows.get("", query.windows), **kept, **AGGREGATES), scale, mode))
+
+
+@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
+def test_compiled_lanes_give_what_the_reference_gives(mode: str) -> None:
+    @given(few_aggregates(mode))
+    def agrees(case: Case) -> None:
+        duel(case, begin, resume)
+
+    agrees()

@@ -1,0 +1,306 @@
+"""State that somebody has made by hand: whatever compiled loops rely on is checked when a page is read.
+
+a page ──▶ one number of it changed, checksum repaired ──▶ PageError that names the page; the operator is as it was
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash import Count, Lifetime, Policy, Session, Time
+from sash.engine import durable_state
+from sash.engine.operator import Operator
+from sash.engine.state_header import directories
+from sash.kernels.loops.slot_loops import NEVER
+from sash.stores import MemoryStore, PageError
+from sash.stores.page import pack
+from sash.stores.page import unpack as unpack_page
+from sash.testing.queries import KeepLast
+from tests.fuzz.frames import State, opened
+
+SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
+KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    place = range(start, start + count)
+    columns = [
+        [KEYS[i % len(KEYS)] for i in place],
+        list(place),
+        [i * 7 % 5 for i in place],
+        [f"w{i % 3}" for i in place],
+    ]
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA
+    )
+
+
+def query(window: Any, **arguments: Any) -> sash.Query:
+    aggregates = {"total": sash.sum("x"), "top": sash.max("s"), "all": sash.collect("x")}
+    return sash.Query(window, **{"by": "k", "on": "t", "lateness": 4, **arguments}, **aggregates)
+
+
+def stored(asked: sash.Query, calls: int = 3) -> MemoryStore:
+    """The pages of a query that has seen some rows."""
+    store = MemoryStore()
+    operator = asked.operator(SCHEMA, store=store)
+    for i in range(calls):
+        operator.process(rows(20 * i, 20))
+    return store
+
+
+def schemas(asked: sash.Query, kind: str) -> list[pa.Schema]:
+    """The schemas of the batches of a kind of page."""
+    backend: Any = asked.operator(SCHEMA, store=MemoryStore()).backend
+    if kind == "header":
+        return directories(backend.durable.number_type)
+    if kind in ("bucket", "eager"):
+        return list(backend.durable.codec.schemas)
+    return [backend.durable.rows] if kind == "buffer" else [backend.durable.codec.elements[0]]
+
+
+def crafted(asked: sash.Query, page: bytes, batch: int, column: str, change: Callable[[list[Any]], list[Any]]) -> bytes:
+    """A page with other values in a column, and a checksum that fits."""
+    parts = opened(page)
+    meta, batches = unpack_page(page, parts.kind, parts.fingerprint, schemas(asked, parts.kind), "it")
+    given = batches[batch]
+    at = given.schema.get_field_index(column)
+    new = pa.array(change(given.column(at).to_pylist()), given.schema.field(at).type)
+    batches[batch] = given.set_column(at, given.schema.field(at), new)
+    return pack(parts.kind, parts.fingerprint, meta, batches)
+
+
+def put(value: Any, at: int = 0) -> Callable[[list[Any]], list[Any]]:
+    """Change one value."""
+    return lambda values: [*values[:at], value, *values[at + 1 :]]
+
+
+def last(change: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+    """Change the last value."""
+    return lambda values: [*values[:-1], change(values[-1])]
+
+
+def refuse(asked: sash.Query, store: MemoryStore, page: str, said: str) -> None:
+    """The state is refused by the name of the page, by every call that needs it, and again when it is asked again."""
+    named = f"page '{page}' is damaged: .*{said}"
+    operator = asked.operator(SCHEMA, store=store)
+    for _ in range(2):
+        with pytest.raises(PageError, match=named):
+            operator.process(rows(60, 8))
+        assert operator.metrics.rows_in == 60
+    with pytest.raises(PageError, match=named):
+        operator.lookup({"k": ["a", "b", "c"]})
+
+
+BUCKET = "b0000000000000000"
+FRONT, BACK, BEGIN, START = (f"a0.heads.{i}" for i in (2, 3, 4, 5))
+KEYS_BATCH, ELEMENTS, EMITTED = range(3)
+HUGE = 2**62 + 1
+
+HEADS: dict[str, tuple[Any, int, str, Any, str]] = {
+    "a front below all": (Time(9), KEYS_BATCH, FRONT, put(-1), "no beginning or end"),
+    "a front behind the back": (Time(9), KEYS_BATCH, FRONT, put(10**6), "no beginning or end"),
+    "a back without elements": (Time(9), KEYS_BATCH, BACK, put(10**12), "not as many elements"),
+    "a back beyond integers": (Time(9), KEYS_BATCH, BACK, put(2**63 - 1), "no beginning or end"),
+    "a life behind the front": (Time(9), KEYS_BATCH, BEGIN, put(10**6), "no beginning or end"),
+    "a start behind the back": (Time(9), KEYS_BATCH, START, put(10**6), "outside of its ring"),
+    "a start below all": (Time(9), KEYS_BATCH, START, put(-5), "outside of its ring"),
+    "a start that is gone": (Time(9), KEYS_BATCH, START, put(0), "elements that are gone"),
+    "no rows": (Time(9), KEYS_BATCH, "keys.0", put(0), "number of rows"),
+    "rows below none": (Time(9), KEYS_BATCH, "keys.0", put(-3), "number of rows"),
+    "values below none": (Time(9), KEYS_BATCH, "a0.0.totals.0", put(-1), "number of values"),
+    "a key twice": (Time(9), KEYS_BATCH, "k0", put("b"), "twice"),
+    "a run of nobody": (Time(9), KEYS_BATCH, "runs0.1", put(5), "runs that do not belong"),
+    "a large key that never was": (Time(9), KEYS_BATCH, "large.0", put(3), "never given"),
+    "an element of no key": (Time(9), ELEMENTS, "key", last(lambda _: 77), "not in it"),
+    "an element before all keys": (Time(9), ELEMENTS, "key", put(-1), "not in it"),
+    "elements out of order": (Time(9), ELEMENTS, "key", last(lambda _: 0), "order of their keys"),
+    "falling times": (Time(9), ELEMENTS, "time", put(10**6), "younger than the last row|fall"),
+    "falling counts": (Time(9), ELEMENTS, "a0.0.before", put(10**6), "younger than the last row|fall"),
+    "a count below none": (Time(9), ELEMENTS, "a0.0.before", put(-(10**6)), "is negative"),
+    "a count that is gone": (Count(30), KEYS_BATCH, FRONT, last(lambda x: x + 1), "not as many|that are gone"),
+    "a pane with another slide": (Time(12, every=4), ELEMENTS, "first.0", put(-(2**60)), "not its own"),
+    "a pane far away": (Time(12, every=4), ELEMENTS, "low", last(lambda _: 2**63 - 1), "too near to the limits"),
+    "an edge that is not the last": (Time(12, every=4), KEYS_BATCH, "a0.low.0", put(8), "another edge"),
+    "a slide beyond all times": (Time(12, every=4), KEYS_BATCH, "a0.heads.7", put(2**61), "beyond all times"),
+    "a window that ends nowhere": (Time(12, every=4), KEYS_BATCH, "a0.heads.6", put(10**6), "ends outside"),
+    "a pane before the first row": (Count(30, every=4), ELEMENTS, "low", put(-4), "before the first row"),
+    "a slide of a count": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.6", put(NEVER - 1), "beyond all times"),
+    "a slide of rows that are gone": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.7", put(10**6), "outside of its"),
+    "neither open nor closed": (Session(5), KEYS_BATCH, "a0.heads.0", put(2), "neither open nor closed"),
+    "a slide of a lifetime": (Lifetime(every=Time(4)), KEYS_BATCH, "a0.heads.2", put(2**61), "beyond all times"),
+    "a base of the future": (Lifetime(), KEYS_BATCH, "a0.0.base.0", put(10**6), "not there yet"),
+    "a policy's start": (Policy(KeepLast(3), sash.count()), KEYS_BATCH, START, put(HUGE), "outside of its ring"),
+    "a state that is none": (Time(9), ELEMENTS, "a0.2.state", put(b"t\xff\xff\xff\xff"), "damaged"),
+}
+
+
+@pytest.mark.parametrize("case", HEADS)
+def test_slots_that_cannot_be(case: str) -> None:
+    window, batch, column, change, said = HEADS[case]
+    asked = query(window)
+    store = stored(asked)
+    store.pages[BUCKET] = crafted(asked, store.pages[BUCKET], batch, column, change)
+    refuse(asked, store, BUCKET, said)
+
+
+def test_what_was_emitted_of_a_key_that_is_not_there() -> None:
+    asked = query(Time(9), emit="changes")
+    store = stored(asked)
+    store.pages[BUCKET] = crafted(asked, store.pages[BUCKET], EMITTED, "key", last(lambda _: 70_000))
+    refuse(asked, store, BUCKET, "not in it")
+
+
+DIRECTORIES: dict[str, tuple[int, str, Any, str]] = {
+    "buckets out of order": (0, "start", put(5), "least hash"),
+    "fewer keys than none": (0, "keys", put(-1), "number of keys"),
+    "a page that never was": (1, "page", put(10**6), "never written"),
+    "a page twice": (1, "page", lambda values: [values[0]] * len(values), "twice"),
+    "times out of order": (1, "low", put(10**6), "cannot be"),
+    "a number that is missing": (1, "rows", put(None), "missing"),
+}
+
+
+@pytest.mark.parametrize("case", DIRECTORIES)
+def test_headers_that_cannot_be(case: str) -> None:
+    batch, column, change, said = DIRECTORIES[case]
+    asked = query(Time(9), lateness=50)
+    store = stored(asked)
+    store.pages["header"] = crafted(asked, store.pages["header"], batch, column, change)
+    with pytest.raises(PageError, match=f"page 'header' is damaged: .*{said}"):
+        asked.operator(SCHEMA, store=store)
+
+
+def test_a_bucket_with_another_number_of_keys() -> None:
+    asked = query(Time(9))
+    store = stored(asked)
+    store.pages["header"] = crafted(asked, store.pages["header"], 0, "keys", put(10))
+    refuse(asked, store, BUCKET, "by the header 10")
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "said"),
+    [
+        ("t", put(None), "without a time"),
+        ("t", put(10**6), "not in order"),
+        ("_arrival", put(None), "never came"),
+        ("t", put(-(10**6)), "not those of the header"),
+    ],
+)
+def test_rows_that_wait(column: str, change: Any, said: str) -> None:
+    asked = query(Time(9), lateness=50)
+    store = stored(asked)
+    store.pages["q0"] = crafted(asked, store.pages["q0"], 0, column, change)
+    operator = asked.operator(SCHEMA, store=store)
+    for _ in range(2):
+        with pytest.raises(PageError, match=f"page 'q0' is damaged: .*{said}"):
+            operator.finish()
+
+
+EAGER: dict[str, tuple[Any, int, str, Any, str]] = {
+    "a row of no key": (Time(9), 1, "key", put(900), "not in it"),
+    "a row before all keys": (Time(9), 1, "key", put(-1), "not in it"),
+    "a row that never came": (Time(9), 1, "arrival", put(10**6), "never came"),
+    "more rows than there are": (Time(9), 0, "kept", put(10**6), "fewer rows"),
+    "fewer rows than none": (Time(9), 0, "kept", put(-1), "cannot be"),
+    "rows that have passed": (Time(9), 0, "passed", put(HUGE), "cannot be"),
+    "a time beyond all slides": (Time(12, every=4), 1, "time", put(2**63 - 1), "too near to the limits"),
+    "a slide of no key": (Time(12, every=4), 3, "key", put(900), "not in it"),
+    "a slide that ends at no row": (Count(5, every=2), 3, "number", last(lambda _: 10**9), "not there"),
+    "a key twice": (Time(9), 0, "key:k", put("b"), "twice"),
+}
+
+
+@pytest.mark.parametrize("case", EAGER)
+def test_pages_of_eager_operators(case: str) -> None:
+    window, batch, column, change, said = EAGER[case]
+    asked = query(window, emit="eager")
+    store = stored(asked, calls=1)
+    store.pages["e0"] = crafted(asked, store.pages["e0"], batch, column, change)
+    with pytest.raises(PageError, match=f"page 'e0' is damaged: .*{said}"):
+        asked.operator(SCHEMA, store=store)
+
+
+# ---- snapshots ----
+
+
+@pytest.mark.parametrize("mode", ["", "nonsense", "sorted"])
+def test_modes_of_snapshots(mode: str) -> None:
+    asked = query(Time(9), emit="eager")
+    operator = asked.operator(SCHEMA)
+    operator.process(rows(0, 8))
+    state = State.of_snapshot(operator.snapshot())
+    state.mode = mode
+    with pytest.raises(PageError, match="the snapshot is damaged: its mode is"):
+        Operator.restore(asked, state.snapshot())
+
+
+def test_late_rows_of_a_snapshot_are_checked() -> None:
+    asked = query(Time(9))
+    operator = asked.operator(SCHEMA)
+    operator.process(rows(50, 8))
+    operator.process(rows(0, 8))
+    state = State.of_snapshot(operator.snapshot())
+    assert Operator.restore(asked, state.snapshot()).late_rows().num_rows == 8
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(rows(0, 8))
+    for late in (sink.getvalue().to_pybytes(), b"", b"nonsense", state.pages["late"][:-100]):
+        state.pages["late"] = late
+        with pytest.raises(PageError, match="page 'late' is damaged"):
+            Operator.restore(asked, state.snapshot())
+
+
+def test_a_snapshot_of_types_that_no_query_takes() -> None:
+    asked = query(Time(9))
+    operator = asked.operator(SCHEMA)
+    operator.process(rows(0, 8))
+    state = State.of_snapshot(operator.snapshot())
+    state.schema = (
+        pa.schema([("k", pa.month_day_nano_interval()), ("t", pa.list_(pa.int64()))]).serialize().to_pybytes()
+    )
+    with pytest.raises(PageError, match="the snapshot is of another query"):
+        Operator.restore(asked, state.snapshot())
+    state.schema = b"nonsense"
+    with pytest.raises(PageError, match="the snapshot is damaged"):
+        Operator.restore(asked, state.snapshot())
+
+
+# ---- all or nothing ----
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_a_page_that_is_refused_leaves_everything_as_it_was(emit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several buckets one is damaged: the others are loaded, the call fails, and works when the page is back."""
+    monkeypatch.setattr(durable_state, "BUCKET", 1)
+    asked = query(Time(30), emit=emit)
+    store, undisturbed = stored(asked), stored(asked)
+    expected = asked.operator(SCHEMA, store=undisturbed).process(rows(60, 20))
+    buckets = sorted(name for name in store.pages if name[0] == "b")
+    assert len(buckets) > 1
+    for name in buckets:
+        tried = MemoryStore(dict(store.pages))
+        operator = asked.operator(SCHEMA, store=tried)
+        tried.pages[name] = crafted(asked, store.pages[name], KEYS_BATCH, FRONT, put(-1))
+        for _ in range(2):
+            with pytest.raises(PageError, match=name):
+                operator.process(rows(60, 20))
+            with pytest.raises(PageError, match=name):
+                operator.lookup({"k": ["a", "b", "c"]})
+        tried.pages[name] = store.pages[name]
+        assert operator.process(rows(60, 20)).equals(expected)
+
+
+def test_what_was_emitted_is_remembered_when_a_call_fails_after_it_was_loaded() -> None:
+    """A call loads what was emitted of a key and fails; the next one still knows, and emits no change."""
+    asked = sash.Query(sash.Delta("t", 100), by="k", emit="changes", top=sash.max("s"))
+    store = MemoryStore()
+    assert asked.operator(SCHEMA, store=store).process(rows(0, 3))["top"].to_pylist() == ["w0", "w1", "w2"]
+    operator = asked.operator(SCHEMA, store=store)
+    falling = pa.concat_batches([rows(3, 1), rows(1, 1)])
+    with pytest.raises(ValueError, match="must not decrease"):
+        operator.process(falling)
+    assert operator.process(rows(4, 1))["top"].to_pylist() == []

@@ -1,0 +1,157 @@
+"""One truth: the operator against the reference, over plain cases and over whatever Hypothesis thinks of.
+
+With every aggregate, so interpreted; `make test-all` adds the same compiled. Compiled kernels of a few aggregates are
+tested each time by `test_compiled_lanes.py`.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sash
+import sash.engine as engine
+from sash.testing import assert_same
+from sash.testing.queries import SCALES, loose
+from sash.testing.streams import Case, StreamStep, calls, cases, sorted_by_key, split
+from tests.engine.differential import duel, parted
+from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
+
+
+def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
+    return query.operator(schema, mode=mode)
+
+
+def resume(query: sash.Query, snapshot: bytes) -> Any:
+    return engine.Operator.restore(query, snapshot)
+
+
+# ---- whatever comes ----
+
+
+@given(cases())
+def test_the_operator_gives_what_the_reference_gives(case: Case) -> None:
+    duel(case, begin, resume)
+
+
+@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
+@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
+def test_in_every_mode_and_emission(mode: str, emit: str) -> None:
+    if (mode, emit) == ("sorted", "eager"):
+        return
+
+    @given(cases(modes=(mode,), emits=(emit,), lates=("drop", "flag")))
+    def agrees(case: Case) -> None:
+        duel(case, begin, resume)
+
+    agrees()
+
+
+@given(cases(modes=("rows", "sorted"), emits=("final", "changes"), lates=("drop", "flag")), st.data())
+def test_splitting_the_input_changes_nothing_of_final(case: Case, data: st.DataObject) -> None:
+    whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
+    cuts = data.draw(st.lists(st.integers(0, whole[0].num_rows), max_size=12))
+    results: list[Any] = []
+    for pieces in ([whole[0]], split(whole[0], cuts)):
+        operator = begin(case.query, case.schema, case.mode)
+        try:
+            batches = [*map(operator.process, pieces), operator.finish()]
+        except ValueError:
+            results.append("refused")
+        else:
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            results.append((batches[0].schema.names, parted(case, rows)))
+    together, apart = results
+    if "refused" in results:
+        assert together == apart
+        return
+    by = [*case.query.by, *(name for name in ("window",) if name in together[0])]
+    assert_same(apart[1][0], together[1][0], by=by, loose=loose(case.query))
+    assert_same(apart[1][1], together[1][1], ordered=False)
+
+
+# ---- every kind of window with every aggregate ----
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _of_all_aggregates(interpreted_trees: Any, kernels: Any) -> None:
+    """Eager trees of all aggregates, as objects."""
+
+
+WINDOWS = [(f"row: {name}", window) for name, window in PER_ROW.items()] + [
+    (f"slide: {name}", window) for name, window in PER_SLIDE.items()
+]
+
+
+@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
+def test_every_window_on_whatever_comes(name: str, window: Any) -> None:
+    """The random queries reach each kind of window now and then; here each has its share."""
+    shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
+
+    @settings(max_examples=max(10, settings().max_examples // 4))
+    @given(st.data())
+    def agrees(data: st.DataObject) -> None:
+        forget = data.draw(st.sampled_from([None, 3, 8]), "forget")
+        query = sash.Query(window, by="k", on="t", lateness=data.draw(st.integers(0, 6)), forget=forget, **shown)
+        mode = data.draw(st.sampled_from(["rows", "given", "sorted"]), "mode")
+        duel(data.draw(calls(query, SCALES[0], mode), "case"), begin, resume)
+
+    agrees()
+
+
+def steps_of(batch: pa.RecordBatch, mode: str) -> tuple[StreamStep, ...]:
+    """Three batches, one of them of one row, an empty one, a snapshot, and in mode "given" the watermark."""
+    first, second, third, fourth = split(batch, [7, 8, 8])
+    advance = (StreamStep("advance", 3), StreamStep("advance", 3)) if mode == "given" else ()
+    calls = [StreamStep("process", piece) for piece in (first, second, third, fourth)]
+    return (calls[0], *advance[:1], StreamStep("snapshot"), *calls[1:3], *advance[1:], calls[3], StreamStep("finish"))
+
+
+def plain_case(window: Any, mode: str, **arguments: Any) -> Case:
+    timed = "on" in arguments
+    query = sash.Query(window, by="k", **arguments, **aggregates(window))
+    batch = stream(timed)
+    if mode == "sorted":
+        batch = sorted_by_key(batch, query)
+    return Case(query, batch.schema, mode, steps_of(batch, mode))
+
+
+@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
+@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
+def test_every_window_with_every_aggregate(name: str, window: Any, mode: str) -> None:
+    duel(plain_case(window, mode, on="t", lateness=6), begin, resume)
+
+
+@pytest.mark.parametrize(("name", "window"), [one for one in WINDOWS if one[0].partition(": ")[2] in UNTIMED], ids=str)
+def test_every_window_in_order_of_arrival(name: str, window: Any) -> None:
+    query = sash.Query(window, by="k", **aggregates(window))
+    batch = stream(timed=False)
+    pieces = split(batch, [7, 8, 8])
+    steps = [
+        StreamStep("process", pieces[0]),
+        StreamStep("snapshot"),
+        *(StreamStep("process", piece) for piece in pieces[1:]),
+    ]
+    duel(Case(query, batch.schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+
+
+@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
+def test_every_window_with_keys_that_are_forgotten(name: str, window: Any) -> None:
+    duel(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
+
+
+@pytest.mark.parametrize("late", ["drop", "flag", "error"])
+@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
+def test_every_rule_for_late_rows(late: str, emit: str) -> None:
+    duel(plain_case(sash.Time(4), "rows", on="t", lateness=6, late=late, emit=emit), begin, resume)
+
+
+def test_all_windows_at_once() -> None:
+    for windows in (PER_ROW, PER_SLIDE):
+        named = {name.replace(" ", "_"): window for name, window in windows.items()}
+        query = sash.Query(
+            named, by="k", on=["t", "i"], lateness=6, high=sash.max("f"), n=sash.count(), s=sash.sum("i")
+        )
+        duel(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)

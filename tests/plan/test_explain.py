@@ -1,0 +1,355 @@
+"""explain(): the plan as text."""
+
+from textwrap import dedent
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash import Options, Query
+from sash.plan.default_schema import default_schema
+from sash.plan.explain_text import partials
+from sash.plan.planner import DEQUE_SIZES
+from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from sash.windows.slices import edges
+from sash.windows.slices import partials as exactly
+
+SCHEMA = pa.schema(
+    [
+        ("symbol", pa.string()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("seq", pa.int64()),
+        ("price", pa.float64()),
+        ("trader", pa.string()),
+        ("end", pa.bool_()),
+    ]
+)
+
+
+def gives_up(total: Any, prefix: Any) -> bool:
+    return bool(total - prefix > 10)
+
+
+def section(text: str, title: str) -> list[str]:
+    """The lines of a section, without their indent."""
+    lines = text.partition(f"\n\n{title}\n")[2].partition("\n\n")[0].splitlines()
+    return [line.removeprefix("  ") for line in lines]
+
+
+def explained(windows: Any, title: str, schema: pa.Schema | None = SCHEMA, **keywords: Any) -> list[str]:
+    said = {"on": "ts", "high": sash.max("price")} | keywords
+    return section(
+        Query(windows, **{name: value for name, value in said.items() if value is not None}).explain(schema), title
+    )
+
+
+# ---- as a whole ----
+
+
+def test_one_window_per_row() -> None:
+    query = Query(
+        "1h", by="symbol", on="ts", high=sash.max("price"), n=sash.count(), who=sash.arg_max("price", "trader")
+    )
+    assert query.explain(SCHEMA) == dedent(
+        """\
+        Query(Time('1h'), by='symbol', on='ts', high=max('price'), n=count(), who=arg_max('price', 'trader'))
+
+        windows
+          Time('1h')  at each row:  (t - 1h, t], rows of equal time together
+
+        results
+          one row for each input row, keyed by symbol
+          high  max('price')                double
+          n     count()                     int64
+          who   arg_max('price', 'trader')  string
+          final: each result leaves once, when nothing can change it
+
+        order
+          ts, then arrival
+          no lateness=: rows come in order, and one behind is an error (frames are sorted first)
+
+        shared
+          Time('1h'): single rows
+
+        structures
+          high  TwoStacksLite    no exact inverse; measured the fastest of those that need none
+          n     SubtractOnEvict  an exact inverse: the oldest comes off the total
+          who   TwoStacksLite    no exact inverse; measured the fastest of those that need none
+          costs in ⊕ an insert, evict, query; n elements in the window
+            TwoStacksLite:    1, 1, 1; at worst 1, n, 1; space n + 1
+            SubtractOnEvict:  1, 1, 0; at worst 1, 1, 0; space n
+          where all rows are at hand: kernels of whole columns for high, n, who
+
+        ties
+          rows of a key with equal ts come in no certain order on Spark; it decides
+            who=arg_max('price', 'trader')
+          the same on every host where ts is unique for a key; else add a tie-breaker to on=
+
+        state
+          Time('1h'): a key keeps the rows of the last 1h, each with ts, price, trader
+        """
+    )
+
+
+def test_several_windows_per_slide_without_a_schema() -> None:
+    windows = {"d": Time("24h", every="1m"), "w": Time("7d", every="1m"), "s": Session("10m", every="close")}
+    query = Query(windows, by="symbol", on="ts", lateness="10s", high=sash.max("price"), total=sash.sum("price"))
+    assert query.explain() == f"{query!r}\n" + dedent(
+        """\
+        (no schema was given; assumed: symbol string, price double, ts timestamp[us])
+
+        windows
+          d  Time('1d', every='1m')         every 1m:        [end - 1d, end), rows of equal time together
+          w  Time('7d', every='1m')         every 1m:        [end - 7d, end), rows of equal time together
+          s  Session('10m', every='close')  when it closes:  rows less than 10m apart
+
+        results
+          one row a key and slide, keyed by symbol
+          high   max('price')  double
+          total  sum('price')  double
+          final: each result leaves once, when nothing can change it
+
+        order
+          ts, then arrival
+          rows at most 10s behind the latest time; later ones are counted and dropped
+
+        shared
+          d, w: slices, kept once for 2 windows
+          s: a running partial
+
+        structures
+          d  high   TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          d  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          w  high   TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          w  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
+          s  high   running fold   the window only grows until it starts anew
+          s  total  running fold   the window only grows until it starts anew
+          costs in ⊕ an insert, evict, query; n elements in the window
+            TwoStacksLite:  1, 1, 1; at worst 1, n, 1; space n + 1
+            running fold:   1, –, 0; at worst 1, –, 0; space 1
+
+        ties
+          none: nothing here depends on the order of rows of equal time
+
+        state
+          d, w: a key keeps at most 10,080 partials of 2 aggregates
+          s: a key keeps one partial of 2 aggregates
+          rows of the last 10s wait until none before them can come
+        """
+    )
+
+
+# ---- its sections ----
+
+
+def test_one_deque_for_many_sizes() -> None:
+    windows = {f"w{n}": f"{n}h" for n in range(1, DEQUE_SIZES + 1)}
+    names = ", ".join(windows)
+    assert explained(windows, "shared") == [
+        f"{names}: single rows, kept once for {DEQUE_SIZES} windows",
+        f"  high: one SlickDequeNonInv for {names}",
+    ]
+    why = f"it selects a value: one deque answers all {DEQUE_SIZES} sizes"
+    assert explained(windows, "structures")[0] == f"high  SlickDequeNonInv  {why}"
+
+
+def test_states_that_aggregates_share() -> None:
+    made = {"total": sash.sum("price"), "average": sash.mean("price"), "n": sash.count("price"), "rows": sash.count()}
+    assert explained("1h", "shared", high=None, **made) == [
+        "Time('1h'): single rows",
+        "average: one state, which also gives total and n",
+    ]
+    assert explained("1h", "structures", high=None, **made)[:4] == [
+        "total    TwoStacksLite    lowered from the state of average",
+        "average  TwoStacksLite    no exact inverse; measured the fastest of those that need none",
+        "n        TwoStacksLite    the values that average counts",
+        "rows     SubtractOnEvict  an exact inverse: the oldest comes off the total",
+    ]
+    assert explained(Time("1h", every="1m"), "state", high=None, **made)[0].endswith("of 2 aggregates")
+
+
+def test_eager_names_what_runs() -> None:
+    assert (
+        explained("1h", "structures", emit="eager")[0]
+        == "high  FiBA  a row goes to its place at once, whenever it comes"
+    )
+    forced = explained("1h", "structures", options=Options(structure="FiBA"))
+    assert forced[0] == "high  FiBA  asked for by Options(structure=…)"
+    assert forced[2] == "  FiBA:  6, 9, 2; at worst 16 log n + 16, 16 log n + 16, 2; space 4n + 10"
+
+
+@pytest.mark.parametrize(
+    ("window", "line"),
+    [
+        (
+            Time("1h", closed="both"),
+            "Time('1h', closed='both')  at each row:  [t - 1h, t], rows of equal time together",
+        ),
+        (
+            Time("1h", every=100),
+            "Time('1h', every=Count(100))  every 100 rows:  (t - 1h, t], rows of equal time together",
+        ),
+        (
+            Time(60, every=5, offset=2),
+            "Time(60, every=5, offset=2)  every 5, shifted by 2:  [end - 60, end), rows of equal time together",
+        ),
+        (Count(1000), "Count(1000)  at each row:  the last 1,000 rows"),
+        (Count(1, every=1), "Count(1, every=1)  every row:  the last 1 row"),
+        (Count(5, full=True), "Count(5, full=True)  at each row:  the last 5 rows; null until there are as many"),
+        (Count(5, every="1m"), "Count(5, every='1m')  every 1m:  the last 5 rows"),
+        (Delta("seq", 5), "Delta('seq', 5)  at each row:  rows less than 5 behind in 'seq'"),
+        (Session("10m"), "Session('10m')  at each row:  rows less than 10m apart"),
+        (Punctuation("end"), "Punctuation('end')  at each row:  rows up to one with 'end' true"),
+        (Lifetime(every="1h"), "Lifetime(every='1h')  every 1h:  all rows since the key's start"),
+        (
+            Policy(gives_up, sash.sum("seq")),
+            "Policy(gives_up, over=sum('seq'))  at each row:  rows that gives_up does not give up, seeing sum('seq')",
+        ),
+    ],
+    ids=repr,
+)
+def test_what_windows_hold(window: Any, line: str) -> None:
+    time = {"on": "seq"} if window == Time(60, every=5, offset=2) else {}
+    assert explained(window, "windows", **time) == [line]
+
+
+def test_when_results_leave() -> None:
+    assert explained("1h", "results", emit="changes")[-1] == (
+        "changes: each result leaves once, when nothing can change it, if it differs from the key's last"
+    )
+    eager = "results leave at once, and are revised when a row comes that changes them"
+    assert explained("1h", "results", emit="eager")[-1] == f"eager: {eager}"
+    assert explained("1h", "results")[0] == "one row for each input row, no keys"
+
+
+def test_order_and_lateness() -> None:
+    lines = explained("1h", "order", on=["ts", "seq"], lateness="0s", late="flag", forget="30d", ahead="1m")
+    assert lines == [
+        "ts, then seq, then arrival",
+        "rows at most 0s behind the latest time; later ones pass with _late true",
+        "a key silent for more than 30d starts anew",
+        "times more than 1m ahead of the clock are no times",
+    ]
+    assert explained(5, "order", on=None) == ["arrival: there is no on="]
+    assert explained("1h", "order", lateness="1s", late="error")[1].endswith("later ones raise an error")
+
+
+def test_what_ties_may_change() -> None:
+    windows = {
+        "a": 100,
+        "b": Time("1h"),
+        "c": Delta("seq", 5),
+        "d": Policy(gives_up, sash.sum("price")),
+        "e": Punctuation("end"),
+    }
+    assert explained(windows, "ties", on=["ts", "seq"], last=sash.last("price")) == [
+        "rows of a key with equal (ts, seq) come in no certain order on Spark; it decides",
+        "  a (a Count window)",
+        "  c (a Delta window)",
+        "  d (a Policy window)",
+        "  e (a Punctuation window)",
+        "  last=last('price')",
+        "the same on every host where (ts, seq) is unique for a key; else add a tie-breaker to on=",
+    ]
+    assert explained(5, "ties", on=None) == [
+        "the order is that of arrival, which a Spark shuffle does not keep; it decides",
+        "  Count(5) (a Count window)",
+    ]
+
+
+@pytest.mark.parametrize("name", ["first", "last", "collect", "concat", "arg_min", "arg_max", "m4", "collect_distinct"])
+def test_aggregates_that_ties_may_change(name: str) -> None:
+    columns = ("price", "trader") if name.startswith("arg") else ("trader",)
+    bound = getattr(sash, name)(*columns)
+    assert f"  one={bound!r}" in explained("1h", "ties", one=bound)
+
+
+def test_what_a_key_keeps() -> None:
+    (line,) = explained({"a": 100, "b": 5, "c": Time("1h"), "d": Delta("seq", 5)}, "state")
+    held = "the last 100 rows; the rows of the last 1h; rows less than 5 behind in 'seq', each with ts, seq, price"
+    assert line == f"a, b, c, d: a key keeps {held}"
+    assert explained(Time("1d", every="1s"), "state") == [
+        "Time('1d', every='1s'): a key keeps at most 86,400 partials of 1 aggregate"
+    ]
+    assert explained(Count(10, every=5), "state", on=None) == [
+        "Count(10, every=5): a key keeps at most 2 partials of 1 aggregate"
+    ]
+    assert explained(5, "state", on=None, high=None, n=sash.count()) == [
+        "Count(5): a key keeps the last 5 rows, each with nothing but its place"
+    ]
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(4, 2)],
+        [(5, 2)],
+        [(7, 4)],
+        [(3, 5)],
+        [(6, 2), (8, 4)],
+        [(4, 2), (6, 3)],
+        [(10, 4), (9, 6)],
+        [(86400, 60), (3600, 1)],
+    ],
+)
+def test_partials_are_not_understated(spans: list[tuple[int, int]]) -> None:
+    class Window:
+        def __init__(self, size: int, every: int) -> None:
+            self.size, self.every, self.offset = size, every, 0
+
+    cuts = edges(spans)
+    most = max(max(exactly(size, every, cuts)) for size, every in spans)
+    found = partials([Window(size, every) for size, every in spans])  # type: ignore[list-item]
+    assert most <= found <= most + len(spans)
+
+
+def test_structures() -> None:
+    lines = explained("1h", "structures", options=Options(prefer="latency"))
+    assert (
+        lines[0]
+        == "high  DABALite  no single step depends on the window's size (insert 3, evict 2, query 1 ⊕ at worst)"
+    )
+    lines = explained("1h", "structures", options=Options(structure="FlatFAT"))
+    assert lines[0] == "high  FlatFAT  asked for by Options(structure=…)"
+    assert lines[2] == "  FlatFAT:  0, 0, log n; at worst 0, 0, n; space 2·2^⌈log2 n⌉, up to 8n after it shrank"
+    same = explained({"a": "1h", "b": 10}, "structures")
+    assert len(same) == 4, "what is chosen alike for all windows is said once"
+    assert same[3] == "where all rows are at hand: kernels of whole columns for high"
+
+
+def test_what_does_not_fit_is_told_as_elsewhere() -> None:
+    with pytest.raises(KeyError, match="did you mean 'price'"):
+        Query(5, high=sash.max("prise")).explain(SCHEMA)
+    with pytest.raises(TypeError, match="the property 'inverse'"):
+        Query(5, options=Options(structure="SubtractOnEvict"), high=sash.max("x")).explain()
+
+
+# ---- without a schema ----
+
+
+@pytest.mark.parametrize(
+    ("query", "types"),
+    [
+        (Query(5, n=sash.count()), ""),
+        (Query(5, by=["a", "b"], n=sash.count("x")), "a string, b string, x double"),
+        (Query("1h", on="t", n=sash.count()), "t timestamp[us]"),
+        (Query("1ns", on="t", n=sash.count()), "t timestamp[ns]"),
+        (Query(Time(5), on="t", n=sash.count()), "t int64"),
+        (Query(Time(2.5), on="t", n=sash.count()), "t double"),
+        (Query(5, on="t", lateness="1s", n=sash.count()), "t timestamp[us]"),
+        (Query(Lifetime(every="1h"), on=["t", "seq"], n=sash.count()), "seq int64, t timestamp[us]"),
+        (Query(5, n=sash.concat("s"), a=sash.any("b"), j=sash.bit_or("i")), "s string, b bool, i int64"),
+        (Query(5, a=sash.max("x"), b=sash.concat("x")), "x string"),
+        (Query(5, a=sash.max("x"), b=sash.bit_or("x"), c=sash.count("x")), "x int64"),
+        (Query(Delta("d", 5), n=sash.count()), "d double"),
+        (Query(Delta("d", "5s"), n=sash.count()), "d timestamp[us]"),
+        (Query(Punctuation("p"), n=sash.count()), "p bool"),
+        (Query(Policy(gives_up, sash.sum("x")), n=sash.count()), "x double"),
+        (Query(Session("1m"), on="t", n=sash.count()), "t timestamp[us]"),
+    ],
+    ids=repr,
+)
+def test_assumed_types(query: Query, types: str) -> None:
+    assert ", ".join(f"{field.name} {field.type}" for field in default_schema(query)) == types
+    assert f"(no schema was given; assumed: {types or 'no columns are read'})" in query.explain()

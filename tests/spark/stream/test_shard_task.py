@@ -1,0 +1,256 @@
+"""A shard from one micro-batch to the next: lateness, silence, emission, refusals, and what it reads and writes."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash import Options, Query, Session, Time
+from sash.spark.stream.sharding import labels, shard_of, spark_hash
+from sash.spark.stream.stream_header import StateMismatch
+from tests.spark.stream.fake_spark import Pretend
+
+SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})
+LAST: dict[str, Any] = {"by": "k", "on": "t", "lateness": 2, "high": sash.max("x"), "n": sash.count()}
+
+
+def batch(*rows: tuple[Any, ...], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def given(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    found = zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    return sorted(found, key=repr)
+
+
+# ---- shards ----
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 4, 8, 10, 200])
+def test_labels_are_spread_evenly(shards: int) -> None:
+    found = labels(shards)
+    assert len(set(found)) == shards
+    assert found[0] == 0
+    for partitions in (p for p in range(1, 2 * shards + 1) if shards % p == 0 or p % shards == 0):
+        counts = np.bincount([spark_hash(label) % partitions for label in found], minlength=partitions)
+        assert counts.max() - counts.min() <= (0 if partitions <= shards else 1), partitions
+
+
+def test_a_key_has_one_shard_in_every_batch_and_process() -> None:
+    table = batch(("a", 1, 1.0), (None, 1, 1.0), ("é", 1, 1.0), ("b", 1, 1.0), ("a", 2, 1.0))
+    found = shard_of(table, ("k",), 5).tolist()
+    assert found[0] == found[4]
+    assert len(set(found)) > 1
+    assert shard_of(table.slice(1, 1), ("k",), 5).tolist() == found[1:2]
+    assert shard_of(table, (), 5).tolist() == [0] * 5
+
+
+# ---- event time ----
+
+
+def test_the_watermark_is_that_of_the_micro_batch_before() -> None:
+    stream = Pretend(Query(Time(5), **LAST), SCHEMA)
+    assert stream.batch([batch(("a", 1, 1.0), ("a", 9, 2.0), ("b", 3, 3.0))]).num_rows == 0
+    # W is 7 now: 1 and 3 are final, 6 is late, 7 is not
+    got = stream.batch([batch(("a", 6, 9.0), ("a", 7, 5.0))])
+    assert given(got, "k", "t", "high", "n") == [("a", 1, 1.0, 1), ("b", 3, 3.0, 1)]
+    assert stream.counts[-1]["late"] == 1
+    assert stream.batch([batch(("c", 12, 0.0))]).num_rows == 0
+    got = stream.batch([])
+    assert given(got, "k", "t", "high", "n") == [("a", 7, 5.0, 1), ("a", 9, 5.0, 2)]
+
+
+def test_a_batch_that_is_late_as_a_whole_is_counted_row_by_row() -> None:
+    stream = Pretend(Query(Time(5), **LAST), SCHEMA, aside=True)
+    stream.batch([batch(("a", 100, 1.0))])
+    late = [(key, time, 1.0) for key in "abcde" for time in range(20)]
+    got = stream.batch([batch(*late[:37]), batch(*late[37:])])
+    assert stream.counts[-1]["late"] == 100
+    assert got.column("_reason").to_pylist() == ["late"] * 100
+    assert sorted((row["k"], row["t"], row["x"]) for row in got.column("_given").to_pylist()) == sorted(late)
+    assert got.column("high").null_count == 100
+
+
+def test_silent_keys_and_shards_are_done_when_the_watermark_passes() -> None:
+    stream = Pretend(Query(Session(5, every="close"), **LAST), SCHEMA, shards=4)
+    keys = [f"key {i}" for i in range(20)]
+    stream.batch([batch(*((key, 10 + i, 1.0) for i, key in enumerate(keys)))])
+    ends = []
+    for time in range(40, 44):
+        got = stream.batch([batch(("only", time, 1.0))])
+        ends += got.column("window_end").to_pylist()
+    assert sorted(ends) == [15 + i for i in range(20)]
+    assert all(len(timers.set) <= 1 for timers in stream.timers.values())
+    calls = [counts["calls"] for counts in stream.counts]
+    stream.batch([batch(("only", 45, 1.0))])
+    assert stream.counts[-1]["calls"] <= 2 < max(calls)  # those with rows, and the first
+
+
+def test_times_may_be_negative_and_none() -> None:
+    stream = Pretend(Query(Time(5), **LAST), SCHEMA, aside=True)
+    stream.batch([batch(("a", -50, 1.0), ("a", None, 2.0), ("a", -40, 3.0))])
+    got = stream.batch([batch(("a", -60, 1.0))])
+    assert given(got, "t", "_reason") == [(-50, None), (None, "late")]
+    assert sum(counts["untimed"] for counts in stream.counts) == 1
+    assert sum(counts["late"] for counts in stream.counts) == 1
+
+
+def test_a_time_too_far_ahead_moves_nothing() -> None:
+    schema = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.float64()})
+    query = Query("1h", by="k", on="t", lateness="1m", ahead="1d", n=sash.count())
+    stream = Pretend(query, schema, aside=True)
+    year = 365 * 86400 * 10**6
+    now = 1_700_000_000 * 10**6
+    stream.batch([batch(("a", now, 1.0), ("a", now + 900 * year, 1.0), schema=schema)])
+    assert stream.watermark == now // 1000 - 60_000
+    assert stream.table().column("_reason").to_pylist() == ["untimed"]
+    assert stream.counts[-1]["untimed"] == 1
+
+
+# ---- what leaves ----
+
+
+def test_late_rows_are_flagged_or_refused() -> None:
+    stream = Pretend(Query(Time(5), late="flag", **LAST), SCHEMA)
+    stream.batch([batch(("a", 9, 2.0))])
+    got = stream.batch([batch(("a", 1, 4.0), ("a", None, 1.0))])
+    assert given(got, "t", "high", "_late") == [(1, None, True), (None, None, True)]
+    strict = Pretend(Query(Time(5), late="error", **LAST), SCHEMA)
+    strict.batch([batch(("a", 9, 2.0))])
+    with pytest.raises(ValueError, match=r"'t': 1.*is late, and late='error' refuses it"):
+        strict.batch([batch(("a", 1, 4.0))])
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_eager_shows_each_result_and_its_revisions(shards: int) -> None:
+    query = Query(Time(5), emit="eager", **LAST)
+    stream = Pretend(query, SCHEMA, shards=shards)
+    keys = "abcdefg"
+    parts = [
+        batch(*((key, 10, 1.0) for key in keys)),
+        batch(*((key, 12, 2.0) for key in keys), ("a", 9, 7.0)),  # a row before one that was shown
+        batch(*((key, 30, 3.0) for key in keys)),
+    ]
+    got = stream.run([[part] for part in parts])
+    last: dict[int, Any] = {}
+    for row in sorted(got.to_pylist(), key=lambda row: row["_revision"]):
+        last[row["_row"]] = (row["k"], row["t"], row["high"], row["n"])
+    truth = query_of_all(query, parts)
+    assert sorted(last.values()) == sorted(truth)
+    revised = [row for row in got.to_pylist() if row["_revision"]]
+    assert [(row["k"], row["t"], row["high"]) for row in revised] == [("a", 10, 7.0)]
+
+
+def query_of_all(query: Query, parts: list[pa.RecordBatch]) -> list[tuple[Any, ...]]:
+    whole = Query(query.windows[""], by=query.by, on=query.on, **query.aggregates).run(pa.Table.from_batches(parts))
+    return given(whole, "k", "t", "high", "n")
+
+
+def test_slides_shown_eagerly_have_one_id_each() -> None:
+    stream = Pretend(Query(Time(4, every=2), emit="eager", **LAST), SCHEMA, shards=3)
+    got = stream.run([[batch(("a", 10, 1.0), ("b", 11, 1.0))], [batch(("a", 9, 5.0), ("b", 40, 2.0))]])
+    last = {}
+    for row in sorted(got.to_pylist(), key=lambda row: row["_revision"]):
+        last[row["_row"]] = (row["k"], row["window_end"], row["high"])
+    assert sorted(last.values()) == [
+        ("a", 10, 5.0), ("a", 12, 5.0), ("a", 14, 1.0), ("b", 12, 1.0), ("b", 14, 1.0), ("b", 42, 2.0), ("b", 44, 2.0),
+    ]  # fmt: skip
+
+
+def test_malformed_rows_go_aside_and_enter_no_window() -> None:
+    schema = pa.schema([*SCHEMA, pa.field("_corrupt_record", pa.string())])
+    rows = [("a", 1, 1.0, None), (None, None, None, "{oops"), ("a", 900, None, '{"k": "a", "t": 900, "x": "much"}')]
+    stream = Pretend(Query(Time(5), **LAST), schema, aside=True)
+    got = stream.run([[batch(*rows, schema=schema)], [batch(("a", 20, 1.0, None), schema=schema)]])
+    assert given(got, "t", "high", "_reason") == [(1, 1.0, None), (None, None, "malformed"), (None, None, "malformed")]
+    records = [row["_corrupt_record"] for row in got.column("_given").to_pylist() if row]
+    assert records == ["{oops", '{"k": "a", "t": 900, "x": "much"}']
+    assert "_corrupt_record" not in got.schema.names
+    plain = Pretend(Query(Time(5), **LAST), schema)
+    plain.batch([batch(*rows, schema=schema)])
+    assert plain.counts[0]["malformed"] == 2
+    assert plain.counts[0]["rows_in"] == 1
+
+
+# ---- state ----
+
+
+def test_another_query_or_number_of_shards_is_refused() -> None:
+    first = Query(Time(5), **LAST)
+    stream = Pretend(first, SCHEMA, shards=2)
+    stream.batch([batch(("a", 1, 1.0), ("b", 2, 1.0))])
+    other = Query(Time(6), **LAST)
+    for changed, shards in ((other, 2), (first, 3)):
+        again = Pretend(changed, SCHEMA, shards=shards)
+        again.state = stream.state
+        said = f"{stream_fingerprint(first)}.*{stream_fingerprint(other)}" if shards == 2 else "2 shards.*now has 3"
+        with pytest.raises(StateMismatch, match=said):
+            again.batch([batch(("nobody yet", 3, 1.0))])
+
+
+def stream_fingerprint(query: Query) -> str:
+    return query.fingerprint(SCHEMA)
+
+
+def test_options_and_emission_are_free_to_change() -> None:
+    stream = Pretend(Query(Time(5), **LAST), SCHEMA, shards=2)
+    stream.batch([batch(("a", 1, 1.0))])
+    again = Pretend(Query(Time(5), emit="changes", options=Options(prefer="latency"), **LAST), SCHEMA, shards=2)
+    again.state, again.timers, again.watermark, again.greatest = stream.state, stream.timers, 1, 1
+    got = again.run([[batch(("b", 90, 2.0))]])
+    assert given(got, "k", "t") == [("a", 1)]
+
+
+def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
+    """A window of so many rows, then micro-batches of 1,000: what the dearest of them read and wrote."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
+    query = Query(Time(width), by="k", on="t", lateness=0, high=sash.max("x"), total=sash.sum("x"))
+    stream = Pretend(query, schema, shards=1)
+
+    def some(start: int, count: int) -> pa.RecordBatch:
+        times = np.arange(start, start + count)
+        return pa.record_batch([times % keys, times, np.sin(times)], schema=schema)
+
+    for start in range(0, rows, 100_000):
+        stream.batch([some(start, min(100_000, rows - start))])
+    stream.counts.clear()
+    for i in range(8):
+        stream.batch([some(rows + 1000 * i, 1000)])
+    names = ("pages_read", "pages_written", "bytes_read", "bytes_written")
+    # the first two have to do with the last of what filled the window
+    return {name: max(counts[name] for counts in stream.counts[2:]) for name in names}
+
+
+def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window() -> None:
+    """A window of a million rows of one key beside one of ten thousand: pages and bytes."""
+    small, large = ticking(20_000, 10_000, 1), ticking(1_050_000, 1_000_000, 1)
+    assert large["pages_read"] <= 1.5 * small["pages_read"]
+    assert large["pages_written"] <= 1.5 * small["pages_written"]
+    assert large["bytes_read"] + large["bytes_written"] <= 1.5 * (small["bytes_read"] + small["bytes_written"])
+
+
+def test_a_micro_batch_that_touches_all_of_a_thousand_keys_moves_less_than_40_mb() -> None:
+    """A thousand rows of each, one new one of each: here every page has to do with the micro-batch."""
+    moved = ticking(1_050_000, 1_000_000, 1000)
+    assert moved["bytes_read"] + moved["bytes_written"] <= 40e6
+
+
+def test_a_shard_without_rows_reads_no_page_and_the_first_only_its_own() -> None:
+    stream = Pretend(Query(Time(5), **LAST), SCHEMA, shards=4)
+    stream.batch([batch(*((f"k{i}", 50, 1.0) for i in range(40)))])
+    stream.batch([batch(("one", 50, 1.0))])
+    stream.batch([batch(("one", 51, 1.0))])
+    assert stream.counts[-1]["calls"] == 2
+    assert stream.counts[-1]["pages_read"] <= 3 + 3  # host, header and buffer of the one; host, header of the first
+
+
+def test_a_page_is_asked_for_once_and_written_once() -> None:
+    stream = Pretend(Query(Time(50), **LAST), SCHEMA, shards=1)
+    for time in range(0, 60, 10):
+        state = stream.state.get(0)
+        before = 0 if state is None else state.calls
+        stream.batch([batch(("a", time, 1.0), ("b", time + 1, 2.0))])
+    # host, header, bucket, buffer: read and written; the buffer's page of before is dropped
+    assert stream.state[0].calls - before <= 9

@@ -1,0 +1,132 @@
+"""Split on Spark: a hot key and no key at all over several partitions, with one look at the rows."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as sf
+
+import sash
+from sash import Lifetime, Options, Query, Session, Time
+from sash.spark.arrow_ipc import batches_of
+from sash.spark.batch import pack_ranges, partition_task, range_split
+from sash.spark.batch.pack_ranges import PackRanges
+from sash.spark.batch.time_ranges import why_whole
+from sash.spark.spark_types import arrow_schema
+from sash.testing import assert_same
+from tests.engine.fixed_queries import PER_ROW, PER_SLIDE
+from tests.spark.cases import CASES, ON, SCHEMA, check, rows
+from tests.spark.test_batch import jobs
+
+
+def in_parts(query: Query, parts: int) -> Query:
+    windows = query.windows.get("", query.windows)
+    kept = {name: getattr(query, name) for name in ("by", "on", "forget", "emit")}
+    return Query(windows, **kept, options=Options(split=parts), **query.aggregates)
+
+
+def splits(query: Query) -> bool:
+    return why_whole(query.bind(SCHEMA)) is None
+
+
+def _named(windows: dict[str, Any]) -> dict[str, Any]:
+    alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
+    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no tail beside them
+    return {name.replace(" ", "_"): w for name, w in windows.items() if name not in apart and splits(alone[name])}
+
+
+FEW: dict[str, Any] = {"held": sash.collect("row"), "high": sash.max("f"), "n_": sash.count()}
+QUERIES = {name: CASES[name] for name in ("forgotten keys", "floats", "timestamps, every", "local times", "dates")}
+QUERIES |= {f"all of rows, by {by}": Query(_named(PER_ROW), by=by, on=ON, **FEW) for by in ((), "k")}
+QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, **FEW) for by in ((), ("k", "p"))}
+QUERIES |= {name: CASES[name] for name in ("row: lifetime", "slide: lifetime by time")}
+QUERIES["lifetimes and sessions, of all"] = Query({"all": Lifetime(), "one": Session(2)}, on=ON, **FEW)
+QUERIES["lifetimes of timestamps"] = Query(Lifetime(every="5m"), by=("k", "p"), on=("ts", "row"), **FEW)
+
+
+@pytest.fixture
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_task, "ROWS", 7)
+    monkeypatch.setattr(pack_ranges, "ROWS", 30)
+    monkeypatch.setattr(range_split, "ROWS", 11)
+
+
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
+    assert splits(QUERIES[name])
+    check(frame, rows(), in_parts(QUERIES[name], 6))
+
+
+@pytest.mark.parametrize(
+    ("by", "on", "size"),
+    [
+        ((), "day", "3d"),
+        ("k", "t", 3),
+        ("j", "tf", 0.75),
+        ("d", "ts", "90s"),
+        (("p", "k"), "t", 3),
+        ("b", "t", 3),
+    ],
+)
+def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, size: Any) -> None:
+    query = Query(Time(size), by=by, on=(on, "row"), options=Options(split=60), **FEW)
+    bound_query = query.bind(SCHEMA)
+    found = range_split.split_of(frame, bound_query)
+    assert found is not None
+    packed = [
+        blob
+        for batch in rows().to_batches(max_chunksize=16)
+        for blob in PackRanges(query, SCHEMA, found.pieces)([batch])
+    ]
+    blobs = pa.Table.from_batches(packed)
+    assert set(range(len(found.parts))) <= set(blobs["part"].to_pylist())
+    own = blobs.filter(blobs["own"])
+    assert (
+        sum(batch.num_rows for blob in own["rows"] if len(blob.as_py()) for batch in batches_of(blob.as_buffer()))
+        == rows().num_rows
+    )
+
+
+def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
+    before = jobs(spark)
+    query = Query(Time(3), on=ON, **FEW)
+    in_parts(query, 4).run(frame)
+    assert jobs(spark) == before + 1
+    in_parts(query, 1).run(frame)
+    sash.rolling(frame, Time(3), by="k", on=ON, **FEW)
+    sash.rolling(frame, sash.Delta("n", 3), on=ON, **FEW)
+    assert jobs(spark) == before + 1
+    query.run(frame)  # no key: whether to split is to be seen
+    assert jobs(spark) == before + 2
+
+
+def test_a_hot_key_is_spread_over_all_partitions(spark: Any) -> None:
+    data = spark.range(20_000).selectExpr("if(id % 10 = 0, id % 7 + 1, 0) as k", "id as t")
+    got = sash.rolling(data, Time(50), by="k", on="t", options=Options(split=4), n=sash.count())
+    shares = dict(got.filter("k = 0").groupBy(sf.spark_partition_id()).count().collect())
+    assert sorted(shares) == [0, 1, 2, 3]
+    assert min(shares.values()) > 4_000
+    assert got.agg(sf.count("*"), sf.max("n")).first() == (20_000, 45)
+
+
+@pytest.mark.parametrize("by", [(), "k"])
+@pytest.mark.parametrize("more", [{}, {"ever": Lifetime(every=Time(900))}], ids=["", "beside a lifetime"])
+def test_long_windows_that_slide_start_with_partials(spark: Any, by: Any, more: dict[str, Any]) -> None:
+    data = spark.range(20_000).selectExpr("if(id % 10 = 0, id % 7 + 1, 0) as k", "id as t", "id * 37 % 1000 / 8 as x")
+    data = data.repartition(3)
+    long = {"long": Time(6_000, every=500), "longer": Time(9_000, every=700, closed="right"), **more}
+    aggregates = {"low": sash.min("x"), "mean": sash.mean("x"), "n": sash.count(), "at": sash.arg_max("x", "t")}
+    query = Query(long, by=by, on="t", options=Options(split=8), **aggregates)
+    found = range_split.split_of(data, query.bind(arrow_schema(data.schema)))
+    assert found is not None
+    assert any(place < last for place, last in enumerate(found.lasts))
+    assert all(part.tail == part.begin for part in found.parts)
+    check(data, data.toArrow(), query)
+
+
+def test_untimed_rows_and_names_that_are_taken(spark: Any) -> None:
+    table = pa.table({"part": [5, 6, 7, 8], "part_own": [None, 1.0, 2.0, float("nan")]})
+    query = Query(2, on="part_own", options=Options(split=2), n=sash.count())
+    got = query.run(spark.createDataFrame(table)).toArrow().sort_by("part")
+    assert_same(got, query.run(table))

@@ -1,0 +1,135 @@
+"""How a case is played on an operator with a store that may fail, and what must hold afterwards.
+
+    calls      0         1         2         3
+    store      ▢         ▢         ✗         ▢         ▢        the call raises, and has changed nothing
+    operator   ●─────────●─────────●─────────●─────────●        the same call again, and the rest
+    another              └ opened from what the store has ─●    goes on from the call that it finds, or is refused
+
+The reference says what each call gives (`tests/engine/differential.py` compares). The number of a call is its
+`offset=`, so that an operator which is opened again knows where to go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sash.engine import Operator, eager_pages
+from sash.stores import MemoryStore, Store
+from sash.testing import Reference
+from sash.testing.streams import Case, StreamStep
+from tests.engine.differential import compare, played
+from tests.engine.test_small_pages import small_pages
+
+
+@contextmanager
+def tiny_pages() -> Iterator[None]:
+    """Within, everything takes many pages, and pages are merged at once."""
+    with small_pages(2), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eager_pages, "FAN_OUT", 3)
+        patch.setattr(eager_pages, "SPARSE", 2)
+        yield
+
+
+@dataclass(frozen=True)
+class Play:
+    """A case with what its calls give. `steps` are its calls without snapshots: at those an operator is opened anew."""
+
+    case: Case
+
+    @cached_property
+    def steps(self) -> list[StreamStep]:
+        """The calls, up to the first that the reference refuses."""
+        return [step for step in self.case.steps if step.call != "snapshot"][: len(self.expected) + self.is_refused]
+
+    @cached_property
+    def reopened(self) -> set[int]:
+        """The calls before which the case has a snapshot."""
+        found: set[int] = set()
+        number = 0
+        for step in self.case.steps:
+            if step.call == "snapshot":
+                found.add(number)
+            else:
+                number += 1
+        return found
+
+    @cached_property
+    def _judged(self) -> tuple[list[pa.RecordBatch], bool, tuple[int, int]]:
+        truth, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
+        for step in self.case.steps:
+            if step.call == "snapshot":
+                continue
+            try:
+                found.append(played(truth, step))
+            except ValueError:
+                return found, True, (truth.late, truth.untimed)
+        return found, False, (truth.late, truth.untimed)
+
+    @property
+    def expected(self) -> list[pa.RecordBatch]:
+        """What each call gives."""
+        return self._judged[0]
+
+    @property
+    def is_refused(self) -> bool:
+        """Does the last of the calls raise a ValueError?"""
+        return self._judged[1]
+
+    @cached_property
+    def clean(self) -> list[pa.RecordBatch]:
+        """What an operator gives that nothing happens to, compared with the reference."""
+        operator = self.opened(MemoryStore())
+        found = [self.call(operator, number) for number in range(len(self.expected))]
+        self.check(found)
+        return found
+
+    def opened(self, store: Store) -> Operator:
+        """An operator that goes on from what a store has."""
+        return Operator(self.case.query, self.case.schema, mode=self.case.mode, store=store)
+
+    def call(self, operator: Operator, number: int) -> pa.RecordBatch:
+        """Make a call; with that which the reference refuses the operator has to raise."""
+        step = self.steps[number]
+        if number == len(self.expected):
+            with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
+                played(operator, step)
+            return None
+        if step.call != "process":
+            return played(operator, step)
+        return operator.process(step.argument, offset=number)
+
+    def done(self, operator: Operator) -> int:
+        """How many calls the state of an operator has behind it."""
+        number = 0 if operator.offset is None else int(operator.offset) + 1
+        while number < len(self.expected) and self._has_reached(operator.watermark, self.steps[number]):
+            number += 1
+        return number
+
+    def _has_reached(self, watermark: Any, step: StreamStep) -> bool:
+        if step.call == "process" or watermark is None:
+            return False
+        return bool(watermark >= (math.inf if step.call == "finish" else step.argument))
+
+    def rest(self, operator: Operator, store: Store, found: list[pa.RecordBatch]) -> None:
+        """Make the calls behind those of which `found` are the results, reopening where the case says so."""
+        first = len(found)
+        for number in range(first, len(self.steps)):
+            if number in self.reopened and number > first:
+                operator = self.opened(store)
+                assert self.done(operator) >= number, f"call {number - 1} is not in the store"
+            found.append(self.call(operator, number))
+        self.check(found[: len(self.expected)])
+        if self.case.mode != "sorted":
+            assert (operator.metrics.late, operator.metrics.untimed) == self._judged[2]
+
+    def check(self, found: list[pa.RecordBatch]) -> None:
+        """Compare results of the first calls with those of the reference."""
+        compare(self.case, found, self.expected[: len(found)])

@@ -1,0 +1,55 @@
+"""A few rounds of the stress test, in a process of its own: it forks, and pytest has threads."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+THOROUGH = settings().max_examples > 40
+
+
+def played(*arguments: str) -> str:
+    """What the stress test says at its end."""
+    command = [sys.executable, "-m", "tests.stress", *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def count(said: str, what: str) -> int:
+    found = re.search(rf"([\d,]+) {what}", said)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+@pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
+def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
+    rounds = 40 if THOROUGH else 5
+    said = played("--rounds", str(rounds), "--seed", str(seed), "--few")
+    assert count(said, "queries") == rounds
+    assert count(said, "kills") > 5
+    assert count(said, "torn-writes") > 0
+    assert count(said, "KeyboardInterrupt") > 5
+
+
+@pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
+def test_rounds_with_little_memory(seed: int) -> None:
+    rounds = 40 if THOROUGH else 10
+    said = played("--memory", "--rounds", str(rounds), "--seed", str(seed))
+    assert count(said, "queries") == rounds
+    assert count(said, "memory-errors") > 5
+
+
+def test_the_seed_of_a_round_that_fails_is_printed() -> None:
+    program = (
+        "import sys; from tests.stress import __main__ as stress, rounds\n"
+        "rounds.Play.check = lambda *_: (_ for _ in ()).throw(AssertionError('wrong'))\n"
+        "sys.argv[1:] = ['--seed', '5', '--few']; sys.exit(stress.main())"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "seed 5 FAILED: python -m tests.stress --few --seed 5" in done.stdout
+    assert "1 failures" in done.stdout
