@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import sash
-from sash.testing.reference import Reference
+from sash.kernels.column import bounds, group_rows
+from sash.kernels.loops import eager_changes, eager_order, eager_windows, key_loops, slot_loops
+from sash.testing import Reference, assert_same
+from sash.testing.streams import Case, StreamStep, sorted_by_key
+from tests.engine.differential import duel
+from tests.engine.test_differential_queries import begin, resume
+from tests.kernels.shadow import shadowed
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 CLOSED = ("right", "left", "both", "neither")
 SIZES = (1, 2, 5, 2**62, 2**63 - 2, 2**63 - 1)
 
 
-def near_limits(chance: np.random.Generator, count: int) -> list[int]:
+def near_limits(chance: np.random.Generator, count: int, limits: tuple[int, int] = (LEAST, GREATEST)) -> list[int]:
     """Rising integers, most of them within a few of the limits and of zero."""
-    around = (LEAST, -(2**62), 0, 2**62, GREATEST)
+    least, greatest = limits
+    around = (least, -(2**62), 0, 2**62, greatest)
     drawn = (int(chance.choice(len(around))) for _ in range(count))
     values = [around[place] + int(chance.integers(-3, 4)) for place in drawn]
-    return sorted(min(max(value, LEAST), GREATEST) for value in values)
+    return sorted(min(max(value, least), greatest) for value in values)
 
 
 def windows(size: int) -> list[sash.windows.Window]:
@@ -58,3 +70,162 @@ def test_a_window_longer_than_the_calendar_holds_all_rows() -> None:
     assert sash.rolling(frame, "100000d", on="t", n=sash.count()).n.tolist() == [1, 2, 3, 4, 5]
     far = pa.table({"t": range(5), "d": pa.array([LEAST + 10 + i for i in range(5)], pa.int64())})
     assert sash.rolling(far, sash.Delta("d", 2**62), on="t", n=sash.count())["n"].to_pylist() == [1, 2, 3, 4, 5]
+
+
+# ---- every kernel beside itself, interpreted ----
+
+PLAIN = (bounds, group_rows, slot_loops, key_loops, eager_order, eager_windows, eager_changes)
+"""Modules of kernels without aggregates."""
+
+SLIDING = (
+    sash.Time(5, every=2),
+    sash.Time(2**61, every=2**60, closed="right"),
+    sash.Time(2**61, every=2**61, offset=7),
+    sash.Time(4, every=sash.Count(2)),
+    sash.Count(3, every=2),
+    sash.Count(3, every=sash.Time(2**61)),
+    sash.Lifetime(every=3),
+    sash.Lifetime(every=sash.Time(2**61)),
+)
+CLOSING = (sash.Session(5, every="close"), sash.Session(2**62, every="close"), sash.Punctuation("p", every="close"))
+AGGREGATES = {
+    "n": sash.count(),
+    "high": sash.max("d"),
+    "low": sash.min("d"),
+    "who": sash.arg_max("d", "t"),
+    "first": sash.first("d"),
+    "text": sash.last("s"),
+    "real": sash.sum("f"),
+    "spread": sash.var("f"),
+}
+
+
+def nearest(window: Any) -> tuple[int, int]:
+    """The limits of times that a window takes: one that slides in time has to have room for its ends."""
+    slide = getattr(window, "every", None)
+    if isinstance(slide, sash.Time):
+        slide = slide.size
+    elif not isinstance(window, sash.Time):
+        slide = None
+    if not isinstance(slide, int):
+        return LEAST, GREATEST
+    size = window.size if isinstance(window, sash.Time) else 0
+    reach = size + getattr(window, "offset", 0) + 2 * slide
+    return reach - GREATEST, GREATEST - reach
+
+
+def batch_at_limits(chance: np.random.Generator, rows: int, window: Any) -> pa.RecordBatch:
+    """Times and values near the limits, a few keys of integers and text, nulls among them."""
+    times, values = near_limits(chance, rows, nearest(window)), near_limits(chance, rows)
+    if not isinstance(window, sash.Delta):
+        chance.shuffle(values)
+    keys = [None if chance.random() < 0.2 else int(chance.choice([LEAST, -1, 0, GREATEST])) for _ in range(rows)]
+    texts = [None if chance.random() < 0.2 else "abcdefgh"[: int(chance.integers(0, 8))] for _ in range(rows)]
+    return pa.record_batch(
+        {
+            "k": pa.array(keys, pa.int64()),
+            "s": pa.array(texts, pa.string()),
+            "t": pa.array(times, pa.int64()),
+            "d": pa.array(values, pa.int64()),
+            "f": pa.array(chance.normal(size=rows) * 10.0 ** chance.integers(-3, 16, rows)),
+            "p": pa.array(chance.random(rows) < 0.3),
+        }
+    )
+
+
+def cases(chance: np.random.Generator) -> Iterator[Case]:
+    """Every kind of window, emission and key, in calls of several sizes."""
+    rowwise = [*windows(5), *windows(2**62), sash.Punctuation("p"), {"a": sash.Time(5), "b": sash.Count(2)}]
+    emissions: list[tuple[str, list[Any]]] = [
+        ("final", [*rowwise, *SLIDING, *CLOSING]),
+        ("changes", [*rowwise, *SLIDING]),
+        ("eager", [w for w in [*rowwise, *SLIDING] if not isinstance(w, sash.Punctuation)]),
+    ]
+    for emit, kinds in emissions:
+        for number, window in enumerate(kinds):
+            batch = batch_at_limits(chance, 24, window)
+            keys: Any = [(), "k", ("k", "s")][number % 3] if not isinstance(window, sash.Delta) else ()
+            lateness = [0, 3, 2**62, GREATEST][number % 4]
+            more = {"forget": 2**62 + 5} if number % 5 == 4 else {}
+            query = sash.Query(window, by=keys, on="t", lateness=lateness, emit=emit, **more, **AGGREGATES)
+            order = chance.permutation(24) if number % 2 and not isinstance(window, sash.Delta) else np.arange(24)
+            rows = batch.take(pa.array(order))
+            cuts = [0, 1, 2, 9, 24]
+            steps = [StreamStep("process", rows.slice(a, b - a)) for a, b in itertools.pairwise(cuts)]
+            yield Case(query, batch.schema, "rows", (*steps, StreamStep("finish")))
+
+
+def entries(modules: Sequence[Any]) -> set[str]:
+    """The kernels of modules that no other function of them calls."""
+    functions = [f for module in modules for f in vars(module).values() if isinstance(f, FunctionType)]
+    called = {name for f in functions for name in f.__code__.co_names} | {"run"}
+    return {
+        f"{f.__module__}.{f.__name__}"
+        for f in functions
+        if f.__module__ in {module.__name__ for module in modules}
+        and not f.__name__.startswith("_")
+        and f.__name__ not in called
+    }
+
+
+def test_kernels_at_the_limits_are_as_interpreted() -> None:
+    chance = np.random.default_rng(5)
+    with shadowed() as seen:
+        for case in cases(chance):
+            duel(case, begin, resume)
+        for window in [*windows(5), *windows(2**62), sash.Punctuation("p"), sash.Count(2, full=True)]:
+            for by in ((), "k", ("k", "s")) if not isinstance(window, sash.Delta) else ((),):
+                on_columns(sash.Query(window, by=by, on="t", **AGGREGATES), chance)
+        many_keys_in_a_call()
+        rows_between_rows()
+        taken_back()
+    missing = entries(PLAIN) - seen
+    assert not missing, "\n".join(sorted(missing))
+
+
+def many_keys_in_a_call() -> None:
+    """So many rows that they are taken key by key, and so many texts that their table grows."""
+    texts = [f"key {i * 7919 % 3001}" for i in range(5000)]
+    batch = pa.record_batch({"s": texts, "t": range(GREATEST - 5000, GREATEST)})
+    query = sash.Query(sash.Time(4000), by="s", on="t", lateness=0, n=sash.count())
+    duel(Case(query, batch.schema, "rows", (StreamStep("process", batch), StreamStep("finish"))), begin, resume)
+
+
+def rows_between_rows() -> None:
+    """Each row lies between the two before it, so that the labels between them run out."""
+    times, low, high = [0, GREATEST], 0, GREATEST
+    for i in range(60):
+        middle = (low + high) // 2
+        times.append(middle)
+        low, high = (middle, high) if i % 2 else (low, middle)
+    query = sash.Query(sash.Count(3), on="t", lateness=GREATEST, emit="eager", high=sash.max("t"))
+    schema = pa.schema({"t": pa.int64()})
+    steps = [StreamStep("process", pa.record_batch([[t]], schema=schema)) for t in times]
+    duel(Case(query, schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+
+
+def taken_back() -> None:
+    """Rows that are retracted, and a call that fails."""
+    query = sash.Query(sash.Count(3), on="t", lateness=GREATEST, emit="eager", retract="r", total=sash.sum("d"))
+    operator, other = query.operator(), query.operator()
+    kept = [{"t": [LEAST, 3, GREATEST], "d": [1, 2, 3], "r": [False] * 3}, {"t": [3], "d": [2], "r": [True]}]
+    failing = {"t": [2, 4], "d": [GREATEST, 2], "r": [False] * 2}
+    for number, rows in enumerate(kept):
+        if number:
+            with pytest.raises(OverflowError):
+                operator.process(failing)
+        assert operator.process(rows).equals(other.process(rows))
+    assert operator.finish().equals(other.finish())
+
+
+def on_columns(query: sash.Query, chance: np.random.Generator) -> None:
+    """Run a query on whole columns, in order and out of it, beside the reference."""
+    drawn = batch_at_limits(chance, 80, query.windows[""])
+    orders = [drawn, sorted_by_key(drawn, query), drawn.take(pa.array(chance.permutation(drawn.num_rows)))]
+    for rows in orders[:1] if isinstance(query.windows[""], sash.Delta) else orders:
+        batch = rows.append_column("row", pa.array(range(rows.num_rows)))
+        reference = Reference(query, batch.schema, mode="sorted")
+        expected = [reference.process(sorted_by_key(batch, query)), reference.finish()]
+        found = query.run(pa.Table.from_batches([batch]))
+        ordered = pa.Table.from_batches(expected).sort_by("row")
+        assert_same(found, ordered, loose={"real": 1e-12, "spread": 1e-9})
