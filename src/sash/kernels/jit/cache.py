@@ -48,7 +48,9 @@ ENTRIES = 4000
 
 
 def sources_key() -> str:
-    """A hash of every source file that machine code comes from, the versions and the CPU that machine code depends on.
+    """A hash of every source file that machine code comes from, and of all else that machine code depends on.
+
+    That is the versions, the CPU, and whether indices are checked (NUMBA_BOUNDSCHECK).
 
     Raises FileNotFoundError if there are no sources: without them nothing tells one version from another.
     """
@@ -60,7 +62,7 @@ def sources_key() -> str:
     for path, content in sources:
         digest.update(path.encode() + b"\0" + content + b"\0")
     machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.machine())
-    versions = (numba.__version__, np.__version__, sys.version, sys.platform)
+    versions = (numba.__version__, np.__version__, sys.version, sys.platform, bool(numba.config.BOUNDSCHECK))
     digest.update(repr((machine, versions)).encode())
     return digest.hexdigest()
 

@@ -50,7 +50,7 @@ def _drop(columns: Any, *position: int) -> None:
 class _ColumnsModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, typ: ColumnsType) -> None:
         pointers = [(f"p{i}", types.CPointer(scalar)) for i, scalar in enumerate(typ.scalars)]
-        super().__init__(manager, typ, [*pointers, ("mask", types.int64)])
+        super().__init__(manager, typ, [*pointers, ("mask", types.int64), ("length", types.int64)])
 
 
 @intrinsic
@@ -74,10 +74,11 @@ def columns_of(
         array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
         data = array.data if block is None else builder.gep(array.data, [block[0]])
         setattr(columns, f"p{i}", data)
+        if i == 0:
+            columns.length = array.nitems if block is None else block[1]
         if ring and i == 0:
             one = context.get_constant(types.intp, 1)
-            length = array.nitems if block is None else block[1]
-            slots = builder.lshr(length, one) if isinstance(typ, LevelsType) else length
+            slots = builder.lshr(columns.length, one) if isinstance(typ, LevelsType) else columns.length
             columns.mask = builder.sub(slots, one)
     if not ring:
         columns.mask = context.get_constant(types.int64, -1)
@@ -207,6 +208,8 @@ def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any)
             place = builder.add(row, builder.extract_value(index, 1))
     else:
         place = builder.and_(index, columns.mask)
+    if context.enable_boundscheck:  # NUMBA_BOUNDSCHECK
+        cgutils.do_boundscheck(context, builder, place, columns.length)
     for i, scalar in enumerate(typ.scalars):
         yield scalar, cgutils.gep_inbounds(builder, getattr(columns, f"p{i}"), place)
 
