@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.spark import spark_explain
+from sash.spark import explain
 from sash.spark.spark_types import spark_schema
 
 FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})))
@@ -26,11 +26,11 @@ FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa
 )
 def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], told: str) -> None:
     query = sash.Query(window, on="t", high=sash.max("x"), **arguments)
-    text = spark_explain(query, FRAME)
+    text = explain(query, FRAME)
     assert told in text
     assert text.startswith(repr(query))
 
 
 def test_it_raises_as_the_query_would() -> None:
     with pytest.raises(ValueError, match="no order of their own"):
-        spark_explain(sash.Query(3, n=sash.count()), FRAME)
+        explain(sash.Query(3, n=sash.count()), FRAME)
