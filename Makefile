@@ -6,6 +6,8 @@ EXTRAS := dev,sketches,frames,spark
 PYTEST := $(PY) -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 # Spark uses all cores by itself: one JVM, one test after the other.
 PYTEST_SPARK := $(PY) -m pytest tests/spark tests/test_docs.py
+# What runs compiled code with every index checked.
+KERNEL_TESTS := tests/kernels tests/engine tests/frames tests/conformance
 
 unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 
@@ -29,6 +31,7 @@ test: lint ## every check and the tests; this is what must pass
 
 test-all: lint ## the same, with every compiled combination and more random examples
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not spark')
+	$(call check,pytest (bounds checks),NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
 	$(call check,pytest (all of Spark),SASH_HYPOTHESIS=thorough $(PYTEST_SPARK) -m spark)
 
 bench: EXTRAS := dev,sketches,frames,spark,bench
