@@ -168,10 +168,10 @@ def rate(spark: Any) -> Any:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"lateness": None}, "say lateness='10s'"),
-        ({"on": None, "lateness": None}, "say with on="),
-        ({"options": Options(store=object())}, "store= of Options does not go with a stream"),
-        ({"on": "tstamp"}, "'tstamp', which is not there: did you mean 'timestamp'"),
+        ({"lateness": None}, "set lateness='10s'"),
+        ({"on": None, "lateness": None}, "set its column with on="),
+        ({"options": Options(store=object())}, "store= of Options is not supported on a stream"),
+        ({"on": "tstamp"}, "'tstamp', which does not exist: did you mean 'timestamp'"),
     ],
 )
 def test_what_can_be_told_is_told_at_the_call(rate: Any, said: dict[str, Any], message: str) -> None:
@@ -223,5 +223,5 @@ def test_explain_says_how_a_stream_runs(rate: Any) -> None:
 def test_aside_is_for_streams(spark: Any) -> None:
     with pytest.raises(TypeError, match="takes a streaming DataFrame"):
         sash.spark.with_side_output(Query(3, on="id", lateness=1, n=sash.count()), spark.range(3))
-    with pytest.raises(ValueError, match="no column '_reason'"):
+    with pytest.raises(ValueError, match="lacks the column '_reason'"):
         sash.spark.split_side_output(spark.range(3))
