@@ -168,7 +168,7 @@ def test_times_at_the_limits_of_integers(window: Any, mode: str) -> None:
 def test_slides_beyond_the_limits_of_integers_are_refused(window: Any, time: int) -> None:
     operator = query(window).operator(SCHEMA, mode="given")
     operator.process(batch(("a", 1, 1)))
-    with pytest.raises(OverflowError, match=rf"the time {time} in column 't' is too close to the limits"):
+    with pytest.raises(OverflowError, match=rf"the time {time} in column 't' is too near to the limits"):
         to_the_end(operator, batch(("a", time, 1)))
 
 

@@ -64,7 +64,7 @@ class Aggregate:
         for name, kind in zip(part.columns, self.types, strict=True):
             if not self.ours and getattr(kind, "unit", None) == "ns":
                 raise TypeError(
-                    f"the aggregate {part.name!r} reads the column {name!r} of type {kind} as Python objects, which "
+                    f"the aggregate {part.name!r} takes the column {name!r} of type {kind} as objects of Python, which "
                     "have no nanoseconds: cast it to microseconds"
                 )
         forms = encodings_of(part.monoid, self.types)

@@ -73,7 +73,7 @@ class EagerLookup:
             answers = state.turn(works, ranges)
         except AggregateRaised as blamed:
             what = f"the aggregate {self.engine.bound_query.aggregates[blamed.part].name!r}"
-            raise failure(what, blamed.failed, "a window requested by lookup()") from blamed.failed.error
+            raise failure(what, blamed.failed, "a window that lookup() asked for") from blamed.failed.error
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found = []
         for w in range(len(rules)):

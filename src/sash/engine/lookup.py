@@ -47,7 +47,7 @@ def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
         given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
         found.append(decode(given.cast(decode(pa.nulls(0, kind)).type)))
     if len({len(column) for column in found}) > 1:
-        raise ValueError(f"lookup() takes columns of equal length; got {', '.join(str(len(c)) for c in found)} values")
+        raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
     return found
 
 
@@ -183,14 +183,16 @@ def shorter(span: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
     if span.kind == "count" and span.slide == "row":
         if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(span.size or 1):
-            raise ValueError(f"last= of lookup() must be a number of rows from 1 to {span.size}; got {last!r}")
+            raise ValueError(f"last= of lookup() is a number of rows from 1 to {span.size}; got {last!r}")
         return int(last)
     if span.kind == "time" and span.slide == "row" and bound_query.time is not None:
         size = bound_query.time.number(length("last= of lookup()", last), "last= of lookup()")
         if not 0 < size <= (span.size or 0):
-            raise ValueError(f"last= of lookup() must be at most the window's size, {span.window!r}; got {last!r}")
+            raise ValueError(f"last= of lookup() is at most the window's size, {span.window!r}; got {last!r}")
         return size
-    raise ValueError(f"last= of lookup() needs a Time or Count window without every=; got {span.window!r}")
+    raise ValueError(
+        f"last= of lookup() asks for a shorter range of a Time or Count window per row; got {span.window!r}"
+    )
 
 
 def names(bound_query: BoundQuery) -> list[str]:

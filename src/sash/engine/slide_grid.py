@@ -77,7 +77,7 @@ def require_room(spans: list[WindowSpec], x: Numbers, column: str) -> None:
     for value in (int(x.min()), int(x.max())):
         if abs(value) > LIMIT - reach:
             raise OverflowError(
-                f"the time {value} in column {column!r} is too close to the limits of 64-bit integers for windows that "
+                f"the time {value} in column {column!r} is too near to the limits of 64-bit integers for windows that "
                 "slide in time: shift the column"
             )
 
@@ -93,8 +93,8 @@ def _require_grid(spans: list[WindowSpec], x: Numbers, column: str) -> None:
         far = np.abs(x - span.offset) + (span.size or 0) * (span.kind == "time") >= 2.0**52 * float(span.every or 1)
         if far.any():
             raise OverflowError(
-                f"the time {float(x[far][0])} in column {column!r} is too large for windows that slide by "
-                f"{span.every}: floats there cannot distinguish one slide from the next"
+                f"the time {float(x[far][0])} in column {column!r} is too far out for windows that slide by "
+                f"{span.every}: floats there do not tell one slide from the next"
             )
 
 

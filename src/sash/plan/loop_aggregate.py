@@ -54,7 +54,7 @@ class LoopAggregate:
         if not isinstance(aggregate, Bound | Monoid):
             label = f"{name}=" if name else "the aggregate of a Window"
             raise TypeError(
-                f"{label} must be a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
+                f"{label} is a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
                 f"got {aggregate!r}, a {type(aggregate).__name__}"
             )
         self.name, self.aggregate = name, aggregate
@@ -64,7 +64,7 @@ class LoopAggregate:
         if not movement.folds and validation.is_sketch(self.monoid):
             raise ValueError(
                 f"{aggregate!r} keeps a sketch, and {movement.window!r} would need one for each event: here sketches "
-                "need Lifetime, Session or Punctuation, in a sash.Query windows with every="
+                "serve Lifetime, Session and Punctuation, and in a sash.Query windows with every="
             )
         chosen = _chosen(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if movement.folds else chosen(self.monoid)
@@ -106,18 +106,18 @@ class LoopAggregate:
 
 def _chosen(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
     if prefer not in PREFERRED:
-        raise ValueError(f"prefer= must be 'throughput' or 'latency'; got {prefer!r}")
+        raise ValueError(f"prefer= is 'throughput' or 'latency'; got {prefer!r}")
     if structure is None:
         undone = monoid.inverse is not None and monoid.exact  # an inverse within a tolerance would drift
         return in_order(PREFERRED[prefer][0 if undone else 1])
     if isinstance(structure, type) and issubclass(structure, InOrder):
         structure = structure.__name__
     if structure not in IN_ORDER:
-        raise ValueError(f"structure= must be one of {', '.join(IN_ORDER)}; got {structure!r}")
+        raise ValueError(f"structure= is one of {', '.join(IN_ORDER)}; got {structure!r}")
     record = IN_ORDER[structure]
     require(record.cls, monoid)
     if prefer == "latency" and not record.constant:
         raise ValueError(
-            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' requires"
+            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' asks"
         )
     return in_order(structure)

@@ -4,7 +4,7 @@
 `route`          batch or stream
 `batch`          repartition, sort, one operator a partition; large keys are split by time range
 `stream`         pack, one operator a shard on Spark's state, unpack
-`explain`        the plan as text
+`spark_explain`  the plan as text
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions; `arrow_ipc`: batches as bytes
 """
 

@@ -58,7 +58,7 @@ def sources_key() -> str:
     root = importlib.resources.files("sash")
     sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
     if not sources:
-        raise FileNotFoundError("the sources of sash are missing")
+        raise FileNotFoundError("the sources of sash are not there")
     for path, content in sources:
         digest.update(path.encode() + b"\0" + content + b"\0")
     machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.machine())
@@ -97,11 +97,11 @@ def directory() -> Entries | None:
                 tried.append(f"{base} ({error})")
             else:
                 if refused:
-                    _warn(f"compiled kernels are stored in {found.path}, because other users may write to ", refused)
+                    _warn(f"compiled kernels are kept in {found.path}, since other users may write to ", refused)
                 return found
     except OSError as error:
         tried.append(str(error))
-    _warn("no directory for compiled kernels can be used, so every process compiles again; tried ", refused + tried)
+    _warn("no directory for compiled kernels can be used, so every process compiles anew; tried ", refused + tried)
     return None
 
 

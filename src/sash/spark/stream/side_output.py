@@ -8,8 +8,8 @@
 One streaming query has one sink, and a second query would see other micro-batches and so other late rows. So both
 travel together, and are parted where they are written:
 
-    with_side_output(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ split_side_output ─┬─▶ results
-                                                                                                       └─▶ rejected rows
+    with_aside(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ parted ─┬─▶ results
+                                                                                      └─▶ rows put aside
 """
 
 from __future__ import annotations
@@ -35,17 +35,15 @@ def with_side_output(query: Query, stream: Any) -> Any:
     from sash.spark.stream.plan_stream import plan_stream
 
     if not getattr(stream, "isStreaming", False):
-        raise TypeError("with_side_output() takes a streaming DataFrame: in a batch no row is late")
+        raise TypeError("with_aside() takes a streaming DataFrame: in a batch nothing is late")
     return plan_stream(query, stream, aside=True)
 
 
 def split_side_output(batch: Any) -> tuple[Any, Any]:
-    """Split a batch of `with_side_output` into results and rejected rows with their reason, in a foreachBatch say."""
+    """The results, and the rows put aside with their reason, of what `with_aside` gives, in a foreachBatch say."""
     missing = [name for name in (REASON, GIVEN) if name not in batch.columns]
     if missing:
-        raise ValueError(
-            f"split_side_output() takes what with_side_output() returns; it lacks the column {missing[0]!r}"
-        )
+        raise ValueError(f"parted() takes what with_aside() gives; there is no column {missing[0]!r}")
     results = batch.where(sf.col(REASON).isNull()).drop(REASON, GIVEN)
     aside = batch.where(sf.col(REASON).isNotNull()).select(REASON, f"{GIVEN}.*")
     return results, aside
