@@ -44,7 +44,7 @@ def pack(kind: str, fingerprint: str, meta: dict[str, Any], batches: Sequence[pa
     try:
         parts: list[Any] = [_encode(meta).encode()]
     except TypeError as error:
-        raise TypeError(f"the meta of a {kind} page is written as JSON: {error}") from None
+        raise TypeError(f"the meta of a {kind} page must be JSON: {error}") from None
     for position, batch in enumerate(batches):
         schema = batch.schema
         known = _plain.get((kind, position))
@@ -71,7 +71,7 @@ def unpack(
     """
     parts = unwrap(data, kind, fingerprint, name)
     if len(parts) != len(schemas) + 1:
-        raise PageError(f"{name} has {len(parts) - 1} batches, and a {kind} page of this query {len(schemas)}")
+        raise PageError(f"{name} has {len(parts) - 1} batches; a {kind} page of this query has {len(schemas)}")
     with decoding(name):
         meta = read_json(parts[0])
         batches = [read_batch(part, schema) for part, schema in zip(parts[1:], schemas, strict=True)]
