@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import Ints, array, stable_order
+from sash.engine.arrow_arrays import array, stable_order
 from sash.engine.key_values import key_column, keys_of
+from sash.kernels.loops.array_types import Ints
 from sash.plan.bound_query import BoundQuery
 from sash.spark.batch.time_ranges import Numbers, TimeRange, readings
 
