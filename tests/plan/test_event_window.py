@@ -19,7 +19,7 @@ from sash.testing.discovery import monoids, sample_kinds, sample_rows
 from tests.plan.event_windows import AGGREGATES, START, prefer, results, streams
 
 
-def check(window, events, belongs, full=lambda n: True, **options):
+def check(window, events, belongs, full=lambda _n: True, **options):
     """Push all events; after each, compare with those before and it that belong to the window it ends."""
     loop = sash.Window(window, **AGGREGATES, **options)
     for i, event in enumerate(events):
@@ -36,7 +36,7 @@ def test_count(events, size, full, preferred):
         sash.Count(size, full=full),
         events,
         lambda seen: seen[-size:],
-        (lambda n: n >= size) if full else (lambda n: True),
+        (lambda n: n >= size) if full else (lambda _n: True),
         prefer=preferred,
     )
 
@@ -119,7 +119,7 @@ def test_policy(events, limit, preferred):
 
 
 def test_policy_of_one_aggregate_and_one_that_gives_up_everything():
-    loop = sash.Window(sash.Policy(lambda total, prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
+    loop = sash.Window(sash.Policy(lambda total, _prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
     assert [loop.push({"x": x}) for x in (4, 5, 3, 1)] == [[4], [4, 5], None, [1]]
 
 

@@ -174,7 +174,7 @@ def test_a_lift_that_raises_changes_nothing():
 
 
 def test_a_policy_that_raises():
-    loop = sash.Window(sash.Policy(lambda total, prefix: 1 / (total - 2) > 5, over=sash.count()), sash.count())
+    loop = sash.Window(sash.Policy(lambda total, _prefix: 1 / (total - 2) > 5, over=sash.count()), sash.count())
     loop.push({})
     with pytest.raises(ZeroDivisionError):
         loop.push({})

@@ -43,23 +43,23 @@ class Evictor:
     def clear(self) -> None:
         """Begin anew."""
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, _x: Any, _time: Any) -> Any:
         """Where the event stands. Raises if it cannot stand there; nothing has changed then."""
         return None
 
-    def enter(self, place: Any) -> bool:
+    def enter(self, _place: Any) -> bool:
         """The event enters. Does a window begin with it?"""
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, _held: int, _now: Any) -> int:
         """How many of the oldest of the events that the window holds leave now."""
         return 0
 
-    def ended(self, now: Any) -> bool:
+    def ended(self, _now: Any) -> bool:
         """Is the window over, when it is this time and no event came?"""
         return False
 
-    def full(self, held: int) -> bool:
+    def full(self, _held: int) -> bool:
         """Does it answer already?"""
         return True
 
@@ -71,7 +71,7 @@ class Evictor:
 class CountEvictor(Evictor):
     """The last events."""
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, held: int, _now: Any) -> int:
         return held - self.window.size if held > self.window.size else 0
 
     def full(self, held: int) -> bool:
@@ -90,7 +90,7 @@ class TimeEvictor(Evictor):
     def clear(self) -> None:
         self.times: deque[int | float] = deque()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, _x: Any, time: Any) -> Any:
         return time
 
     def enter(self, place: Any) -> bool:
@@ -124,7 +124,7 @@ class DeltaEvictor(Evictor):
         self.clock.clear()
         self.places: deque[int | float] = deque()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Any) -> Any:
         value = column(x, self.window.column, self.window)
         return value, self.clock.read(value)
 
@@ -133,7 +133,7 @@ class DeltaEvictor(Evictor):
         self.places.append(place[1])
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, held: int, _now: Any) -> int:
         places, current, size = self.places, self.clock.last, self.size
         gone = 0
         while gone < held and current - places[0] >= size:  # type: ignore[operator]
@@ -159,7 +159,7 @@ class SessionEvictor(Evictor):
     def clear(self) -> None:
         self.previous: int | float | None = None
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, _x: Any, time: Any) -> Any:
         return time
 
     def enter(self, place: Any) -> bool:
@@ -179,7 +179,7 @@ class PunctuationEvictor(Evictor):
     def clear(self) -> None:
         self.marked = False
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Any) -> Any:
         mark = column(x, self.window.column, self.window)
         if mark is not None and not isinstance(mark, bool | np.bool_):
             raise TypeError(
@@ -209,14 +209,14 @@ class PolicyEvictor(Evictor):
     def clear(self) -> None:
         self.amta.clear()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Any) -> Any:
         return tuple(bound.monoid.lifted(row(x, bound)) for bound in self.window.over)
 
     def enter(self, place: Any) -> bool:
         self.amta.push(place)
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, _held: int, _now: Any) -> int:
         return self.amta.enforce(self.window.gives_up)
 
     def copy(self) -> Self:

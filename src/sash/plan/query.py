@@ -76,7 +76,7 @@ class Query:
     aggregates: dict[str, Bound]
     _bound: list[tuple[Any, Any]]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
         /,
         windows: Windows,

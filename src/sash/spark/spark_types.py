@@ -20,6 +20,7 @@ Every column of results may be null. What has no place in Spark is refused by na
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -86,6 +87,11 @@ def wire(kind: pa.DataType) -> pa.DataType:
     if is_.is_map(kind):
         return pa.map_(wire(kind.key_type), wire(kind.item_type))
     return _flat(kind)
+
+
+def wire_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """A schema in types that Spark reads."""
+    return pa.schema([field.with_type(wire(field.type)) for field in fields])
 
 
 _NARROW = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}

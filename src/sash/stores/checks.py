@@ -66,7 +66,7 @@ def list_of(check: Check, length: int | None = None) -> Check:
     return Check(f"a list of {many}entries, each {check.wanted}", holds)
 
 
-ANYTHING = Check("anything", lambda x: True)
+ANYTHING = Check("anything", lambda _x: True)
 COUNTER = integer(0, LARGEST)
 
 

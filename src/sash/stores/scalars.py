@@ -184,7 +184,7 @@ def _numpy(content: bytes) -> Any:
 
 
 WRITERS: dict[type, Writer] = {
-    type(None): lambda x: b"_",
+    type(None): lambda _x: b"_",
     bool: lambda x: b"T" if x else b"F",
     int: _write_int,
     float: lambda x: _FLOAT.pack(b"d", x),
@@ -198,9 +198,9 @@ WRITERS: dict[type, Writer] = {
 }
 
 READERS: dict[int, Reader] = {
-    ord("_"): lambda data, at: (None, at),
-    ord("T"): lambda data, at: (True, at),
-    ord("F"): lambda data, at: (False, at),
+    ord("_"): lambda _data, at: (None, at),
+    ord("T"): lambda _data, at: (True, at),
+    ord("F"): lambda _data, at: (False, at),
     ord("i"): _read_number(_Q),
     ord("d"): _read_number(_D),
     ord("I"): _read_sized(lambda content: int.from_bytes(content, "little", signed=True)),

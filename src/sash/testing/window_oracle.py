@@ -122,7 +122,7 @@ def _punctuation(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
             start = i + 1
 
 
-def _lifetime(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _lifetime(_span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for i, row in enumerate(rows):
         yield rows[: i + 1] if row.time is None else [r for r in rows if r.time <= row.time]
 

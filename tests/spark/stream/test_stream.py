@@ -61,7 +61,7 @@ class Ticks(DataSource):
     def schema(self) -> str:
         return "k string, ts timestamp, x double"
 
-    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802
+    def simpleStreamReader(self, _schema: Any) -> Any:  # noqa: N802
         return TicksReader()
 
 

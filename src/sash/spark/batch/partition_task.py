@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.engine import Operator
 from sash.engine.chunked import ChunkedExecutor, over_sorted
 from sash.plan.query import Query
-from sash.spark.spark_types import casts, wire
+from sash.spark.spark_types import casts, wire_schema
 
 ROWS = 65536
 """Rows for one call of the operator: its fixed cost is spread over them. With 10,000 a row takes two to three times as
@@ -39,17 +39,17 @@ class PartitionTask:
         for batch in joined(batches, self.schema, self.rows):
             if operator is None:  # of two hundred partitions most may be empty, and an operator is not made for nothing
                 operator = self._operator()
-            yield self._own_results(operator, operator.process(batch))
+            yield self._own_results(operator.process(batch))
         if operator is not None:
-            yield self._own_results(operator, operator.finish())
+            yield self._own_results(operator.finish())
 
     def _operator(self) -> ChunkedExecutor | Operator:
         # one thread: Spark runs as many workers as there are cores
         return over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
 
-    def _own_results(self, operator: ChunkedExecutor | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
-        """What leaves of an operator's results, in Spark's types."""
-        return casts(found, pa.schema([field.with_type(wire(field.type)) for field in found.schema]))
+    def _own_results(self, results: pa.RecordBatch) -> pa.RecordBatch:
+        """The results that leave this task, in types that Spark reads."""
+        return casts(results, wire_schema(results.schema))
 
 
 def clearly(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from sash.engine import Operator
 from sash.engine.arrow_arrays import array
-from sash.engine.chunked import ChunkedExecutor
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.spark.batch.partial_carry import SERIES, CarriedPartials, seed
@@ -39,7 +38,7 @@ class RangeTask(PartitionTask):
         operator = None
         for one in self._told_of(batches):
             if operator is not None and isinstance(one, CarriedPartials):
-                yield self._own_results(operator, operator.finish())
+                yield self._own_results(operator.finish())
                 operator = None
             if operator is None:
                 operator = self._operator()
@@ -47,9 +46,9 @@ class RangeTask(PartitionTask):
                 assert isinstance(operator, Operator)
                 seed(operator, one, not operator.bound_query.per_row)
             else:
-                yield self._own_results(operator, operator.process(one))
+                yield self._own_results(operator.process(one))
         if operator is not None:
-            yield self._own_results(operator, operator.finish())
+            yield self._own_results(operator.finish())
 
     def _told_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | CarriedPartials]:
         """Rows in order, those of a tail before the part's own; and before all of them what is carried."""
@@ -85,11 +84,11 @@ class RangeTask(PartitionTask):
         extra = pa.repeat(pa.scalar(own if pa.types.is_boolean(kind) else part, kind), rows.num_rows)
         return pa.RecordBatch.from_arrays([extra, *rows.columns], schema=self.schema)
 
-    def _own_results(self, operator: ChunkedExecutor | Operator, found: pa.RecordBatch) -> pa.RecordBatch:
-        bound_query = operator.bound_query
-        kept = found.column(self.extra) if bound_query.per_row else self._slides(bound_query, found)
-        found = found.drop_columns([self.extra])
-        return super()._own_results(operator, found if kept.true_count == len(kept) else found.filter(kept))
+    def _own_results(self, results: pa.RecordBatch) -> pa.RecordBatch:
+        bound_query = self.query.bind(self.schema)
+        kept = results.column(self.extra) if bound_query.per_row else self._slides(bound_query, results)
+        results = results.drop_columns([self.extra])
+        return super()._own_results(results if kept.true_count == len(kept) else results.filter(kept))
 
     def _slides(self, bound_query: BoundQuery, found: pa.RecordBatch) -> pa.Array:
         assert bound_query.time is not None

@@ -8,7 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.spark.spark_types import wire
+from sash.spark.spark_types import wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
 REASON, GIVEN = "_reason", "_given"
@@ -41,9 +41,9 @@ class StreamSpec:
     @cached_property
     def results(self) -> pa.Schema:
         """The results, in types that Spark reads."""
-        return pa.schema([field.with_type(wire(field.type)) for field in self.bound_query.output("given")])
+        return wire_schema(self.bound_query.output("given"))
 
     @cached_property
     def put_aside(self) -> pa.Schema:
         """A row put aside, and why."""
-        return pa.schema([*(field.with_type(wire(field.type)) for field in self.given), (REASON, pa.string())])
+        return wire_schema(self.given).append(pa.field(REASON, pa.string()))
