@@ -9,7 +9,7 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.plan.default_schema import default_schema
-from sash.plan.explain_text import partials
+from sash.plan.explain_text import most_panes
 from sash.plan.planner import DEQUE_SIZES
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.windows.slices import edges
@@ -115,7 +115,7 @@ def test_several_windows_per_slide_without_a_schema() -> None:
           rows at most 10s behind the latest time; later ones are counted and dropped
 
         shared
-          d, w: slices, kept once for 2 windows
+          d, w: panes, kept once for 2 windows
           s: a running partial
 
         structures
@@ -300,7 +300,7 @@ def test_partials_are_not_understated(spans: list[tuple[int, int]]) -> None:
 
     cuts = edges(spans)
     most = max(max(exactly(size, every, cuts)) for size, every in spans)
-    found = partials([Window(size, every) for size, every in spans])  # type: ignore[list-item]
+    found = most_panes([Window(size, every) for size, every in spans])  # type: ignore[list-item]
     assert most <= found <= most + len(spans)
 
 

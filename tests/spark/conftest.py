@@ -1,6 +1,6 @@
 """Tests that need a session of Spark are marked: `make test` runs them apart, for they share one JVM.
 
-Those that only pretend need none, and run with all others.
+Those on `fake_spark` need none, and run with all others.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and not item.path.name.startswith("test_pretend_"):
+        if here in item.path.parents and not item.path.name.startswith("test_fake_"):
             item.add_marker(pytest.mark.spark)
 
 

@@ -20,7 +20,7 @@ from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery
-from sash.plan.planner import at_rows, plan
+from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
 SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
@@ -68,8 +68,8 @@ def compute(query: Query, frame: Adapter) -> Any:
     query.bind(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}
     if query.emit == "changes" or not columns:
-        columns[_free(query, frame.names)] = array(np.arange(frame.rows))
-    if query.per_row and (results := _whole(query, columns, read)) is not None:
+        columns[validation.free_name("row", query, frame.names)] = array(np.arange(frame.rows))
+    if query.per_row and (results := _stateless(query, columns, read)) is not None:
         return frame.with_results(results, None)
     table = pa.RecordBatch.from_pydict(columns)
     operator = Operator(query, table.schema, mode="sorted")
@@ -80,11 +80,11 @@ def compute(query: Query, frame: Adapter) -> Any:
     return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
 
 
-def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
+def _stateless(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
     """Results for each row, where they can be found without the engine."""
     table = pa.RecordBatch.from_pydict(columns)
     bound_query = query.bind(table.schema)
-    if not at_rows(bound_query):
+    if not is_stateless(bound_query):
         return None
     try:
         found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
@@ -93,15 +93,6 @@ def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> 
     names = list(bound_query.output("sorted").names)[table.num_columns :]
     sources = [_source(part) for _ in bound_query.windows for part in bound_query.aggregates]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
-
-
-def _free(query: Query, names: list[str]) -> str:
-    """A name for the column of row numbers."""
-    taken = {*names, *validation.labels(query.windows, query.aggregates)}
-    name = "row"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _operated(operator: Operator, rows: SortedFrame) -> pa.Table:

@@ -1,16 +1,16 @@
-"""How a window moves in a loop: which events it begins anew with, and how many of the oldest leave. One class a kind.
+"""How a window moves in a loop: where it starts anew, and how many of the oldest events leave. One class a kind.
 
-                    begins anew                    the oldest leave
-    Counted         –                              beyond the size
-    Timed           –                              at or before t - size
-    DeltaEvictor         –                              size or more behind the column
-    Sessions        after a gap                    –
-    PunctuationEvictor      after a row that is marked     –
-    All             –                              –
-    PolicyEvictor        –                              as the policy says
+                        starts anew                    the oldest leave
+    CountEvictor        –                              beyond the size
+    TimeEvictor         –                              at or before t - size
+    DeltaEvictor        –                              size or more behind the column
+    SessionEvictor      after a gap                    –
+    PunctuationEvictor  after a row that is marked     –
+    LifetimeEvictor     –                              –
+    PolicyEvictor       –                              as the policy says
 
 An event is placed first (`place`: it may be refused, nothing has changed), then it enters (`enter`: true if a window
-begins with it), then the oldest leave (`leaving`: how many). Windows that only begin anew need no structure: they are
+starts with it), then the oldest leave (`leaving`: how many). Windows that only start anew need no structure: they are
 folded, `folds`.
 """
 
@@ -34,21 +34,21 @@ class Evictor:
 
     folds: ClassVar[bool] = False
     waits: bool = False
-    """Does an event enter only when the time has gone on?"""
+    """Does an event enter only when a later time has come?"""
 
     def __init__(self, window: Any) -> None:
         self.window = window
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start anew."""
 
     def place(self, _x: Any, _time: Any) -> Any:
         """Where the event stands. Raises if it cannot stand there; nothing has changed then."""
         return None
 
     def enter(self, _place: Any) -> bool:
-        """The event enters. Does a window begin with it?"""
+        """The event enters. Does a window start with it?"""
         return False
 
     def leaving(self, _held: int, _now: Any) -> int:
@@ -60,11 +60,11 @@ class Evictor:
         return False
 
     def full(self, _held: int) -> bool:
-        """Does it answer already?"""
+        """Does it have results yet?"""
         return True
 
     def copy(self) -> Self:
-        """One of its own that stands where this one does."""
+        """An independent evictor in the same state."""
         return copy.copy(self)
 
 
@@ -163,9 +163,9 @@ class SessionEvictor(Evictor):
         return time
 
     def enter(self, place: Any) -> bool:
-        begins = self.ended(place)
+        starts = self.ended(place)
         self.previous = place
-        return begins
+        return starts
 
     def ended(self, now: Any) -> bool:
         return self.previous is not None and now - self.previous >= self.gap
@@ -189,8 +189,8 @@ class PunctuationEvictor(Evictor):
         return bool(mark)
 
     def enter(self, place: Any) -> bool:
-        begins, self.marked = self.marked, place
-        return begins
+        starts, self.marked = self.marked, place
+        return starts
 
 
 class LifetimeEvictor(Evictor):
@@ -228,21 +228,21 @@ class PolicyEvictor(Evictor):
 class JointMonoid(Monoid):
     """Several aggregates, each of its own columns: the states side by side."""
 
-    def __init__(self, parts: Sequence[Monoid]) -> None:
-        self.parts = tuple(parts)
-        self.identity = tuple(part.identity for part in parts)
+    def __init__(self, monoids: Sequence[Monoid]) -> None:
+        self.monoids = tuple(monoids)
+        self.identity = tuple(monoid.identity for monoid in monoids)
 
     def lift(self, *states: Any) -> Any:
         return states
 
     def combine(self, a: Any, b: Any) -> Any:
-        return tuple(part.combine(x, y) for part, x, y in zip(self.parts, a, b, strict=True))
+        return tuple(monoid.combine(x, y) for monoid, x, y in zip(self.monoids, a, b, strict=True))
 
     def seen(self, a: Any) -> Any:
-        return tuple(part.seen(x) for part, x in zip(self.parts, a, strict=True))
+        return tuple(monoid.seen(x) for monoid, x in zip(self.monoids, a, strict=True))
 
 
-MOVEMENTS: dict[type[WindowKind], type[Evictor]] = {
+EVICTORS: dict[type[WindowKind], type[Evictor]] = {
     Count: CountEvictor,
     Time: TimeEvictor,
     Delta: DeltaEvictor,

@@ -1,4 +1,4 @@
-"""Types: what an aggregate takes, and the Arrow type of what it gives.
+"""Input types and result types of aggregates.
 
     count, min_count, max_count, approx_distinct        int64
     sum, sum_of_squares, product, range                 int64 of integers and booleans, float64 of floats
@@ -16,7 +16,7 @@
     bloom                                               binary: the bytes of the filter
     a product of aggregates                             struct of theirs, by their names
 
-What a user's aggregate gives is found by trying it (`trial.py`), unless it says so with `returns=`.
+The result type of a user's aggregate is `returns=`, or found by running it on samples (`type_probe.py`).
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def _shaped(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     if is_.is_struct(type_) and isinstance(value, tuple):
-        return {field.name: _shaped(part, field.type) for field, part in zip(type_, value, strict=True)}
+        return {field.name: _shaped(item, field.type) for field, item in zip(type_, value, strict=True)}
     if (is_.is_list(type_) or is_.is_large_list(type_)) and isinstance(value, list | tuple):
-        return [_shaped(part, type_.value_type) for part in value]
+        return [_shaped(item, type_.value_type) for item in value]
     return bytes(value) if isinstance(value, BloomFilter) else value

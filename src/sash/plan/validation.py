@@ -1,4 +1,4 @@
-"""What a query's arguments may be, told before there is any data.
+"""Checks of a query's arguments, before there is a schema.
 
 windows   shorthands become windows, names are checked      by, on      tuples of names
 lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
@@ -84,7 +84,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-def span(name: str, value: Any, zero: bool = False) -> Any:
+def optional_length(name: str, value: Any, zero: bool = False) -> Any:
     """A length of time, or None."""
     return None if value is None else length(f"{name}=", value, zero)
 
@@ -143,7 +143,7 @@ def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[
     return list(found)
 
 
-def free(query: Any, there: Iterable[str]) -> None:
+def require_free(query: Any, there: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
     Each row keeps all of its columns, a slide only those of `by`.
@@ -171,7 +171,15 @@ def named(query: Any) -> list[str]:
     return [*found, *(column for bound in bounds for column in bound.columns)]
 
 
-# ---- what does not go together ----
+def free_name(name: str, query: Any, columns: Iterable[str]) -> str:
+    """A name that neither the data nor the results have: `name`, with underscores appended if it is taken."""
+    taken = {*columns, *labels(query.windows, query.aggregates), *query.aggregates}
+    while name in taken:
+        name += "_"
+    return name
+
+
+# ---- combinations that are refused ----
 
 
 def together(query: Any) -> None:
@@ -185,7 +193,7 @@ def together(query: Any) -> None:
             f"{per_row} gives a result for each row and {per_slide} one a slide: the two do not mix in one query; "
             "make two queries"
         )
-    free(query, named(query))
+    require_free(query, named(query))
     if not query.on:
         _without_time(query, labelled)
     if query.late == "flag" and slides == {False}:
@@ -231,8 +239,8 @@ def format_value(value: Any) -> str:
 
 def is_sketch(monoid: Monoid) -> bool:
     """Is its state a sketch, too large to keep one for each row?"""
-    parts = monoid.parts if isinstance(monoid, DirectProduct) else ()
-    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, parts))
+    factors = monoid.parts if isinstance(monoid, DirectProduct) else ()
+    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, factors))
 
 
 def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:

@@ -330,10 +330,14 @@ class Policy(WindowKind):
         """Ask `evict`, given a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
 
+    @property
+    def evict_name(self) -> str:
+        """The name of the function, without the scopes around it."""
+        return str(getattr(self.evict, "__qualname__", repr(self.evict))).rpartition(".")[2]
+
     def __repr__(self) -> str:
-        name = getattr(self.evict, "__qualname__", repr(self.evict)).rpartition(".")[2]
         over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
-        return f"Policy({name}, over={over})"
+        return f"Policy({self.evict_name}, over={over})"
 
 
 # ---- what the arguments may be ----

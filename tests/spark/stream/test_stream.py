@@ -213,11 +213,11 @@ def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
 
 def test_explain_says_how_a_stream_runs(rate: Any) -> None:
     query = Query(3, by="value", on="timestamp", lateness="5s", n=sash.count())
-    text = sash.spark.spark_explain(query, rate)
+    text = sash.spark.explain(query, rate)
     assert "rows packed into 2 shards, by a hash of value" in text
     assert "the watermark is '5s' behind" in text
     with pytest.raises(ValueError, match="lateness="):
-        sash.spark.spark_explain(Query(3, on="timestamp", n=sash.count()), rate)
+        sash.spark.explain(Query(3, on="timestamp", n=sash.count()), rate)
 
 
 def test_aside_is_for_streams(spark: Any) -> None:
