@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 
 import sash
 from sash.aggregators.catalogue import IN_ORDER
-from sash.plan.loop_aggregate import PREFERRED
+from sash.plan.planner import choose
+from sash.testing.discovery import monoids
 from tests.plan.event_windows import AGGREGATES, START, prefer, streams
 
 # ---- what is refused when it is made ----
@@ -78,7 +79,9 @@ def test_which_structure():
 
 
 def test_latency_means_constant_cost():
-    assert all(IN_ORDER[name].constant for name in PREFERRED["latency"])
+    chosen = {choose(monoid, "latency").structure for monoid in monoids().values()}
+    assert chosen == {"SubtractOnEvict", "DABALite"}
+    assert all(IN_ORDER[name].constant for name in chosen)
     with pytest.raises(ValueError, match=r"structure='TwoStacks' has steps that are not of constant cost"):
         sash.Window(5, sash.max("x"), prefer="latency", structure="TwoStacks")
 
@@ -196,4 +199,4 @@ def test_memory_follows_the_window():
     for t in range(5_000):
         loop.push(t, t)
     assert len(loop) == 10
-    assert len(loop._movement.times) == 10
+    assert len(loop._evictor.times) == 10

@@ -12,8 +12,7 @@ from sash.plan.default_schema import default_schema
 from sash.plan.explain_text import most_panes
 from sash.plan.planner import DEQUE_SIZES
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.windows.slices import edges
-from sash.windows.slices import partials as exactly
+from tests.windows.pane_edges import edges, panes
 
 SCHEMA = pa.schema(
     [
@@ -281,7 +280,7 @@ def test_what_a_key_keeps() -> None:
 
 
 @pytest.mark.parametrize(
-    "spans",
+    "queries",
     [
         [(4, 2)],
         [(5, 2)],
@@ -293,15 +292,15 @@ def test_what_a_key_keeps() -> None:
         [(86400, 60), (3600, 1)],
     ],
 )
-def test_partials_are_not_understated(spans: list[tuple[int, int]]) -> None:
+def test_panes_are_not_understated(queries: list[tuple[int, int]]) -> None:
     class Window:
         def __init__(self, size: int, every: int) -> None:
             self.size, self.every, self.offset = size, every, 0
 
-    cuts = edges(spans)
-    most = max(max(exactly(size, every, cuts)) for size, every in spans)
-    found = most_panes([Window(size, every) for size, every in spans])  # type: ignore[list-item]
-    assert most <= found <= most + len(spans)
+    cuts = edges(queries)
+    most = max(max(panes(size, every, cuts)) for size, every in queries)
+    found = most_panes([Window(size, every) for size, every in queries])  # type: ignore[list-item]
+    assert most <= found <= most + len(queries)
 
 
 def test_structures() -> None:

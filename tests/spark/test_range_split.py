@@ -127,12 +127,12 @@ def test_lifetimes_start_with_partials(spark: Any, by: Any) -> None:
 def test_windows_longer_than_a_range_have_fewer_ranges(spark: Any) -> None:
     data = spark.range(20_000).selectExpr("id as t", "id * 37 % 1000 / 8 as x").repartition(3)
     sizes = {}
-    for size in (500, 4_000, 15_000):
+    for size in (500, 2_000, 15_000):
         query = Query(Time(size, every=500), on="t", options=Options(split=8), high=sash.max("x"))
         found = range_split.split_of(data, query.bind(arrow_schema(data.schema)))
         sizes[size] = 1 if found is None else len(found.ranges)
         check(data, data.toArrow(), query)
-    assert sizes[500] > sizes[4_000] > sizes[15_000] == 1
+    assert sizes[500] > sizes[2_000] > sizes[15_000] == 1
 
 
 def test_untimed_rows_and_names_that_are_taken(spark: Any) -> None:

@@ -260,7 +260,7 @@ def test_noise(data):
     [
         (b"", "truncated"),
         (b"?", "no value begins with"),
-        (b"t\xff\xff\xff\xff_", "4294967295 parts in 1 bytes"),
+        (b"t\xff\xff\xff\xff_", "4294967295 items in 1 bytes"),
         (b"e\2\0\0\0TT", "a set holds something twice"),
         (b"m\2\0\0\0TTTF", "a dict holds something twice"),
         (b"m\1\0\0\0l\0\0\0\0T", "unhashable"),

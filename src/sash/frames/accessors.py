@@ -47,7 +47,7 @@ WITH = {"pandas": _with_pandas, "polars": _with_polars}
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
-    """Sees to it that a package, when it is imported, gets the accessor."""
+    """Registers the accessor with a package when that is imported."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names

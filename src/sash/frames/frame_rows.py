@@ -1,4 +1,4 @@
-"""Rows: those with a time, put in order for the operator; and results, put back where the rows were.
+"""Sorts the rows that have a time for the operator, and puts results back where the rows were.
 
 input      b5  a3  a∅  a1  b2           key and time; ∅: no time
 order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival

@@ -1,4 +1,4 @@
-"""Types: the columns of a DataFrame as Arrow has them, and results as Spark's types.
+"""Columns of a DataFrame as Arrow types, and results as Spark types.
 
     Arrow, as a query gives it            Spark
     bool, int8 … int64, float32/64        boolean, tinyint … bigint, float, double
@@ -15,7 +15,7 @@
     struct                                struct            m4, longest_run, products; frequent_items: array of them
     dictionary                            the type of its values
 
-Every column of results may be null. What has no place in Spark is refused by name.
+Every column of results may be null. A type that Spark lacks is an error that names the column.
 """
 
 from __future__ import annotations
