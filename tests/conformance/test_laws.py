@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from sash.testing import check_laws, laws
-from sash.testing.discovery import kinds_of, monoids
 from sash.testing.strategies import rows, typed_rows
+from tests.shared.discovery import kinds_of, monoids
 
 MONOIDS = monoids()
 FORMS = [(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]

@@ -11,7 +11,7 @@ import sash
 from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts, shape_of, unify
 from sash.monoids import Max, Monoid
 from sash.monoids.sample_probe import SAMPLES
-from sash.testing.discovery import kinds_of, monoids
+from tests.shared.discovery import kinds_of, monoids
 
 
 def add(a: Any, b: Any) -> Any:

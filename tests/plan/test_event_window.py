@@ -15,8 +15,8 @@ import sash
 from sash.aggregators import Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids.algebra import agree
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
 from tests.plan.event_windows import AGGREGATES, START, prefer, results, streams
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 
 def check(window, events, belongs, full=lambda _n: True, **options):

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 import sash
 from sash.aggregators.catalogue import IN_ORDER
 from sash.plan.planner import choose
-from sash.testing.discovery import monoids
 from tests.plan.event_windows import AGGREGATES, START, prefer, streams
+from tests.shared.discovery import monoids
 
 # ---- what is refused when it is made ----
 

@@ -9,8 +9,8 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, WindowGroup
-from sash.testing.discovery import monoids
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from tests.shared.discovery import monoids
 
 SCHEMA = pa.schema(
     [

@@ -7,7 +7,7 @@ import pytest
 
 import sash
 from sash import Options, Query
-from sash.testing.discovery import kinds_of, monoids, sample_rows
+from tests.shared.discovery import kinds_of, monoids, sample_rows
 
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.float64()), ("i", pa.int64()), ("s", pa.string()), ("u", pa.uint64())])
 

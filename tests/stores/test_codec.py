@@ -22,7 +22,7 @@ import sash.stores
 from sash.aggregators import Recalc
 from sash.stores import codec
 from sash.stores.codec import dumps, loads
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 zones = st.sampled_from(
     [None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30)), dt.timezone(dt.timedelta(hours=1), "here")]
