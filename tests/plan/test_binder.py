@@ -73,8 +73,8 @@ def test_what_windows_are_measured_on() -> None:
 
 
 def test_the_aggregates_of_a_policy() -> None:
-    (span,) = Query(Policy(gives_up, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
-    assert [(part.columns, part.types, part.result) for part in span.over] == [
+    (spec,) = Query(Policy(gives_up, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
+    assert [(one.columns, one.types, one.result) for one in spec.over] == [
         (("seq",), (pa.int64(),), pa.int64()),
         (("price",), (pa.float64(),), pa.float64()),
     ]

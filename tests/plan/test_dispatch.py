@@ -75,7 +75,7 @@ def test_a_host_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         QUERY.operator()
 
 
-def test_what_a_host_misses_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_a_host_misses_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_name: str) -> ModuleType:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 

@@ -138,12 +138,12 @@ def test_every_aggregate_on_every_structure_it_admits(name):
             with pytest.raises(TypeError, match=f"{structure} needs a monoid with the property"):
                 sash.Window(5, monoid, structure=structure)
     for i, row in enumerate(rows):
-        judge = Recalc(monoid)
+        recalc = Recalc(monoid)
         for one in rows[max(0, i - 4) : i + 1]:
-            judge.insert(*one)
+            recalc.insert(*one)
         for loop in loops:
             found = loop.push(row if len(row) > 1 else row[0])
-            assert agree(found, judge.query(), 0.0 if monoid.exact else 1e-9), loop.structures
+            assert agree(found, recalc.query(), 0.0 if monoid.exact else 1e-9), loop.structures
 
 
 # ---- without an event ----

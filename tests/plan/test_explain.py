@@ -317,7 +317,7 @@ def test_structures() -> None:
     assert same[3] == "where all rows are at hand: kernels of whole columns for high"
 
 
-def test_what_does_not_fit_is_told_as_elsewhere() -> None:
+def test_a_query_that_does_not_fit_raises_as_elsewhere() -> None:
     with pytest.raises(KeyError, match="did you mean 'price'"):
         Query(5, high=sash.max("prise")).explain(SCHEMA)
     with pytest.raises(TypeError, match="the property 'inverse'"):

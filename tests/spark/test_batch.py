@@ -167,7 +167,7 @@ def test_what_a_notebook_defines_travels(spark: Any) -> None:
         ({"on": "k"}, "on= names the column 'k' of type string"),
     ],
 )
-def test_what_can_be_told_is_told_at_the_call(frame: Any, arguments: dict[str, Any], message: str) -> None:
+def test_queries_are_validated_at_the_call(frame: Any, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError if "type" not in message else TypeError, match=message):
         sash.rolling(frame, 2, by="k", high=sash.max("x"), **arguments)
 

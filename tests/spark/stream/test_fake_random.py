@@ -1,6 +1,6 @@
 """Random queries on random streams, micro-batch by micro-batch, beside the reference that looks at all rows anew.
 
-The reference is told each watermark at once, for all keys; a shard hears of it with its rows or by its timer. That both
+The reference gets each watermark at once, for all keys; a shard gets it with its rows or by its timer. That both
 give the same results in the same micro-batch says that no timer is missing, and none is late.
 """
 

@@ -130,7 +130,7 @@ def test_eager_shows_each_result_and_its_revisions(shards: int) -> None:
     keys = "abcdefg"
     parts = [
         batch(*((key, 10, 1.0) for key in keys)),
-        batch(*((key, 12, 2.0) for key in keys), ("a", 9, 7.0)),  # a row before one that was shown
+        batch(*((key, 12, 2.0) for key in keys), ("a", 9, 7.0)),  # a row before one that was emitted
         batch(*((key, 30, 3.0) for key in keys)),
     ]
     got = stream.run([[part] for part in parts])
@@ -148,7 +148,7 @@ def query_of_all(query: Query, parts: list[pa.RecordBatch]) -> list[tuple[Any, .
     return given(whole, "k", "t", "high", "n")
 
 
-def test_slides_shown_eagerly_have_one_id_each() -> None:
+def test_slides_emitted_eagerly_have_one_id_each() -> None:
     stream = FakeStream(Query(Time(4, every=2), emit="eager", **LAST), SCHEMA, shards=3)
     got = stream.run([[batch(("a", 10, 1.0), ("b", 11, 1.0))], [batch(("a", 9, 5.0), ("b", 40, 2.0))]])
     last = {}
@@ -159,7 +159,7 @@ def test_slides_shown_eagerly_have_one_id_each() -> None:
     ]  # fmt: skip
 
 
-def test_malformed_rows_go_aside_and_enter_no_window() -> None:
+def test_malformed_rows_go_to_the_side_output_and_enter_no_window() -> None:
     schema = pa.schema([*SCHEMA, pa.field("_corrupt_record", pa.string())])
     rows = [("a", 1, 1.0, None), (None, None, None, "{oops"), ("a", 900, None, '{"k": "a", "t": 900, "x": "much"}')]
     stream = FakeStream(Query(Time(5), **LAST), schema, side_output=True)
