@@ -1,6 +1,6 @@
-"""Hypothesis profiles: `quick` for `make test`, the same examples each time; `thorough` for `make test-all`.
+"""Hypothesis profiles, the order in which parallel workers take tests, and the Spark session.
 
-And the one session of Spark, for a JVM takes seconds to start.
+`quick` is the profile of `make test`, with the same examples each time; `thorough` is that of `make test-all`.
 """
 
 import os
@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
+
+from tests.interpreted import column_aggregates, interpreted_lanes, interpreted_trees, kernels  # noqa: F401
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(
@@ -16,6 +19,23 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
 settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group tests for `--dist=loadgroup`: a worker takes a file at a time, and one worker all tests that need Spark.
+
+    Tests of a file compile the same kernels, and a Spark session takes seconds to start. The Spark group comes first,
+    since it takes longest; doctests are short, and fill up the end.
+    """
+    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, isinstance(item, DoctestItem)))
+    for item in items:
+        is_spark = item.get_closest_marker("spark") is not None
+        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else item.path.stem))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker for each core, at most 8, and one for Spark, which mostly waits for its JVM."""
+    return min(os.cpu_count() or 1, 8) + 1
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def test_splitting_the_input_changes_nothing_of_final(case: Case, data: st.DataO
 # ---- every kind of window with every aggregate ----
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _of_all_aggregates(interpreted_trees: Any, kernels: Any) -> None:
     """Eager trees of all aggregates, as objects."""
 

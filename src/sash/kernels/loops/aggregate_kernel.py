@@ -10,7 +10,7 @@ joined and reordered alike, and only the four loops of `spans` know which it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +127,6 @@ class AggregateKernel(Columnar):
             self.monoid, self.layouts = spec.monoid, spec.layouts
         none, nobody = np.zeros(0, np.int64), np.zeros(0, np.bool_)
         states = self.lift(tuple(np.zeros(0, DTYPES[kind]) for kind in kinds), nobody)
-        self.fold(states, none, none)
         for structure in structures:
             if structure not in several:
                 self.slide(structure, states, none, none, nobody)
@@ -141,12 +140,17 @@ class AggregateKernel(Columnar):
         if self.compiled:
             kinds = self.kinds or ()
             inputs = tuple(np.ascontiguousarray(c, DTYPES[k]) for c, k in zip(columns, kinds, strict=True))
-            layouts = self.layouts
+            layouts, kernel = self.layouts, cast(Any, range_loops.lift_rows)
 
             def task(first: int, stop: int) -> None:
                 cut = slice(first, stop)
                 mine, room = tuple(column[cut] for column in inputs), tuple(leaf[cut] for leaf in out)
-                self._each(range_loops.lift_rows, (layouts.inputs,), mine, (seen[cut],), layouts.state, room)
+
+                def call(n: int) -> None:
+                    arguments = (self.monoid, layouts.inputs, mine, seen[cut][:n], layouts.state, room)
+                    machine_code(kernel, (self.monoid_type, self.kinds), arguments)(*arguments)
+
+                _located(call, stop - first)
 
             share(task, len(seen))
             return out
@@ -154,28 +158,6 @@ class AggregateKernel(Columnar):
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(seen)
         _located(lambda n: range_loops.lift_rows(self.monoid, None, rows, seen[:n].tolist(), None, found), len(seen))
         return _objects(out, found)
-
-    def fold(self, states: States, starts: Bounds, stops: Bounds) -> States:
-        """The states of ranges [start, stop). Raises Failed."""
-        out = self.nothing(len(starts))
-        if self.compiled:
-            layout = self.layouts.state
-            return self._each(range_loops.fold_ranges, (layout,), states, (starts, stops), None, out)
-        found: list[Any] = [None] * len(starts)
-        given, begin, end = states[0].tolist(), starts.tolist(), stops.tolist()
-        _located(lambda n: range_loops.fold_ranges(self.monoid, None, given, begin[:n], end[:n], found), len(starts))
-        return _objects(out, found)
-
-    def _each(
-        self, kernel: Any, before: Any, columns: States, others: tuple[Any, ...], after: Layout | None, out: States
-    ) -> States:
-        def call(n: int) -> None:
-            tail = (out,) if after is None else (after, out)
-            arguments = (self.monoid, *before, columns, *(part[:n] for part in others), *tail)
-            machine_code(kernel, (self.monoid_type, self.kinds), arguments)(*arguments)
-
-        _located(call, len(others[0]))
-        return out
 
     @property
     def monoid_type(self) -> Any:
@@ -263,21 +245,4 @@ def _located(call: Callable[[int], Any], length: int) -> None:
 def _objects(out: States, found: list[Any]) -> States:
     for i, value in enumerate(found):  # one by one: NumPy would take a list of tuples for a table
         out[0][i] = value
-    return out
-
-
-def bounds(keys: Bounds, values: NDArray[Any], of: Bounds, thresholds: NDArray[Any], inclusive: bool) -> Bounds:
-    """For each threshold the first place of its key whose value lies beyond it (`inclusive`: at or beyond it).
-
-    >>> import numpy as np
-    >>> bounds(np.array([0, 0, 1]), np.array([1, 3, 2]), np.array([0, 1]), np.array([1, 5]), False)
-    array([1, 3])
-    """
-    out = np.zeros(len(of), np.int64)
-    arguments = (keys, values, of, np.ascontiguousarray(thresholds, values.dtype), inclusive, out)
-    try:
-        code: Any = machine_code(range_loops.lower_bounds, values.dtype, arguments)  # type: ignore[arg-type]
-    except NotCompiled:  # NUMBA_DISABLE_JIT
-        code = range_loops.lower_bounds
-    code(*arguments)
     return out

@@ -1,10 +1,8 @@
-"""The loops of the engine: plain Python, compiled on columns or interpreted on lists, like those of `drive`.
+"""Loops over ranges of rows: plain Python, compiled on columns or interpreted on lists, like `structure_loops`.
 
 lift_rows      rows to states; a row that an aggregate does not see is the identity
-fold_ranges    one state for each range of states
 slide_spans    a result for each range of states, where starts and ends never go back
 slide_sizes    the same for several starts to each end, from one structure
-lower_bounds   where, among values that rise within each key, thresholds that rise within each key lie
 """
 
 from __future__ import annotations
@@ -22,18 +20,6 @@ def lift_rows(monoid: Any, inputs: Any, rows: Any, seen: Any, state: Any, out: A
     for i in range(len(seen)):
         if seen[i]:
             y[i] = monoid.lift(*x[i])
-        else:
-            y[i] = monoid.identity
-
-
-def fold_ranges(monoid: Any, state: Any, states: Any, starts: Any, stops: Any, out: Any) -> None:
-    """Fill `out` with ⊕ over the states [starts[i], stops[i]); the identity for an empty range."""
-    x, y = column(state, states), column(state, out)
-    for i in range(len(starts)):
-        if starts[i] < stops[i]:
-            y[i] = x[starts[i]]  # kept in the column, whose type is the state's: combine may give a narrower one
-            for j in range(starts[i] + 1, stops[i]):
-                y[i] = monoid.combine(y[i], x[j])
         else:
             y[i] = monoid.identity
 
@@ -91,22 +77,3 @@ def slide_sizes(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, val
             else:
                 valid[k] = False
     return stop(window)
-
-
-def lower_bounds(keys: Any, values: Any, of: Any, thresholds: Any, inclusive: bool, out: Any) -> None:
-    """Fill `out`, for each threshold, with the first place in its key whose value lies beyond it (or at it).
-
-    Places are sorted by key, values rise within a key; so do the keys `of` the thresholds, and they within a key.
-    """
-    place = 0
-    for i in range(len(of)):
-        key, threshold = of[i], thresholds[i]
-        while place < len(keys) and keys[place] < key:
-            place += 1
-        if inclusive:
-            while place < len(keys) and keys[place] == key and values[place] < threshold:
-                place += 1
-        else:
-            while place < len(keys) and keys[place] == key and values[place] <= threshold:
-                place += 1
-        out[i] = place
