@@ -109,11 +109,11 @@ def _sortable(schema: pa.Schema, name: str) -> None:
         raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
 
 
-def _length(time: TimeAxis | None, value: Any, what: str) -> Any:
+def _length(time: TimeAxis | None, value: Any, what: str) -> int | float | None:
     return None if value is None or time is None else time.number(value, what)
 
 
-def _ahead(time: TimeAxis | None, value: Any) -> Any:
+def _ahead(time: TimeAxis | None, value: Any) -> int | float | None:
     if value is not None and time is not None and not time.timed:
         raise TypeError(
             f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no clock: "
@@ -147,7 +147,7 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
     )
 
 
-def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> Any:
+def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> int | float | None:
     if isinstance(window, Count):
         return window.size
     if isinstance(window, Session) and axis is not None:
@@ -155,7 +155,7 @@ def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> Any:
     return axis.number(window.size, f"size={of}") if isinstance(window, Time | Delta) and axis is not None else None
 
 
-def _every(window: WindowKind, time: TimeAxis | None, of: str) -> Any:
+def _every(window: WindowKind, time: TimeAxis | None, of: str) -> int | float | None:
     return time.number(window.step, f"every={of}") if window.slide == "time" and time is not None else window.step
 
 

@@ -18,7 +18,7 @@ from sash.monoids.algebra import Bound, Monoid
 from sash.plan import validation
 from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock
-from sash.plan.evictor import EVICTORS, Evictor
+from sash.plan.evictor import EVICTORS, Evictor, Number
 from sash.plan.loop_aggregate import LoopAggregate
 from sash.windows import Session, Time, WindowKind
 
@@ -91,7 +91,7 @@ class Window:
         for name, value in (("prefer", prefer), ("structure", structure)):
             if isinstance(value, Bound | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
-        self._evictor: Evictor = EVICTORS[type(self._window)](self._window)
+        self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
         self._single = aggregate is not None
         named = _given(aggregate, aggregates)
         self._aggregates = [LoopAggregate(name, one, self._evictor, prefer, structure) for name, one in named.items()]
@@ -114,7 +114,7 @@ class Window:
         place = self._evictor.place(x, now)
         lifted = [aggregate.lifted(x) for aggregate in self._aggregates]
         try:
-            if time is not None:
+            if time is not None and now is not None:
                 self._move(time, now)
             if self._evictor.enter(place):
                 self._drop_all()
@@ -141,7 +141,7 @@ class Window:
         self._require_intact()
         if time is None:
             raise TypeError("advance(time) takes a time; got None")
-        now = self._read(time)
+        now = self._clock.read(time)
         try:
             self._move(time, now)
             if self._timed and self._evictor.ended(now):
@@ -209,15 +209,15 @@ class Window:
                 f"this Window is half-way through a change that raised {self._broken}; clear() it and start anew"
             )
 
-    def _read(self, time: Any) -> Any:
+    def _read(self, time: EventTime | None) -> Number | None:
         if time is not None:
             return self._clock.read(time)
         if self._timed:
             raise TypeError(f"{self._window!r} is measured in time: push(x, time)")
         return None
 
-    def _move(self, time: Any, now: Any) -> None:
-        if self._waiting and now > self._clock.last:
+    def _move(self, time: EventTime, now: Number) -> None:
+        if self._waiting and (self._clock.last is None or now > self._clock.last):
             for lifted in self._waiting:
                 self._insert(lifted)
             self._waiting.clear()
@@ -229,7 +229,7 @@ class Window:
         self._entered += 1
         self._held += 1
 
-    def _evict(self, now: Any) -> None:
+    def _evict(self, now: Number | None) -> None:
         gone = self._evictor.leaving(self._held, now)
         if not gone:
             return

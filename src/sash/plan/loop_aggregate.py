@@ -47,7 +47,7 @@ class LoopAggregate:
     would be held for each event.
     """
 
-    def __init__(self, name: str, aggregate: Any, evictor: Evictor, prefer: Any, structure: Any) -> None:
+    def __init__(self, name: str, aggregate: Any, evictor: Evictor[Any], prefer: Any, structure: Any) -> None:
         if not isinstance(aggregate, Bound | Monoid):
             label = f"{name}=" if name else "the aggregate of a Window"
             raise TypeError(

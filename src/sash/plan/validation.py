@@ -7,7 +7,7 @@ lateness, forget, ahead   lengths of time                   aggregates  bound, u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom
@@ -18,6 +18,9 @@ from sash.plan.options import Options
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.query import Query
 
 PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
@@ -143,7 +146,7 @@ def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[
     return list(found)
 
 
-def require_free(query: Any, there: Iterable[str]) -> None:
+def require_free(query: Query, there: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
     Each row keeps all of its columns, a slide only those of `by`.
@@ -161,7 +164,7 @@ def require_free(query: Any, there: Iterable[str]) -> None:
             )
 
 
-def named(query: Any) -> list[str]:
+def named(query: Query) -> list[str]:
     """The columns that the query names, which the data must have."""
     bounds = [*query.aggregates.values()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
@@ -171,7 +174,7 @@ def named(query: Any) -> list[str]:
     return [*found, *(column for bound in bounds for column in bound.columns)]
 
 
-def free_name(name: str, query: Any, columns: Iterable[str]) -> str:
+def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
     """A name that neither the data nor the results have: `name`, with underscores appended if it is taken."""
     taken = {*columns, *labels(query.windows, query.aggregates), *query.aggregates}
     while name in taken:
@@ -182,7 +185,7 @@ def free_name(name: str, query: Any, columns: Iterable[str]) -> str:
 # ---- combinations that are refused ----
 
 
-def together(query: Any) -> None:
+def together(query: Query) -> None:
     """Raises ValueError for a combination that has no meaning or is refused."""
     labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.windows.items()]
     slides = {one.slide == "row" for _, one in labelled}
@@ -220,7 +223,7 @@ def together(query: Any) -> None:
             _sketches(name, one, f"over={bound!r}", bound.monoid)
 
 
-def _without_time(query: Any, labelled: list[tuple[str, WindowKind]]) -> None:
+def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
     for name, one in labelled:
         if one.timed:
             raise ValueError(f"{name}, {one!r}, is measured in time: say which column has it with on=")
