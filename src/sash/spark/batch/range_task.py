@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.spark.batch.partial_carry import CarriedPartials, seed, window_of
 from sash.spark.batch.partition_task import PartitionTask
-from sash.spark.batch.time_ranges import Lookback, TimeRange, emitted
+from sash.spark.batch.time_ranges import Lookback, Number, TimeRange, emitted
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 
 
@@ -77,7 +76,9 @@ class RangeTask(PartitionTask):
                     yield self._keyed(rows.slice(start, self.rows), current, own=True)
             else:
                 earlier = pa.concat_batches([*lookback, rows])
-                lookback = [trimmed_lookback(earlier, bound_query, self.ranges[current].begin)]
+                begin = self.ranges[current].begin
+                assert begin is not None, "the first range has no lookback"
+                lookback = [trimmed_lookback(earlier, bound_query, begin)]
         if partials:
             yield CarriedPartials(current, partials)
         if lookback:
@@ -109,7 +110,7 @@ class RangeTask(PartitionTask):
         return pa.array(own)
 
 
-def trimmed_lookback(rows: pa.RecordBatch, bound_query: BoundQuery, begin: Any) -> pa.RecordBatch:
+def trimmed_lookback(rows: pa.RecordBatch, bound_query: BoundQuery, begin: Number) -> pa.RecordBatch:
     """What windows hold of the rows before a range that begins at `begin`: in time, or in rows, whichever is more."""
     lookback = Lookback.of(bound_query)
     assert bound_query.time is not None

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,16 +85,16 @@ class Buckets:
 class TimeRange:
     """The rows of a key from `begin` to before `end`, read from `lookback` on. None: from the first, to the last."""
 
-    begin: Any
-    end: Any
-    lookback: Any
+    begin: Number | None
+    end: Number | None
+    lookback: Number | None
 
 
 def time_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRange]:
     """At most `most` ranges of about equal size; fewer, or one, if their lookbacks would cost too much."""
     while most > 1:
         found = equal_ranges(buckets, lookback, most)
-        read = [_rows_read(buckets, lookback, one.begin) for one in found[1:]]
+        read = [_rows_read(buckets, lookback, one.begin) for one in found if one.begin is not None]
         largest = max(read, default=0) + buckets.total // len(found)
         if len(found) > 1 and sum(read) <= buckets.total / 2 and largest <= buckets.total * 2 / 3:
             return found
@@ -105,12 +104,15 @@ def time_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRan
 
 def equal_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRange]:
     """At most `most` ranges of about equal size, whatever their lookbacks."""
-    edges = [*_begins(buckets, lookback, most), None]
-    found = [TimeRange(begin, end, _read_from(buckets, lookback, begin)) for begin, end in pairwise(edges)]
-    return [TimeRange(None, edges[0], None), *found]
+    begins = _begins(buckets, lookback, most)
+    ends = [*begins[1:], None]
+    found = [
+        TimeRange(begin, end, _read_from(buckets, lookback, begin)) for begin, end in zip(begins, ends, strict=False)
+    ]
+    return [TimeRange(None, begins[0] if begins else None, None), *found]
 
 
-def _begins(buckets: Buckets, lookback: Lookback, most: int) -> list[Any]:
+def _begins(buckets: Buckets, lookback: Lookback, most: int) -> list[Number]:
     """Where ranges begin: times between which there are about equally many rows."""
     if not len(buckets.rows):
         return []
@@ -127,7 +129,7 @@ def _begins(buckets: Buckets, lookback: Lookback, most: int) -> list[Any]:
     return sorted(set(found))
 
 
-def _session_starts(buckets: Buckets, gap: Any) -> Numbers:
+def _session_starts(buckets: Buckets, gap: Number) -> Numbers:
     """The times before which there is certainly no row for at least a gap."""
     order = np.argsort(buckets.low, kind="stable")
     low, latest = buckets.low[order], np.maximum.accumulate(buckets.high[order])
@@ -142,36 +144,39 @@ def _difference(later: Numbers, earlier: Numbers) -> Numbers:
     return later.astype(np.uint64) - earlier.astype(np.uint64)
 
 
-def _read_from(buckets: Buckets, lookback: Lookback, begin: Any) -> Any:
+def _read_from(buckets: Buckets, lookback: Lookback, begin: Number) -> Number | None:
     """From where on a range reads the rows before it. None: from the first; its own begin: none of them."""
     earliest = begin - lookback.time if lookback.time else begin
     if lookback.rows > 0:
         for_rows = _rows_before(buckets, begin, lookback.rows)
-        earliest = None if for_rows is None else min(earliest, for_rows)
-    return None if earliest is None or earliest <= buckets.low.min() else earliest
+        if for_rows is None:
+            return None
+        earliest = min(earliest, for_rows)
+    return None if earliest <= buckets.low.min() else earliest
 
 
-def _rows_before(buckets: Buckets, begin: Any, rows: int) -> Any:
+def _rows_before(buckets: Buckets, begin: Number, rows: int) -> Number | None:
     """A time from which on there are at least so many rows before `begin`; None if there may be fewer in all."""
     before = buckets.high < begin
     order = np.argsort(buckets.low[before], kind="stable")[::-1]
     place = np.searchsorted(np.cumsum(buckets.rows[before][order]), rows)
-    return buckets.low[before][order][place].item() if place < len(order) else None
+    low: list[Number] = buckets.low[before][order].tolist()
+    return low[place] if place < len(low) else None
 
 
-def _rows_read(buckets: Buckets, lookback: Lookback, begin: Any) -> int:
+def _rows_read(buckets: Buckets, lookback: Lookback, begin: Number) -> int:
     """About how many rows before it a range computes with. It may read more, to be certain; they are dropped."""
     near = buckets.high >= begin - lookback.time if lookback.time else np.zeros(len(buckets.high), np.bool_)
     return max(int(buckets.weight[(buckets.low < begin) & near].sum()), lookback.rows)
 
 
-def piece_edges(buckets: Buckets, rows: int) -> list[Any]:
+def piece_edges(buckets: Buckets, rows: int) -> list[Number]:
     """Times between which there are about so many rows each."""
     return _begins(buckets, Lookback(0, 0, None), -(-buckets.total // rows))
 
 
 def readers(
-    ranges: list[TimeRange], first: int, more: Sequence[Any] = ()
+    ranges: list[TimeRange], first: int, more: Sequence[Number] = ()
 ) -> list[tuple[Number | None, tuple[int, ...]]]:
     """Which ranges, numbered from `first`, read a row, by its time: up to before a time (None: no limit), these ranges.
 
@@ -186,7 +191,7 @@ def readers(
     return found
 
 
-def _reads(lookback: Any, at: Any) -> bool:
+def _reads(lookback: Number | None, at: Number | None) -> bool:
     """Does a range with this lookback read rows from `at` on?"""
     return lookback is None or (at is not None and lookback <= at)
 
