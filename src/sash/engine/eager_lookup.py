@@ -118,11 +118,11 @@ class EagerLookup:
         kind, time, a, until = held
         if kind == "running":
             return (until, until) if span.kind == "session" and self._is_silent(rule, time, until, at) else (0, until)
-        if kind == "counted":
+        if kind == "row panes":
             passed = int(rows.heads[slot, PASSED])
             stop = ((passed + until) // rule.every + 1) * rule.every
             return min(max(stop - int(size) - passed, 0), until), until
-        if kind == "slices":
+        if kind == "time panes":
             k = slide_grid.last_end(span, np.array([at], rows.numbers), span.closed == "right")[0] + 1
             side: Any = "right" if span.closed == "right" else "left"
             lo = int(time.searchsorted(slide_grid.starts(span, k), side))

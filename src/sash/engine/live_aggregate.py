@@ -62,7 +62,7 @@ class LiveAggregate:
         name: str,
     ) -> None:
         self.assigner, self.table, self.name = assigner, table, name
-        self.part = replace(group[0].part, monoid=loop_monoid(group))
+        self.part = replace(group[0].aggregate, monoid=loop_monoid(group))
         part = self.part
         kinds = tuple(dict.fromkeys(structures))
         self.aggregate = Aggregate(

@@ -38,7 +38,7 @@ from sash.kernels.column.column_kernels import (
 from sash.kernels.loops.aggregate_kernel import AggregateError
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, swept
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel
 
 PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are values at a place of the window."""
@@ -173,7 +173,7 @@ class StatelessExecutor:
         rows = inputs.rows
         on = _full(span, rows) if span.full else None
         of_its_own = isinstance(part.monoid, (m.Count, *PLACED))
-        if not of_its_own and (inputs.sweep is None or not swept(self.bound_query, part)):
+        if not of_its_own and (inputs.sweep is None or not has_column_kernel(self.bound_query, part)):
             return self._slid(inputs, part, given, structure, on)
         among = inputs.among(given)
         if isinstance(part.monoid, m.Count):
