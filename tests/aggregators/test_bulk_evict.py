@@ -24,9 +24,10 @@ from sash.aggregators.queue import SIZE
 from sash.kernels import bulk
 from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.longest_run import BEST_START, LAST_AT
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
 COUNT = sash.monoid(identity=0, lift=lambda x: 1, combine=lambda a, b: a + b, exact=True, name="count all")

@@ -16,9 +16,9 @@ from sash.kernels.loops.structure_loops import emit
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE
+from tests.shared.workloads import WORKLOADS
 
 # ---- compiled ----
 

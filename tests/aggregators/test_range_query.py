@@ -13,8 +13,8 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.range_query import RangeQuery
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Count, Sum
-from sash.testing import OpCounter
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.op_counter import OpCounter
 
 DYADIC: list[type[RangeQuery]] = [FlatFAT, BInt]
 every = pytest.mark.parametrize("structure", DYADIC)

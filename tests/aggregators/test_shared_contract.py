@@ -18,8 +18,8 @@ from sash.monoids.first_last import Last
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.regression import Covariance
 from sash.monoids.sums import Count, Sum
-from sash.testing import WORKLOADS
 from tests.conformance.machines import JOIN, admits, fitting
+from tests.shared.workloads import WORKLOADS
 
 STRUCTURES = [record.cls for record in IN_ORDER.values()]
 every = pytest.mark.parametrize("structure", STRUCTURES)

@@ -20,9 +20,9 @@ from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROU
 from sash.kernels.loops.timed_runner import replay_timed, with_arity
 from sash.monoids.algebra import Monoid, agree
 from sash.monoids.sketches import SketchMonoid
-from sash.testing import ARRIVALS
-from sash.testing.discovery import sample_kinds, sample_rows
 from tests.conformance.test_matrix import FORMS, MONOIDS, Form, Run, columns_of, same_results, sort_of, types_of
+from tests.shared.discovery import sample_kinds, sample_rows
+from tests.shared.workloads import ARRIVALS
 
 LENGTH = 60
 Step = tuple[int, int, int]

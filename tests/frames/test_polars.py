@@ -82,7 +82,7 @@ def test_a_lazy_frame_is_lazy(window: Any, emit: str) -> None:
 
 
 def test_a_lazy_frame_reads_nothing_at_the_call() -> None:
-    def never(frame: Any) -> Any:
+    def never(_frame: Any) -> Any:
         raise AssertionError("read")
 
     given = pl.DataFrame({"x": [1]}).lazy().map_batches(never, schema={"x": pl.Int64})

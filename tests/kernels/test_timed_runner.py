@@ -14,7 +14,7 @@ from sash.kernels.loops.runner import specify
 from sash.kernels.loops.timed_loops import BETWEEN, INSERT, REMOVE, THROUGH
 from sash.kernels.loops.timed_runner import with_arity
 from sash.monoids import Concat, Max
-from sash.testing import ARRIVALS
+from tests.shared.workloads import ARRIVALS
 
 LENGTH = 400
 GUARD = 64

@@ -33,33 +33,33 @@ def gives_up(total: Any, prefix: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("window", "kind", "size", "slide", "every", "offset", "closed"),
+    ("window", "units"),
     [
-        (Count(5), "count", 5, "row", None, 0, "right"),
-        (Count(5, every=2), "count", 5, "rows", 2, 0, "right"),
-        (Count(5, every="1m"), "count", 5, "time", 60_000, 0, "left"),
-        (Time("1h"), "time", 3_600_000, "row", None, 0, "right"),
-        (Time("1h", closed="neither"), "time", 3_600_000, "row", None, 0, "neither"),
-        (Time("1h", every="1m", offset="-1s"), "time", 3_600_000, "time", 60_000, -1000, "left"),
-        (Time("1h", every="1m", closed="right"), "time", 3_600_000, "time", 60_000, 0, "right"),
-        (Time("1h", every=7), "time", 3_600_000, "rows", 7, 0, "right"),
-        (Delta("km", 5), "delta", 5.0, "row", None, 0, "right"),
-        (Delta("seq", 5), "delta", 5, "row", None, 0, "right"),
-        (Delta("ts", "5s"), "delta", 5000, "row", None, 0, "right"),
-        (Session("30s"), "session", 30_000, "row", None, 0, "right"),
-        (Session("30s", every="close"), "session", 30_000, "close", None, 0, "right"),
-        (Punctuation("end"), "punctuation", None, "row", None, 0, "right"),
-        (Lifetime(every="1d"), "lifetime", None, "time", 86_400_000, 0, "left"),
-        (Lifetime(), "lifetime", None, "row", None, 0, "right"),
-        (Policy(gives_up, sash.sum("price")), "policy", None, "row", None, 0, "right"),
+        (Count(5), ("count", 5, "row", None, 0, "right")),
+        (Count(5, every=2), ("count", 5, "rows", 2, 0, "right")),
+        (Count(5, every="1m"), ("count", 5, "time", 60_000, 0, "left")),
+        (Time("1h"), ("time", 3_600_000, "row", None, 0, "right")),
+        (Time("1h", closed="neither"), ("time", 3_600_000, "row", None, 0, "neither")),
+        (Time("1h", every="1m", offset="-1s"), ("time", 3_600_000, "time", 60_000, -1000, "left")),
+        (Time("1h", every="1m", closed="right"), ("time", 3_600_000, "time", 60_000, 0, "right")),
+        (Time("1h", every=7), ("time", 3_600_000, "rows", 7, 0, "right")),
+        (Delta("km", 5), ("delta", 5.0, "row", None, 0, "right")),
+        (Delta("seq", 5), ("delta", 5, "row", None, 0, "right")),
+        (Delta("ts", "5s"), ("delta", 5000, "row", None, 0, "right")),
+        (Session("30s"), ("session", 30_000, "row", None, 0, "right")),
+        (Session("30s", every="close"), ("session", 30_000, "close", None, 0, "right")),
+        (Punctuation("end"), ("punctuation", None, "row", None, 0, "right")),
+        (Lifetime(every="1d"), ("lifetime", None, "time", 86_400_000, 0, "left")),
+        (Lifetime(), ("lifetime", None, "row", None, 0, "right")),
+        (Policy(gives_up, sash.sum("price")), ("policy", None, "row", None, 0, "right")),
     ],
     ids=repr,
 )
-def test_windows_in_units(window: Any, kind: str, size: Any, slide: str, every: Any, offset: int, closed: str) -> None:
-    (span,) = Query(window, on="ts", n=sash.count()).bind(SCHEMA).windows
-    assert (span.kind, span.size, span.slide, span.every) == (kind, size, slide, every)
-    assert (span.offset, span.closed, span.name, span.window) == (offset, closed, "", window)
-    assert type(span.size) is type(size)
+def test_windows_in_units(window: Any, units: tuple[Any, ...]) -> None:
+    (spec,) = Query(window, on="ts", n=sash.count()).bind(SCHEMA).windows
+    assert (spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed) == units
+    assert (spec.name, spec.window) == ("", window)
+    assert type(spec.size) is type(units[1])
 
 
 def test_what_windows_are_measured_on() -> None:
@@ -73,8 +73,8 @@ def test_what_windows_are_measured_on() -> None:
 
 
 def test_the_aggregates_of_a_policy() -> None:
-    (span,) = Query(Policy(gives_up, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
-    assert [(part.columns, part.types, part.result) for part in span.over] == [
+    (spec,) = Query(Policy(gives_up, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
+    assert [(one.columns, one.types, one.result) for one in spec.over] == [
         (("seq",), (pa.int64(),), pa.int64()),
         (("price",), (pa.float64(),), pa.float64()),
     ]

@@ -15,11 +15,11 @@ import sash
 from sash.aggregators import Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids.algebra import agree
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
 from tests.plan.event_windows import AGGREGATES, START, prefer, results, streams
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 
-def check(window, events, belongs, full=lambda n: True, **options):
+def check(window, events, belongs, full=lambda _n: True, **options):
     """Push all events; after each, compare with those before and it that belong to the window it ends."""
     loop = sash.Window(window, **AGGREGATES, **options)
     for i, event in enumerate(events):
@@ -36,7 +36,7 @@ def test_count(events, size, full, preferred):
         sash.Count(size, full=full),
         events,
         lambda seen: seen[-size:],
-        (lambda n: n >= size) if full else (lambda n: True),
+        (lambda n: n >= size) if full else (lambda _n: True),
         prefer=preferred,
     )
 
@@ -119,7 +119,7 @@ def test_policy(events, limit, preferred):
 
 
 def test_policy_of_one_aggregate_and_one_that_gives_up_everything():
-    loop = sash.Window(sash.Policy(lambda total, prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
+    loop = sash.Window(sash.Policy(lambda total, _prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
     assert [loop.push({"x": x}) for x in (4, 5, 3, 1)] == [[4], [4, 5], None, [1]]
 
 
@@ -138,12 +138,12 @@ def test_every_aggregate_on_every_structure_it_admits(name):
             with pytest.raises(TypeError, match=f"{structure} needs a monoid with the property"):
                 sash.Window(5, monoid, structure=structure)
     for i, row in enumerate(rows):
-        judge = Recalc(monoid)
+        recalc = Recalc(monoid)
         for one in rows[max(0, i - 4) : i + 1]:
-            judge.insert(*one)
+            recalc.insert(*one)
         for loop in loops:
             found = loop.push(row if len(row) > 1 else row[0])
-            assert agree(found, judge.query(), 0.0 if monoid.exact else 1e-9), loop.structures
+            assert agree(found, recalc.query(), 0.0 if monoid.exact else 1e-9), loop.structures
 
 
 # ---- without an event ----

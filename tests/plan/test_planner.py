@@ -9,8 +9,8 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, WindowGroup
-from sash.testing.discovery import monoids
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from tests.shared.discovery import monoids
 
 SCHEMA = pa.schema(
     [
@@ -46,7 +46,7 @@ def test_all_that_end_at_a_row_share_the_rows() -> None:
         "lifetime": Lifetime(),
         "punctuation": Punctuation("end"),
     }
-    assert planned(windows).series == (
+    assert planned(windows).groups == (
         WindowGroup("rows", (0, 1, 2, 3, 4)),
         WindowGroup("running", (5,)),
         WindowGroup("running", (6,)),
@@ -67,11 +67,11 @@ def test_slides() -> None:
         "i": Lifetime(every="1h"),
         "j": Lifetime(every=3),
     }
-    assert planned(windows).series == (
-        WindowGroup("slices", (0, 2)),
-        WindowGroup("slices", (1,)),
+    assert planned(windows).groups == (
+        WindowGroup("time panes", (0, 2)),
+        WindowGroup("time panes", (1,)),
         WindowGroup("rows", (3, 6)),
-        WindowGroup("counted", (4, 5)),
+        WindowGroup("row panes", (4, 5)),
         WindowGroup("running", (7,)),
         WindowGroup("running", (8,)),
         WindowGroup("running", (9,)),

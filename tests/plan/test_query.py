@@ -77,10 +77,8 @@ def test_it_reads_as_it_was_written() -> None:
         ahead="1m",
         n=sash.count(),
     )
-    shown = (
-        "Query({'h': Time('1h'), 'k': Count(5)}, by='s', on=['ts', 'i'], lateness='10s', late='error', forget='1d', "
-    )
-    assert repr(q) == shown + "ahead='1m', n=count())"
+    text = "Query({'h': Time('1h'), 'k': Count(5)}, by='s', on=['ts', 'i'], lateness='10s', late='error', forget='1d', "
+    assert repr(q) == text + "ahead='1m', n=count())"
     assert repr(Query(5, options=Options(threads=2), n=sash.count())) == (
         "Query(Count(5), options=Options(threads=2), n=count())"
     )
@@ -232,7 +230,7 @@ def test_two_results_of_one_name() -> None:
 
 
 def test_results_named_as_a_column_that_the_query_names() -> None:
-    """Told at once: the data must have it."""
+    """Refused at once: the data must have it."""
     for name in ("price", "ts", "symbol"):
         says = f"the results would have two columns '{name}', because each row keeps its columns: rename the aggregate"
         with pytest.raises(ValueError, match=says):

@@ -90,7 +90,7 @@ def test_values_of_the_column_keep_its_type(over: pa.DataType, wanted: pa.DataTy
 
 def test_a_struct_is_named_as_the_tuple() -> None:
     low_high = namedtuple("low_high", "low high")
-    assert str(result(rows(lambda a: low_high(1, 2.5)), pa.int8())) == "struct<low: int64, high: double>"
+    assert str(result(rows(lambda _a: low_high(1, 2.5)), pa.int8())) == "struct<low: int64, high: double>"
 
 
 def test_several_columns_and_none() -> None:
@@ -126,7 +126,7 @@ def test_warnings_of_a_trial_are_not_shown() -> None:
     ("lower", "over", "says"),
     [
         (
-            lambda a: None,
+            lambda _a: None,
             pa.int8(),
             r"r=odd\('c0'\): what type odd gives could not be found by trying it on sample values \(every",
         ),
@@ -136,22 +136,22 @@ def test_warnings_of_a_trial_are_not_shown() -> None:
             r"\(it raised AttributeError: .*\): say it with returns='float64' or another Arrow",
         ),
         (
-            lambda a: object(),
+            lambda _a: object(),
             pa.int8(),
             r"odd gave <object .*> on sample values, for which there is no one Arrow type .*returns=",
         ),
         (lambda a: len(a) if len(a) > 1 else "x", pa.int8(), r"\(the results are of int, str\): say it with returns="),
         (lambda a: len(a) if len(a) > 1 else True, pa.int8(), r"\(the results are of bool, int\)"),
-        (lambda a: [], pa.int8(), r"\(the results are of None alone\)"),
-        (lambda a: (), pa.int8(), r"\(the results are tuples of several lengths, or of none\)"),
+        (lambda _a: [], pa.int8(), r"\(the results are of None alone\)"),
+        (lambda _a: (), pa.int8(), r"\(the results are tuples of several lengths, or of none\)"),
         (lambda a: (1,) * len(a), pa.int8(), r"\(the results are tuples of several lengths, or of none\)"),
-        (lambda a: {1: 2}, pa.int8(), r"\(a struct's fields are named by text, not 1\)"),
+        (lambda _a: {1: 2}, pa.int8(), r"\(a struct's fields are named by text, not 1\)"),
         (
-            lambda a: __import__("decimal").Decimal(1),
+            lambda _a: __import__("decimal").Decimal(1),
             pa.int8(),
             r"\(how many digits a Decimal has, samples cannot tell\)",
         ),
-        (lambda a: 2**70, pa.int8(), r"for which there is no one Arrow type"),
+        (lambda _a: 2**70, pa.int8(), r"for which there is no one Arrow type"),
     ],
 )
 def test_a_trial_that_fails_asks_for_returns(lower: Any, over: pa.DataType, says: str) -> None:

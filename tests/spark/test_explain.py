@@ -14,20 +14,20 @@ FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa
 
 
 @pytest.mark.parametrize(
-    ("window", "arguments", "told"),
+    ("window", "arguments", "line"),
     [
         (3, {"by": "k"}, "not split: options=sash.Options(split=n) would spread a hot key"),
-        (3, {}, "split: all rows, by ranges of time, into up to spark.sql.shuffle.partitions parts"),
+        (3, {}, "split: all rows, by ranges of time, into up to spark.sql.shuffle.partitions ranges"),
         (3, {"options": sash.Options(split=1)}, "not split: split=1"),
         (3, {"by": "k", "options": sash.Options(split=8)}, "split: a key with a large share of the rows, by ranges"),
         (sash.Delta("x", 3), {}, "not split: Delta('x', 3) depends on all rows before"),
         (sash.Lifetime(), {}, "split: all rows, by ranges of time"),
     ],
 )
-def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], told: str) -> None:
+def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], line: str) -> None:
     query = sash.Query(window, on="t", high=sash.max("x"), **arguments)
     text = explain(query, FRAME)
-    assert told in text
+    assert line in text
     assert text.startswith(repr(query))
 
 

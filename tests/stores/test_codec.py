@@ -22,7 +22,7 @@ import sash.stores
 from sash.aggregators import Recalc
 from sash.stores import codec
 from sash.stores.codec import dumps, loads
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 zones = st.sampled_from(
     [None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30)), dt.timezone(dt.timedelta(hours=1), "here")]
@@ -260,7 +260,7 @@ def test_noise(data):
     [
         (b"", "truncated"),
         (b"?", "unknown type"),
-        (b"t\xff\xff\xff\xff_", "4294967295 parts in 1 bytes"),
+        (b"t\xff\xff\xff\xff_", "4294967295 items in 1 bytes"),
         (b"e\2\0\0\0TT", "a set contains an element twice"),
         (b"m\2\0\0\0TTTF", "a dict contains an element twice"),
         (b"m\1\0\0\0l\0\0\0\0T", "unhashable"),

@@ -35,7 +35,7 @@ def test_what_is_read(written: object, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nanoseconds", "shown"),
+    ("nanoseconds", "text"),
     [
         (0, "0s"),
         (1, "1ns"),
@@ -46,9 +46,9 @@ def test_what_is_read(written: object, nanoseconds: int) -> None:
         (-(10**9), "-1s"),
     ],
 )
-def test_the_short_form(nanoseconds: int, shown: str) -> None:
-    assert str(Duration(nanoseconds)) == shown
-    assert repr(Duration(nanoseconds)) == f"Duration({shown!r})"
+def test_the_short_form(nanoseconds: int, text: str) -> None:
+    assert str(Duration(nanoseconds)) == text
+    assert repr(Duration(nanoseconds)) == f"Duration({text!r})"
 
 
 @given(st.integers(-(2**80), 2**80))

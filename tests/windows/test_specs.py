@@ -208,7 +208,7 @@ def test_a_policy_sees_a_value_or_a_tuple() -> None:
     several = Policy(lambda t, p: t[0] - p[0] + p[1] > 10, over=(sash.sum("x"), sash.last("x")))
     assert several.gives_up((15, 4), (5, 2))
     assert Policy(gives_up, over=(sash.sum("x"),)) != one
-    assert Policy(lambda t, p: len(t) == 1, over=[sash.sum("x")]).gives_up((1,), (1,))
+    assert Policy(lambda t, _p: len(t) == 1, over=[sash.sum("x")]).gives_up((1,), (1,))
 
 
 def test_a_policy_names_its_function() -> None:

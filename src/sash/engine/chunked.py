@@ -22,7 +22,7 @@ from sash.engine.operator import Operator
 from sash.engine.output import Output, plain_batch
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import at_rows, plan
+from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
 PIECE = 1 << 16
@@ -34,7 +34,7 @@ REACH = ("time", "count", "delta")
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state?"""
-    return at_rows(bound_query) and all(window.kind in REACH for window in bound_query.windows)
+    return is_stateless(bound_query) and all(window.kind in REACH for window in bound_query.windows)
 
 
 def over_sorted(

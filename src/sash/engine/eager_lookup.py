@@ -128,11 +128,11 @@ class EagerLookup:
             silent = not until or bool(lasts(window.size, np.asarray(at, last.dtype), last)[0])
             is_over = window.kind == "session" and silent
             return (until, until) if is_over else (0, until)
-        if kind == "counted":
+        if kind == "row panes":
             passed = int(rows.heads[slot, PASSED])
             stop = ((passed + until) // rule.every + 1) * rule.every
             return min(max(stop - int(size) - passed, 0), until), until
-        if kind == "slices":
+        if kind == "time panes":
             k = open_slide(window, at, rows.numbers)
             side: Any = "right" if window.closed == "right" else "left"
             lo = int(time.searchsorted(slide_grid.starts(window, k), side))

@@ -64,7 +64,7 @@ class LiveAggregate:
         name: str,
     ) -> None:
         self.assigner, self.table, self.name = assigner, table, name
-        spec = replace(group[0].part, monoid=loop_monoid(group))
+        spec = replace(group[0].aggregate, monoid=loop_monoid(group))
         kinds = tuple(dict.fromkeys(structures))
         aggregate = Aggregate(
             spec, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)

@@ -51,8 +51,8 @@ from sash.plan.types import value_type
 
 ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
     "rows": RowAssigner,
-    "slices": PaneAssigner,
-    "counted": CountedPanes,
+    "time panes": PaneAssigner,
+    "row panes": CountedPanes,
     "running": RunningAssigner,
 }
 
@@ -76,7 +76,7 @@ class LiveEngine:
         """Whether keys may be written in several ways: -0.0 and 0.0, one NaN and another."""
         self.assigners: list[WindowAssigner] = []
         self.aggregates: list[list[LiveAggregate]] = []
-        for s, series in enumerate(plan.series):
+        for s, series in enumerate(plan.groups):
             assigner = ASSIGNERS[series.kind](bound_query, series.windows, self.table, f"a{s}")
             self.assigners.append(assigner)
             self.aggregates.append(

@@ -102,13 +102,15 @@ def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> lis
     keeper, *others = group
     own: ResultView = ComputedResults(keeper.number, aggregate)
     if states:
-        own = LoweredResults(keeper.number, keeper.part, None)
+        own = LoweredResults(keeper.number, keeper.aggregate, None)
     found = [own]
     for member in others:
         if member.reads == "count":
-            found.append(CountedResults(member.number, member.part))
+            found.append(CountedResults(member.number, member.aggregate))
         else:
-            found.append(LoweredResults(member.number, member.part, SUM_IN_MEAN if member.reads == "sum" else None))
+            found.append(
+                LoweredResults(member.number, member.aggregate, SUM_IN_MEAN if member.reads == "sum" else None)
+            )
     return found
 
 
@@ -119,5 +121,5 @@ def gives_states(group: Sequence[Member]) -> bool:
 
 def loop_monoid(group: Sequence[Member]) -> Monoid:
     """The monoid that the loop of a group runs."""
-    monoid = group[0].part.monoid
+    monoid = group[0].aggregate.monoid
     return Unlowered(monoid) if gives_states(group) else monoid

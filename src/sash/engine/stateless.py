@@ -39,7 +39,7 @@ from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, swept
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel
 
 PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are values at a place of the window."""
@@ -172,7 +172,7 @@ class StatelessExecutor:
         rows, spec = inputs.rows, inputs.spec
         on = _full(window, rows) if window.full else None
         of_its_own = isinstance(spec.monoid, (m.Count, *PLACED))
-        if not of_its_own and (inputs.kernel is None or not swept(self.bound_query, spec)):
+        if not of_its_own and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
             return self._slid(inputs, given, structure, on)
         among = inputs.among(given)
         if isinstance(spec.monoid, m.Count):

@@ -1,4 +1,4 @@
-"""A clock: times as they come in a loop, as numbers that only go forward.
+"""EventClock: the times of events in a loop, as numbers that only rise.
 
     3, 4.5                      as they are                sizes are numbers
     datetime, naive or aware    nanoseconds                sizes are durations
@@ -33,7 +33,7 @@ _NAMES = {
 
 
 class EventClock:
-    """What is measured, as numbers, and how far it has come.
+    """The last value of a measured column, as a number.
 
     `what` is its name in messages. `size` is a Duration or a number where something is measured on it, and `of`
     what that is; `hint` says what to do about a value that is behind.
@@ -44,10 +44,10 @@ class EventClock:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start anew."""
         self.kind: str | None = None
         self.last: int | float | None = None
-        self.shown: Any = None
+        self.value: Any = None
 
     def read(self, value: Any) -> int | float:
         """A value as a number; the clock stays as it is.
@@ -64,17 +64,17 @@ class EventClock:
             if found != self.kind:
                 self._check_kind(found, value)
         if self.last is not None and number < self.last:
-            raise ValueError(f"{self.what}={value!s} is behind {self.shown!s}, the last one: {self.hint}")
+            raise ValueError(f"{self.what}={value!s} is behind {self.value!s}, the last one: {self.hint}")
         return number
 
     def move(self, value: Any, number: int | float) -> None:
-        """The clock shows this value, which was read."""
+        """Set the clock to this value, which was read."""
         if self.kind is None:
             self.kind = self._of_any_kind(value)[0]
-        self.last, self.shown = number, value
+        self.last, self.value = number, value
 
     def copy(self) -> Self:
-        """A clock of its own that shows the same."""
+        """An independent clock in the same state."""
         return copy(self)
 
     def _of_any_kind(self, value: Any) -> tuple[str, int | float]:

@@ -56,5 +56,5 @@ class Options:
 
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        shown = [f"{name}={given[name]!r}" for name in given if given[name] != type(self).__dict__[name]]
-        return f"Options({', '.join(shown)})"
+        arguments = [f"{name}={given[name]!r}" for name in given if given[name] != type(self).__dict__[name]]
+        return f"Options({', '.join(arguments)})"

@@ -1,4 +1,4 @@
-"""Axis: a column that windows are measured on, as numbers.
+"""TimeAxis: a column that windows are measured on, as numbers.
 
     timestamp[ms]    int64, in ms            date32    int64, in days       date64   int64, in ms
     (u)int8 … 64     int64, as they are      float16 … 64   float64, as they are
@@ -128,11 +128,11 @@ class TimeAxis:
             array = array.combine_chunks()
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        whole = not array.null_count
-        valid = np.ones(len(array), np.bool_) if whole else pc.is_valid(array).to_numpy(zero_copy_only=False)
+        complete = not array.null_count
+        valid = np.ones(len(array), np.bool_) if complete else pc.is_valid(array).to_numpy(zero_copy_only=False)
         if self.kind == "float":
             array = array.cast(pa.float64())
-            numbers = _viewed(array if whole else array.fill_null(0.0), np.float64)
+            numbers = _viewed(array if complete else array.fill_null(0.0), np.float64)
             finite = np.isfinite(numbers)
             return (numbers, valid) if finite.all() else (np.where(finite, numbers, 0.0), valid & finite)
         if pa.types.is_date32(array.type):
@@ -143,7 +143,7 @@ class TimeAxis:
             raise ValueError(
                 f"the column {self.column!r} of type {self.type} holds integers beyond 2**63 - 1: cast it to int64"
             ) from None
-        return _viewed(array if whole else array.fill_null(0), np.int64), valid
+        return _viewed(array if complete else array.fill_null(0), np.int64), valid
 
     def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
         """Numbers back as a column of the axis's type.

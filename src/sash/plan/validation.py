@@ -1,4 +1,4 @@
-"""What a query's arguments may be, told before there is any data.
+"""Checks of a query's arguments, before there is a schema.
 
 windows   shorthands become windows, names are checked      by, on      tuples of names
 lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
@@ -7,7 +7,7 @@ lateness, forget, ahead   lengths of time                   aggregates  bound, u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom
@@ -18,6 +18,9 @@ from sash.plan.options import Options
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.query import Query
 
 PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
@@ -84,7 +87,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-def span(name: str, value: Any, zero: bool = False) -> Any:
+def optional_length(name: str, value: Any, zero: bool = False) -> Any:
     """A length of time, or None."""
     return None if value is None else length(f"{name}=", value, zero)
 
@@ -143,7 +146,7 @@ def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[
     return list(found)
 
 
-def free(query: Any, there: Iterable[str]) -> None:
+def require_free(query: Query, there: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
     Each row keeps all of its columns, a slide only those of `by`.
@@ -161,7 +164,7 @@ def free(query: Any, there: Iterable[str]) -> None:
             )
 
 
-def named(query: Any) -> list[str]:
+def named(query: Query) -> list[str]:
     """The columns that the query names, which the data must have."""
     bounds = [*query.aggregates.values()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
@@ -171,10 +174,18 @@ def named(query: Any) -> list[str]:
     return [*found, *(column for bound in bounds for column in bound.columns)]
 
 
-# ---- what does not go together ----
+def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
+    """A name that neither the data nor the results have: `name`, with underscores appended if it is taken."""
+    taken = {*columns, *labels(query.windows, query.aggregates), *query.aggregates}
+    while name in taken:
+        name += "_"
+    return name
 
 
-def together(query: Any) -> None:
+# ---- combinations that are refused ----
+
+
+def together(query: Query) -> None:
     """Raises ValueError for a combination that has no meaning or is refused."""
     labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.windows.items()]
     slides = {one.slide == "row" for _, one in labelled}
@@ -185,7 +196,7 @@ def together(query: Any) -> None:
             f"{per_row} gives a result for each row and {per_slide} one per slide: one query cannot have both; "
             "make two queries"
         )
-    free(query, named(query))
+    require_free(query, named(query))
     if not query.on:
         _without_time(query, labelled)
     if query.late == "flag" and slides == {False}:
@@ -210,7 +221,7 @@ def together(query: Any) -> None:
             _sketches(name, one, f"over={bound!r}", bound.monoid)
 
 
-def _without_time(query: Any, labelled: list[tuple[str, WindowKind]]) -> None:
+def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
     for name, one in labelled:
         if one.timed:
             raise ValueError(f"{name}, {one!r}, is measured in time: set its column with on=")
@@ -229,8 +240,8 @@ def format_value(value: Any) -> str:
 
 def is_sketch(monoid: Monoid) -> bool:
     """Is its state a sketch, too large to keep one for each row?"""
-    parts = monoid.parts if isinstance(monoid, DirectProduct) else ()
-    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, parts))
+    factors = monoid.parts if isinstance(monoid, DirectProduct) else ()
+    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, factors))
 
 
 def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:

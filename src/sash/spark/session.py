@@ -1,4 +1,4 @@
-"""A ready local session: Java found or made, the workers' Python this one, UTC, and settings for one machine."""
+"""A local Spark session: finds Java, runs workers with this Python, sets UTC, and has settings for one machine."""
 
 from __future__ import annotations
 

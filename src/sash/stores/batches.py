@@ -1,6 +1,6 @@
-"""Record batches from bytes that may have been written by somebody else: what is read from them is valid.
+"""Record batches from untrusted bytes: what is read from them is valid.
 
-Arrow reads a batch as its head says. So the head is looked at first: compressed buffers are refused, since we write
+Arrow reads a batch as its head says. So the head is checked first: compressed buffers are refused, since we write
 none and a few bytes of them may stand for gigabytes; so are buffers that do not lie at words, which compiled loops
 read as words. Then the values themselves are validated: offsets of text and lists rise and stay within the data, text
 is UTF-8, nulls are as many as the head says. 512 rows of four columns, one of them text, take 14 µs.
@@ -26,19 +26,19 @@ _KINDS = {"record batch": (), "dictionary": (_DATA,)}
 _WORD = 8
 
 
-def read_batch(part: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of this schema, where it lies in the bytes of the part; its values are valid.
+def read_batch(item: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of this schema, where it lies in the bytes of the item; its values are valid.
 
     Raises ValueError, EOFError, OSError or what Arrow raises, if it is none.
     """
-    message = pa.ipc.read_message(pa.py_buffer(part))
+    message = pa.ipc.read_message(pa.py_buffer(item))
     if message.type != "record batch":
         raise ValueError(f"it has a {message.type} where a record batch belongs")
     _check_head(message)
     batch = pa.ipc.read_record_batch(message, schema)
     batch.validate(full=True)
-    if batch.num_rows > 8 * len(part):  # columns of nulls take no bytes at all
-        raise ValueError(f"a batch of {len(part)} bytes claims {batch.num_rows} rows")
+    if batch.num_rows > 8 * len(item):  # columns of nulls take no bytes at all
+        raise ValueError(f"a batch of {len(item)} bytes claims {batch.num_rows} rows")
     return batch
 
 

@@ -120,8 +120,8 @@ class StreamStep:
     argument: Any = None
 
     def __repr__(self) -> str:
-        shown = self.argument.to_pylist() if isinstance(self.argument, pa.RecordBatch) else self.argument
-        return f"{self.call}({'' if shown is None else shown})"
+        argument = self.argument.to_pylist() if isinstance(self.argument, pa.RecordBatch) else self.argument
+        return f"{self.call}({'' if argument is None else argument})"
 
 
 @dataclass(frozen=True)

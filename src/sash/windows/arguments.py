@@ -1,4 +1,4 @@
-"""What the arguments of windows may be: numbers of rows, lengths, shifts, columns. Errors name the argument."""
+"""Checks of the arguments of windows: numbers of rows, lengths, shifts, columns. Errors name the argument."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def length(what: str, value: Any, zero: bool = False) -> Any:
 
     Raises TypeError or ValueError, naming `what`, for anything else.
     """
-    found = _measure(what, value)
-    if found < _nothing(found) or (found == _nothing(found) and not zero):
+    found = _parsed_length(what, value)
+    if found < _zero(found) or (found == _zero(found) and not zero):
         raise ValueError(f"{what} must {'not be negative' if zero else 'be above zero'}; got {value!r}")
     return found
 
 
 def shift(what: str, value: Any) -> Any:
     """A shift: as a length, but of either sign; none is 0. Raises TypeError or ValueError, naming `what`."""
-    found = _measure(what, value)
-    return found if found != _nothing(found) else 0
+    found = _parsed_length(what, value)
+    return found if found != _zero(found) else 0
 
 
 def column_name(what: str, name: Any) -> str:
@@ -52,11 +52,11 @@ def column_name(what: str, name: Any) -> str:
     return name
 
 
-def _nothing(found: Any) -> Any:
+def _zero(found: Any) -> Any:
     return Duration(0) if isinstance(found, Duration) else 0
 
 
-def _measure(what: str, value: Any) -> Any:
+def _parsed_length(what: str, value: Any) -> Any:
     if is_duration(value):
         return Duration.of(value, what)
     if not isinstance(value, bool) and hasattr(value, "__index__"):

@@ -26,8 +26,8 @@ UNITS = {
 }
 """Nanoseconds in each unit."""
 
-_WRITTEN = re.compile(r"\s*(?P<number>[+-]?[0-9]+(\.[0-9]+)?)\s*(?P<unit>[A-Za-zµμ]+)\s*", re.ASCII)
-_SHOWN = ("d", "h", "m", "s", "ms", "us", "ns")  # without weeks: 7d stays 7d
+_PATTERN = re.compile(r"\s*(?P<number>[+-]?[0-9]+(\.[0-9]+)?)\s*(?P<unit>[A-Za-zµμ]+)\s*", re.ASCII)
+_PRINTED = ("d", "h", "m", "s", "ms", "us", "ns")  # without weeks: 7d stays 7d
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class Duration:
     def __str__(self) -> str:
         if not self.nanoseconds:
             return "0s"
-        unit = next(unit for unit in _SHOWN if not self.nanoseconds % UNITS[unit])
+        unit = next(unit for unit in _PRINTED if not self.nanoseconds % UNITS[unit])
         return f"{self.nanoseconds // UNITS[unit]}{unit}"
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ def is_duration(value: Any) -> bool:
 
 
 def _parsed(text: str, what: str) -> int:
-    found = _WRITTEN.fullmatch(text)
+    found = _PATTERN.fullmatch(text)
     if found is None:
         raise ValueError(
             f"{what} must be a number and a unit, such as '500ms', '10s', '15m', '1h' or '7d'; got {text!r}"

@@ -74,16 +74,16 @@ class WindowKind:
         return self.measured or self.slide == "time"
 
     def __repr__(self) -> str:
-        shown = []
-        for part in fields(self):  # type: ignore[arg-type]
-            value, said = getattr(self, part.name), part.default is MISSING
+        arguments = []
+        for one in fields(self):  # type: ignore[arg-type]
+            value, required = getattr(self, one.name), one.default is MISSING
             text = repr(str(value)) if isinstance(value, Duration) else repr(value)
-            if said or value != self.default(part.name):
-                shown.append(text if said else f"{part.name}={text}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+            if required or value != self.default(one.name):
+                arguments.append(text if required else f"{one.name}={text}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def default(self, field: str) -> Any:
-        """What a field is where the user says nothing."""
+        """The default of a field."""
         return {"every": None, "full": False, "offset": 0}.get(field)
 
 
@@ -330,13 +330,17 @@ class Policy(WindowKind):
         """Ask `evict`, given a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
 
+    @property
+    def evict_name(self) -> str:
+        """The name of the function, without the scopes around it."""
+        return str(getattr(self.evict, "__qualname__", repr(self.evict))).rpartition(".")[2]
+
     def __repr__(self) -> str:
-        name = getattr(self.evict, "__qualname__", repr(self.evict)).rpartition(".")[2]
         over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
-        return f"Policy({name}, over={over})"
+        return f"Policy({self.evict_name}, over={over})"
 
 
-# ---- what the arguments may be ----
+# ---- checks of arguments ----
 
 
 def _set(window: Any, **values: Any) -> None:
@@ -345,7 +349,7 @@ def _set(window: Any, **values: Any) -> None:
 
 
 def _bound(value: Any) -> bool:
-    # by its parts: this package imports nothing of ours
+    # by its attributes: this package imports nothing of ours
     return hasattr(value, "monoid") and hasattr(value, "columns")
 
 

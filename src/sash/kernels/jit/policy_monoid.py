@@ -13,9 +13,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sash.kernels.jit.state_layout import SAMPLES, NotColumnar
+from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree
 from sash.monoids.direct_product import DirectProduct, Unit
+from sash.monoids.sample_probe import SAMPLES
 
 
 class Beside(DirectProduct):
