@@ -180,7 +180,7 @@ def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) 
 
 def test_without_sources_there_is_no_cache(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_hash, "_sources", lambda folder, path: iter(()))
-    with pytest.warns(RuntimeWarning, match="sources of sash are not there"):
+    with pytest.warns(RuntimeWarning, match="sources of sash are missing"):
         assert directory() is None
 
 
@@ -326,7 +326,7 @@ def test_places_of_other_users_are_in_one_warning(fresh: None, monkeypatch: pyte
     assert found() == "chosen"
     directory.cache_clear()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match="compiles anew.*belongs to user.*set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="compiles again.*belongs to user.*set SASH_CACHE_DIR") as told:
         assert directory() is None
     assert len(told) == 1
 
@@ -337,7 +337,7 @@ def test_kernels_that_others_may_write_are_refused(fresh: None, tmp_path: Path, 
     directory.cache_clear()
     kernels = tmp_path / "chosen" / (PREFIX + sources_key())
     kernels.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"kept in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
+    with pytest.warns(RuntimeWarning, match=f"stored in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
         assert found() == "sash"
     assert len(told) == 1
 

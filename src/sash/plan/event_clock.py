@@ -64,7 +64,7 @@ class EventClock:
             if found != self.kind:
                 self._check_kind(found, value)
         if self.last is not None and number < self.last:
-            raise ValueError(f"{self.what}={value!s} is behind {self.value!s}, the last one: {self.hint}")
+            raise ValueError(f"{self.what}={value!s} is before {self.value!s}, the last one: {self.hint}")
         return number
 
     def move(self, value: Any, number: int | float) -> None:
