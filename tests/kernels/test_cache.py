@@ -180,7 +180,7 @@ def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) 
 
 def test_without_sources_there_is_no_cache(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_hash, "_sources", lambda folder, path: iter(()))
-    with pytest.warns(RuntimeWarning, match="sources of sash are missing"):
+    with pytest.warns(RuntimeWarning, match="sources of sash are not there"):
         assert directory() is None
 
 

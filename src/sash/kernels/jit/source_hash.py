@@ -20,7 +20,7 @@ def hash_sources(*also: object) -> str:
     root = importlib.resources.files("sash")
     sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
     if not sources:
-        raise FileNotFoundError("the sources of sash are missing")
+        raise FileNotFoundError("the sources of sash are not there")
     for path, content in sources:
         digest.update(path.encode() + b"\0" + content + b"\0")
     digest.update(repr(also).encode())
