@@ -34,7 +34,7 @@ LATE: tuple[str, ...] = get_args(Late)
 
 
 def window(value: Any, what: str = "windows=") -> WindowKind:
-    """A window from what stands for one: a window, a number of rows, a duration."""
+    """A window from a window, a number of rows or a duration."""
     if isinstance(value, WindowKind):
         return value
     if is_duration(value):
