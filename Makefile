@@ -13,7 +13,7 @@ unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all bench bench-spark bench-stream lint format clean venv
+.PHONY: help demo test test-all bench bench-spark bench-stream wheel lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -42,6 +42,11 @@ bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
 bench-stream: EXTRAS := dev,sketches,frames,spark,bench
 bench-stream: venv ## the benchmark of Spark, streams: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_stream $(ARGS)
+
+wheel: venv ## a wheel for this platform in dist, with the common kernels compiled
+	@rm -rf build/kernels
+	$(call check,kernels,$(PY) -m tools.package_kernels build/kernels)
+	$(call check,wheel,HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .)
 
 lint: venv ## format, lint, types and import direction, without changing a file
 	$(call check,ruff format,$(PY) -m ruff format --check .)

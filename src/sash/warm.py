@@ -23,6 +23,8 @@ AGGREGATES = ("max", "min", "mean", "sum", "var", "std", "arg_max", "arg_min", "
 LIVE = ("max", "sum", "mean", "count")
 """In operators."""
 COLUMNS = ("float", "integer")
+MANY = 100
+"""Times four rows: of few rows NumPy groups the keys (`numpy_loops`), and no kernel."""
 
 
 def tasks() -> dict[str, tuple[str, str, str]]:
@@ -40,7 +42,7 @@ def warm(task: tuple[str, str, str]) -> list[str]:
     where, name, column = task
     of = _aggregate(name, column)
     if where == "frame":
-        for rows in (_rows([3, 1, 2, 4]), _rows([1, 2, 3, 4])):
+        for rows in (_rows([3, 1, 2, 4], MANY), _rows([1, 2, 3, 4], MANY)):
             for by in (None, "key"):
                 rolling(rows, Count(3), by=by, out=of)
                 rolling(rows, Time(3), by=by, on="time", out=of)
@@ -57,12 +59,12 @@ def _aggregate(name: str, column: str) -> Any:
     return make(column, "key") if name.startswith("arg_") else make(column)
 
 
-def _rows(times: list[int]) -> Any:
+def _rows(times: list[int], repeats: int = 1) -> Any:
     import pyarrow as pa
 
-    return pa.record_batch(
-        {"key": [2, 1, 2, 1], "time": times, "float": [1.5, 2.0, -1.0, 0.25], "integer": [3, -4, 5, 6]}
-    )
+    columns: dict[str, list[Any]] = {"key": [2, 1, 2, 1], "float": [1.5, 2.0, -1.0, 0.25], "integer": [3, -4, 5, 6]}
+    later = [time + 4 * i for i in range(repeats) for time in times]
+    return pa.record_batch({"time": later, **{name: values * repeats for name, values in columns.items()}})
 
 
 def run(names: Iterable[str], jobs: int, say: Callable[[str], Any]) -> int:

@@ -88,9 +88,9 @@ def test_a_range_that_is_not_there(structure: type[RangeQuery], start: int, stop
 @pytest.mark.parametrize("wrong", [1.5, "1", None])
 def test_what_is_no_number(structure: type[RangeQuery], wrong: Any) -> None:
     window = window_between(structure, 0, 3, Sum())
-    with pytest.raises(TypeError, match="the start of query_range is a whole number of elements; got"):
+    with pytest.raises(TypeError, match="the start of query_range must be a whole number of elements; got"):
         window.query_range(wrong, 2)
-    with pytest.raises(TypeError, match="the stop of query_range is a whole number of elements; got"):
+    with pytest.raises(TypeError, match="the stop of query_range must be a whole number of elements; got"):
         window.query_range(0, wrong)
 
 

@@ -262,7 +262,7 @@ def test_a_snapshot_of_types_that_no_query_takes() -> None:
     state.schema = (
         pa.schema([("k", pa.month_day_nano_interval()), ("t", pa.list_(pa.int64()))]).serialize().to_pybytes()
     )
-    with pytest.raises(PageError, match="the snapshot is of another query"):
+    with pytest.raises(PageError, match="the snapshot was written by another query"):
         Operator.restore(asked, state.snapshot())
     state.schema = b"nonsense"
     with pytest.raises(PageError, match="the snapshot is damaged"):

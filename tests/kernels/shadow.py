@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sash.kernels.column import numpy_loops
 from sash.kernels.jit import compile as compiling
 from sash.kernels.loops import hashing, key_loops, live_kernel
 
@@ -41,6 +42,7 @@ def shadowed() -> Iterator[set[str]]:
         patch.setattr(compiling, "_found", {})
         patch.setattr(live_kernel, "_loops", {})
         patch.setattr(key_loops, "_code", {})
+        patch.setattr(numpy_loops, "FEW_ROWS", 0)
         yield seen
 
 

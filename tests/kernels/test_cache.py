@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import sash
-from sash.kernels.jit import cache, cache_directory
+from sash.kernels.jit import cache, cache_directory, source_hash
 from sash.kernels.jit.cache import ENTRIES, KEPT, PREFIX, directory, sources_key
 from sash.kernels.jit.cache_directory import SECRET, Directory
 
@@ -179,7 +179,7 @@ def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) 
 
 
 def test_without_sources_there_is_no_cache(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_sources", lambda folder, path: iter(()))
+    monkeypatch.setattr(source_hash, "_sources", lambda folder, path: iter(()))
     with pytest.warns(RuntimeWarning, match="sources of sash are not there"):
         assert directory() is None
 

@@ -113,7 +113,7 @@ def names(query: Query, mode: str = "rows") -> list[str]:
 
 
 def test_the_modes() -> None:
-    with pytest.raises(ValueError, match=r"mode= is one of 'rows', 'given', 'sorted'; got 'batch'"):
+    with pytest.raises(ValueError, match=r"mode= must be one of 'rows', 'given', 'sorted'; got 'batch'"):
         names(Query(5, n=sash.count()), "batch")
 
 
@@ -166,9 +166,9 @@ def test_a_slide_may_reuse_the_name_of_a_column() -> None:
     [
         (
             Query(5, high=sash.max("prise")),
-            r"high=max\('prise'\) names the column 'prise', which is not there: did you mean 'price'\?",
+            r"high=max\('prise'\) names the column 'prise', which does not exist: did you mean 'price'\?",
         ),
-        (Query(5, high=sash.max("zzz")), r"the column 'zzz', which is not there: There are 'symbol', 'ts', 'seq'"),
+        (Query(5, high=sash.max("zzz")), r"the column 'zzz', which does not exist. There are 'symbol', 'ts', 'seq'"),
         (Query(5, by="Symbol", n=sash.count()), r"by= names the column 'Symbol', .*did you mean 'symbol'\?"),
         (Query("1h", on="tz", n=sash.count()), r"on= names the column 'tz', .*did you mean 'ts'\?"),
         (Query("1h", on=["ts", "sec"], n=sash.count()), r"on= names the column 'sec', .*did you mean 'seq'\?"),
@@ -200,7 +200,7 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query("1h", on="trader", n=sash.count()),
             TypeError,
-            r"on= names the column 'trader' of type string; a column to m",
+            r"on= names the column 'trader' of type string; it must be",
         ),
         (
             Query(Time(5), on="ts", n=sash.count()),
@@ -215,12 +215,12 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query({"w": "1us"}, on="ts", n=sash.count()),
             ValueError,
-            r"size= of Time, the window 'w', is '1us', no whole num",
+            r"size= of Time, the window 'w', is '1us', not a whole num",
         ),
         (
             Query(Time("1h", every="1us"), on="ts", n=sash.count()),
             ValueError,
-            r"every= of Time is '1us', no whole number",
+            r"every= of Time is '1us', not a whole number",
         ),
         (
             Query(Time("1h", every="1m", offset="1us"), on="ts", n=sash.count()),
@@ -230,12 +230,12 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query(Session("1us"), on="ts", n=sash.count()),
             ValueError,
-            r"gap= of Session is '1us', no whole number of ms",
+            r"gap= of Session is '1us', not a whole number of ms",
         ),
         (
             Query("1h", on="ts", lateness="1us", n=sash.count()),
             ValueError,
-            r"lateness= is '1us', no whole number of ms",
+            r"lateness= is '1us', not a whole number of ms",
         ),
         (
             Query("1h", on="ts", lateness=5, n=sash.count()),
@@ -261,7 +261,7 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query(Punctuation("km"), n=sash.count()),
             TypeError,
-            r"column= of Punctuation names 'km' of type float; a mark is a",
+            r"column= of Punctuation names 'km' of type float; it must be ",
         ),
         (
             Query(5, s=sash.sum("trader")),
@@ -271,7 +271,7 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query(5, s=sash.mean("ts")),
             TypeError,
-            r"s=mean\('ts'\) reads numbers; .* has an order but is no number: cast it",
+            r"s=mean\('ts'\) reads numbers; .* is ordered but not a number: cast it",
         ),
         (
             Query(Policy(gives_up, sash.sum("tags")), n=sash.count()),
@@ -281,7 +281,7 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
         (
             Query(5, price=sash.count()),
             ValueError,
-            r"the results would have two columns 'price', for each row keeps its",
+            r"the results would have two columns 'price', because each row keeps its",
         ),
     ],
     ids=str,

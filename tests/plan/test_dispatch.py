@@ -60,7 +60,7 @@ def test_an_iterator_of_batches(host: Any) -> None:
 
 @pytest.mark.parametrize("data", [None, 5, [1, 2], {"x": [1]}])
 def test_what_no_host_takes(data: Any) -> None:
-    with pytest.raises(TypeError, match=r"a query runs on frames of pandas, polars, .*; got a builtins\."):
+    with pytest.raises(TypeError, match=r"a query runs on pandas, polars, .*; got a builtins\."):
         QUERY.run(data)
 
 

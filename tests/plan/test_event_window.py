@@ -245,7 +245,7 @@ def test_a_column_that_decreases():
     loop.push({"km": 10})
     with pytest.raises(ValueError, match=r"km=9 is behind 10.*Delta\('km', 5\) must not decrease"):
         loop.push({"km": 9})
-    with pytest.raises(TypeError, match="km is a number, a datetime or a date; got None"):
+    with pytest.raises(TypeError, match="km must be a number, a datetime or a date; got None"):
         loop.push({"km": None})
     assert loop.push({"km": 10}) == 2
 
@@ -257,7 +257,7 @@ def test_a_delta_of_times():
 
 def test_a_mark_is_true_or_false():
     loop = sash.Window(sash.Punctuation("end"), sash.count())
-    with pytest.raises(TypeError, match=r"column 'end' of Punctuation.* is True or False; got 1, a int"):
+    with pytest.raises(TypeError, match=r"column 'end' of Punctuation.* must be True or False; got 1, a int"):
         loop.push({"end": 1})
     assert [loop.push({"end": mark}) for mark in (False, np.bool_(True), None, True, False)] == [1, 2, 1, 2, 1]
     assert loop.query() == 1

@@ -204,7 +204,7 @@ def test_a_structure_that_cannot_be(structure: str, bound: Any, says: str) -> No
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match=r"structure= of Options is one of Recalc, .*FiBA; got 'BTree'"):
+    with pytest.raises(ValueError, match=r"structure= of Options must be one of Recalc, .*FiBA; got 'BTree'"):
         Options(structure="BTree")
 
 
@@ -212,7 +212,7 @@ def test_eager_is_served_by_fiba_alone() -> None:
     query = Query({"a": "1h", "b": Lifetime()}, on="ts", emit="eager", high=sash.max("x"), n=sash.count("x"))
     assert {choice.structure for choice in query.plan(SCHEMA).choices.values()} == {"FiBA"}
     assert [len(group) for group in query.plan(SCHEMA).states] == [1, 1], "each aggregate has a tree of its own"
-    with pytest.raises(ValueError, match=r"Options\(structure='AMTA'\) cannot serve emit='eager'.*: FiBA serves it"):
+    with pytest.raises(ValueError, match=r"Options\(structure='AMTA'\) does not support emit='eager'.*: use 'FiBA'"):
         Query("1h", on="ts", emit="eager", options=Options(structure="AMTA"), high=sash.max("x"))
 
 

@@ -177,10 +177,10 @@ def test_what_it_returns_is_said(returns: Any, type_: pa.DataType) -> None:
 
 def test_returns_that_is_no_type() -> None:
     with pytest.raises(
-        TypeError, match=r"returns= is an Arrow type or the name of one, such as 'float64'; got <class 'float'>"
+        TypeError, match=r"returns= must be an Arrow type or the name of one, such as 'float64'; got <class 'float'>"
     ):
         rows(len, returns=float)
-    with pytest.raises(TypeError, match=r"r=.*: returns= is an Arrow type or the name of one, .*; got 'floaty'"):
+    with pytest.raises(TypeError, match=r"r=.*: returns= must be an Arrow type or the name of one, .*; got 'floaty'"):
         result(rows(len, returns="floaty"), pa.int8())
     assert rows(len).returns is None
     assert sash.monoids.Max().returns is None

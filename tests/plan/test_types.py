@@ -172,7 +172,7 @@ def test_what_has_no_order(type_: pa.DataType) -> None:
         (
             "sum",
             pa.duration("s"),
-            r"reads numbers; .* duration\[s\], which has an order but is no number: cast it to int64",
+            r"reads numbers; .* duration\[s\], which is ordered but not a number: cast it to int64",
         ),
         ("any", pa.int8(), r"reads booleans; .* int8: compare it first, or cast it to bool"),
         ("concat", pa.int8(), r"reads text; .* int8: cast it to string"),
@@ -221,7 +221,7 @@ def test_sketches_of_several() -> None:
     assert part.result == pa.list_(pa.float64())
     assert part.array([(1.0, 2.0), None]).to_pylist() == [[1.0, 2.0], None]
     with pytest.raises(
-        TypeError, match=r"c=count_min\('x'\): count_min without items= gives an object that no column ho"
+        TypeError, match=r"c=count_min\('x'\): count_min without items= gives an object that does not fit"
     ):
         Query(Lifetime(), c=sash.count_min("x")).bind(schema)
 

@@ -94,7 +94,7 @@ def test_columns_of_any_name_and_type_pass_through(spark: Any) -> None:
 
 def test_a_column_that_cannot_leave_spark_is_named(spark: Any) -> None:
     frame = spark.sql("select 1 as t, make_interval(1) as odd")
-    with pytest.raises(TypeError, match="'odd' of type interval cannot leave Spark"):
+    with pytest.raises(TypeError, match="'odd' of type interval cannot be converted to Arrow"):
         sash.rolling(frame, 2, on="t", n=sash.count())
 
 
@@ -161,9 +161,9 @@ def test_what_a_notebook_defines_travels(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"on": None}, "no order of their own: say with on="),
+        ({"on": None}, "have no order: set on="),
         ({"on": "t", "emit": "eager"}, "emit='eager'"),
-        ({"on": "tt"}, "on= names the column 'tt', which is not there: did you mean 't'"),
+        ({"on": "tt"}, "on= names the column 'tt', which does not exist: did you mean 't'"),
         ({"on": "k"}, "on= names the column 'k' of type string"),
     ],
 )

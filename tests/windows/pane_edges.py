@@ -62,7 +62,7 @@ def panes(length: int, slide: int, cuts: Sequence[int]) -> tuple[int, ...]:
     """
     composite = cuts[-1]
     if composite % _positive("slide", slide):
-        raise ValueError(f"a composite slide of {composite} is no multiple of the slide {slide}")
+        raise ValueError(f"a composite slide of {composite} is not a multiple of the slide {slide}")
     ends = range(slide, composite + 1, slide)
     starts = [end - _positive("length", length) for end in ends]
     for position in (*starts, *ends):
@@ -82,7 +82,7 @@ def _positive(name: str, value: int) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{name} is a whole number; got {value!r}") from None
+        raise TypeError(f"{name} must be a whole number; got {value!r}") from None
     if number < 1:
-        raise ValueError(f"{name} is at least 1; got {value!r}")
+        raise ValueError(f"{name} must be at least 1; got {value!r}")
     return number

@@ -114,14 +114,14 @@ def test_the_order_of_queries_does_not_matter(queries: list[tuple[int, int]], ch
 
 @pytest.mark.parametrize(("length", "slide", "named"), [(0, 2, "length"), (3, 0, "slide"), (-1, 2, "length")])
 def test_a_number_below_one(length: int, slide: int, named: str) -> None:
-    with pytest.raises(ValueError, match=f"{named} is at least 1; got"):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1; got"):
         pairs(length, slide)
-    with pytest.raises(ValueError, match=f"{named} is at least 1; got"):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1; got"):
         edges([(4, 2), (length, slide)])
 
 
 def test_a_number_that_is_none() -> None:
-    with pytest.raises(TypeError, match=r"slide is a whole number; got 1\.5"):
+    with pytest.raises(TypeError, match=r"slide must be a whole number; got 1\.5"):
         pairs(3, 1.5)  # type: ignore[arg-type]
 
 
@@ -133,5 +133,5 @@ def test_no_queries() -> None:
 def test_a_query_that_the_edges_were_not_made_for() -> None:
     with pytest.raises(ValueError, match=r"\(5, 2\) needs an edge at 1; the edges are \(2, 4\)"):
         panes(5, 2, edges([(6, 2), (8, 4)]))
-    with pytest.raises(ValueError, match="4 is no multiple of the slide 3"):
+    with pytest.raises(ValueError, match="4 is not a multiple of the slide 3"):
         panes(6, 3, edges([(6, 2), (8, 4)]))

@@ -99,7 +99,7 @@ class DurableState:
             return None
         header, buckets, waiting = found
         if header.eager:
-            raise PageError("the state was written with emit='eager', which keeps a state of its own")
+            raise PageError("the state was written with emit='eager': open it with emit='eager'")
         with decoding("page 'header'"):
             in_order = self.engine.bound_query.time is not None
             require(not waiting.num_rows or (in_order and self.mode != "sorted"), "it lists rows that wait for nothing")

@@ -106,8 +106,8 @@ class EagerPages:
         header, _, directory = found
         if not header.eager:
             raise PageError(
-                "the state was written with another emit=: it has windows as they were at the watermark, and "
-                "emit='eager' needs the rows themselves. Open it with emit='final' or 'changes', or begin anew"
+                "the state was written with another emit=: it holds windows as of the watermark, and "
+                "emit='eager' needs the rows. Open it with emit='final' or 'changes', or start without it"
             )
         self.transaction.opened()
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]

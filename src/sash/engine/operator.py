@@ -109,9 +109,9 @@ class Operator:
         clock: Callable[[], float] | None = None,
     ) -> None:
         if mode not in MODES:
-            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+            raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
         if mode == "sorted" and query.emit == "eager":
-            raise ValueError("emit='eager' shows results before they are final; in mode 'sorted' every result is")
+            raise ValueError("emit='eager' emits results before they are final; in mode 'sorted' every result is final")
         self.query, self.mode = query, mode
         self.store: Store | None = query.options.store if store is None else store
         self.clock = clock or clocks.time
@@ -176,7 +176,7 @@ class Operator:
         self._require_schema("advance")
         if self.bound_query.time is None or self.mode == "sorted":
             why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
-            raise ValueError(f"advance() moves the watermark, and there is none: {why}")
+            raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
         reached = number(watermark, self.bound_query.time)
         return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
 
@@ -222,13 +222,13 @@ class Operator:
         columns = key_columns(self.bound_query, keys)
         time = self.bound_query.time
         if at is not None and time is None:
-            raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
+            raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
         reached = None if at is None or time is None else number(at, time)
         watermark = _finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(
-                f"lookup(at={at!r}) asks for a time before the watermark, {watermark} in units of the column: what has "
-                "left the windows since then is not kept"
+                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
+                "left the windows since then are no longer stored"
             )
         with self._single:
             self._recover()
@@ -290,7 +290,7 @@ class Operator:
         elif isinstance(self.store, MemoryStore):
             store = self.store
         else:
-            raise TypeError(f"the state lies in {self.store!r}: that store keeps it, there is nothing to take along")
+            raise TypeError(f"the state is in the store {self.store!r}: open an operator on that store instead")
         pages = dict(store.items())
         if now.late_rows:
             sink = pa.BufferOutputStream()
@@ -312,19 +312,19 @@ class Operator:
         Raises `PageError` if the snapshot is damaged or belongs to another query.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
+            raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
         parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)
         if len(parts) != 2:
-            raise damaged(snapshots.NAME, f"it has {len(parts)} parts, and a schema and pages are wanted")
+            raise damaged(snapshots.NAME, f"it has {len(parts)} parts; expected a schema and pages")
         with decoding(snapshots.NAME):
             schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
         try:
             fingerprint = query.bind(schema).fingerprint
         except Exception as error:  # types that no query has ever seen
-            raise PageError(f"the snapshot is of another query: its columns do not fit this one: {error}") from error
+            raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
         mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
         if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
-            raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not have")
+            raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not support")
         late = pages.pop("late", None)
         operator = cls(query, schema, mode=cast(Mode, mode), store=MemoryStore(pages), clock=clock)
         operator.backend.into_memory()
@@ -417,7 +417,7 @@ class Operator:
 
     def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
-            raise ValueError("finish() has been called: there is no order in which further rows could come")
+            raise ValueError("finish() has been called: the operator takes no further rows")
         first, behind = now.rows_in, now.rows_in + batch.num_rows
         arrived = self.arrivals.classify(batch, now.watermark, first)
         if not arrived.all_taken:
@@ -483,7 +483,7 @@ class Operator:
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:
-            raise ValueError(f"{what}() before the first batch needs to know the columns: query.operator(schema)")
+            raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def __repr__(self) -> str:
         now = None if self.schema is None else self.progress.watermark

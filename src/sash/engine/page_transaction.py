@@ -101,12 +101,12 @@ class Pages:
     def _require(self, name: str, meta: dict[str, Any]) -> None:
         """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
         if meta["name"] != name:
-            raise PageError(f"the store has page {meta['name']!r} in the place of {name!r}: pages were mixed up")
+            raise PageError(f"the store returned page {meta['name']!r} for page {name!r}: pages were mixed up")
         expected = self._generations.get(name)
         if expected is not None and expected != meta["generation"]:
             raise PageError(
-                f"page {name!r} is of another call than the header says: only a part of a write has reached the store, "
-                "or an older copy of the page was put back"
+                f"page {name!r} is not of the call that the header names: a write reached the store only in part, "
+                "or an older copy of the page was restored"
             )
 
     def expect(self, generations: Mapping[str, int]) -> None:

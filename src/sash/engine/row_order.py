@@ -25,6 +25,7 @@ from sash.engine.input_encoding import numbers
 from sash.engine.key_values import decode, key_column, keys_of, ranks
 from sash.engine.watermark import WatermarkTracker
 from sash.kernels.column import group_rows as loops
+from sash.kernels.column import numpy_loops
 from sash.kernels.column.column_kernels import Places, RowThreads, coded, index_type
 from sash.plan.bound_query import BoundQuery
 
@@ -167,11 +168,11 @@ def _places(
     rows = int(counts.sum())
     if ties:
         return _by_order(codes, counts, np.lexsort((*reversed(ties), time)), threads)
-    if time is None or all(threads.loop(loops.ascending, rows, (time,), ())):
-        if codes is None or all(threads.loop(loops.ascending, rows, (codes,), ())):
+    if time is None or all(threads.loop(numpy_loops.ascending, rows, (time,), ())):
+        if codes is None or all(threads.loop(numpy_loops.ascending, rows, (codes,), ())):
             return None
         return _by_code(codes, counts, threads)
-    if codes is not None and all(threads.loop(loops.rising, rows, (codes, time), ())):
+    if codes is not None and all(threads.loop(numpy_loops.rising, rows, (codes, time), ())):
         return None
     return _by_order(codes, counts, np.argsort(time, kind="stable"), threads)
 

@@ -59,7 +59,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         return None
     ((meta, (buckets, waiting)),) = pages.read("header", [NAME], directories(number))
     if meta["hash"] != HASH_VERSION:
-        raise PageError(f"the state was written with hash version {meta['hash']}; this is {HASH_VERSION}")
+        raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
     with decoding(f"page {NAME!r}"):

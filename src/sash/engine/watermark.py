@@ -127,8 +127,8 @@ class WatermarkTracker:
         if in_order and late.any():
             at = int(np.flatnonzero(late)[0])
             raise ValueError(
-                f"{format_row(batch, at)} is behind: its {axis.column!r} is before the watermark. "
-                "Rows come in order of time, unless lateness= says how late they may be"
+                f"{format_row(batch, at)} is out of order: its {axis.column!r} is before the watermark. "
+                "Rows must be in time order, unless lateness= sets how late they may be"
             )
         if query.late == "error" and len(bad):
             at = int(bad[0])

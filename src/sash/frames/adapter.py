@@ -73,4 +73,4 @@ def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:
 
 def not_in_arrow(name: str, kind: Any, error: Exception) -> TypeError:
     """The error for a column that Arrow cannot hold."""
-    return TypeError(f"the column {name!r} is of type {kind}, which is no type of Arrow ({error}): cast it")
+    return TypeError(f"the column {name!r} is of type {kind}, which is not an Arrow type ({error}): cast it")

@@ -33,7 +33,7 @@ def run(query: Query, data: Any) -> Any:
     Raises TypeError for data that is no frame, and all that `Query.bind` raises.
     """
     if query.emit == "eager":
-        raise ValueError("emit='eager' shows results before they are final; on a frame every result is: use 'final'")
+        raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
     package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
@@ -63,7 +63,7 @@ def compute(query: Query, frame: Adapter) -> Any:
     read = {name: frame.column(name) for name in frame.names if name in named}
     for name, column in read.items():
         if isinstance(column.type, pa.BaseExtensionType):
-            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain one")
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
     # a column that is not read may have a type that Arrow lacks, but its name is taken
     query.bind(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}

@@ -19,9 +19,9 @@ class NumpyAdapter:
         self.names: list[str] = list(columns)
         for name, column in columns.items():
             if not isinstance(name, str):
-                raise TypeError(f"columns are named by text; got the column {name!r}, a {type(name).__name__}")
+                raise TypeError(f"column names must be text; got the column {name!r}, a {type(name).__name__}")
             if column.ndim != 1:
-                raise ValueError(f"the column {name!r} has {column.ndim} dimensions: a column has one")
+                raise ValueError(f"the column {name!r} has {column.ndim} dimensions; it must have one")
         first = self.names[0]
         self.rows = len(columns[first])
         for name, column in columns.items():

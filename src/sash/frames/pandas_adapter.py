@@ -25,7 +25,7 @@ def pandas_adapter(data: Any) -> PandasAdapter:
     for name in data.columns:
         if not isinstance(name, str):
             raise TypeError(
-                f"columns are named by text; got the column {name!r}, a {type(name).__name__}: "
+                f"column names must be text; got the column {name!r}, a {type(name).__name__}: "
                 "df.rename(columns=str) renames it"
             )
     return PandasAdapter(data)

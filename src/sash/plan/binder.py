@@ -43,7 +43,7 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     if query.retract is not None and not types.admits("bool", known(schema, query.retract, "retract=")):
         found = schema.field(query.retract).type
         raise TypeError(
-            f"retract= names the column {query.retract!r} of type {found}; a mark is a boolean: compare it first"
+            f"retract= names the column {query.retract!r} of type {found}; it must be boolean: compare it first"
         )
     time = TimeAxis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
     for name in query.on[1:]:
@@ -69,8 +69,10 @@ def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
     """The type of a column. Raises KeyError, with the nearest name, if there is none."""
     if name not in schema.names:
         near = difflib.get_close_matches(name, schema.names, 1, 0.5)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownColumn(f"{what} names the column {name!r}, which is not there: {meant}There are {_listed(schema)}")
+        meant = f": did you mean {near[0]!r}?" if near else "."
+        raise UnknownColumn(
+            f"{what} names the column {name!r}, which does not exist{meant} There are {_listed(schema)}"
+        )
     return types.value_type(schema.field(name).type)
 
 
@@ -97,8 +99,8 @@ def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
     kind = schema.field(name).type
     if getattr(kind, "ordered", False):
         raise TypeError(
-            f"{label} compares values, and the column {name!r} has ordered categories, whose names have another order: "
-            "give their codes, or cast them to text"
+            f"{label} compares values, and the column {name!r} has ordered categories, not in the order of their "
+            "names: give their codes, or cast them to text"
         )
 
 
@@ -116,7 +118,7 @@ def _length(time: TimeAxis | None, value: Any, what: str) -> int | float | None:
 def _ahead(time: TimeAxis | None, value: Any) -> int | float | None:
     if value is not None and time is not None and not time.timed:
         raise TypeError(
-            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no clock: "
+            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} cannot be: "
             "cast it to timestamp"
         )
     return _length(time, value, "ahead=")
@@ -162,7 +164,7 @@ def _every(window: WindowKind, time: TimeAxis | None, of: str) -> int | float | 
 def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
     found = known(schema, window.column, what)
     if not types.admits("bool", found):
-        raise TypeError(f"{what} names {window.column!r} of type {found}; a mark is a boolean: compare it first")
+        raise TypeError(f"{what} names {window.column!r} of type {found}; it must be boolean: compare it first")
 
 
 def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:

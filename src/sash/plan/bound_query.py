@@ -88,7 +88,7 @@ class BoundQuery:
         import pyarrow as pa
 
         if mode not in MODES:
-            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+            raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
 
         fields = self._row_fields(mode) if self.per_row else self._slide_fields()
         if self.query.emit == "eager":

@@ -38,7 +38,7 @@ def run(query: Any, data: Any) -> Any:
     if isinstance(data, Iterator):
         return _host("sash.engine", "an iterator of record batches").stream(query, data)
     raise TypeError(
-        f"a query runs on frames of pandas, polars, pyarrow and Spark, on dicts of NumPy arrays, on what gives an "
+        f"a query runs on pandas, polars, pyarrow and Spark frames, on dicts of NumPy arrays, on objects that give an "
         f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
         f"{_hint(data)}"
     )

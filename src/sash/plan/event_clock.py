@@ -80,7 +80,7 @@ class EventClock:
     def _of_any_kind(self, value: Any) -> tuple[str, int | float]:
         if isinstance(value, datetime):
             if value != value:
-                raise ValueError(f"{self.what}={value!r} is no time")
+                raise ValueError(f"{self.what}={value!r} is not a time")
             aware = value.utcoffset() is not None
             since = value - (_AWARE if aware else _NAIVE)
             finer = getattr(value, "nanosecond", 0)  # of a Timestamp of pandas
@@ -89,20 +89,20 @@ class EventClock:
             return "date", (value - _DAY).days * UNITS["d"]
         if isinstance(value, float | np.floating):
             if not math.isfinite(value):
-                raise ValueError(f"{self.what}={value!r} is no place to measure from: leave such an event out")
+                raise ValueError(f"{self.what}={value!r} is not finite: leave such an event out")
             return _NUMBER, float(value)
         try:
             if not isinstance(value, bool | np.bool_):
                 return _NUMBER, index(value)
         except TypeError:
             pass
-        raise TypeError(f"{self.what} is a number, a datetime or a date; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{self.what} must be a number, a datetime or a date; got {value!r}, a {type(value).__name__}")
 
     def _check_kind(self, found: str, value: Any) -> None:
         if self.kind is not None:
             raise TypeError(
                 f"{self.what}={value!r} is one of {_NAMES[found]}, and those before are {_NAMES[self.kind]}: "
-                "give all of one kind"
+                "use one kind for all"
             )
         if self.size is None:
             return
@@ -118,8 +118,8 @@ class EventClock:
             )
         if found == "date" and self.size.nanoseconds % UNITS["d"]:
             raise ValueError(
-                f"{self.of} is measured in {str(self.size)!r}, no whole number of days, and {self.what}={value!s} is "
-                "a date: give datetimes"
+                f"{self.of} is measured in {str(self.size)!r}, not a whole number of days, and "
+                f"{self.what}={value!s} is a date: give datetimes"
             )
 
 

@@ -206,7 +206,7 @@ class Window:
     def _require_intact(self) -> None:
         if self._broken:
             raise RuntimeError(
-                f"this Window is half-way through a change that raised {self._broken}; clear() it and start anew"
+                f"this Window is incomplete: a change raised {self._broken}. Call clear() and push again"
             )
 
     def _read(self, time: EventTime | None) -> Number | None:
@@ -248,12 +248,12 @@ class Window:
 
 def _per_event(window: Any) -> WindowKind:
     if isinstance(window, Mapping):
-        raise TypeError("a Window is one window: make one for each, or a sash.Query for all of them")
+        raise TypeError("sash.Window takes one window: make one for each, or a sash.Query for all of them")
     found = validation.window(validation.not_an_aggregate("window", window), "the window")
     if found.slide != "row":
         raise ValueError(
-            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window answers at each event. For one result a "
-            "slide use sash.Query(…).operator(), or ask query() when you want it"
+            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window gives a result at each event. For one "
+            "result per slide use sash.Query(…).operator(), or call query() when you need it"
         )
     return found
 

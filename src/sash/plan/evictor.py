@@ -201,7 +201,7 @@ class PunctuationEvictor(Evictor[bool]):
         mark = column(x, self.window.column, self.window)
         if mark is not None and not isinstance(mark, bool | np.bool_):
             raise TypeError(
-                f"column {self.window.column!r} of {self.window!r} is True or False; got {mark!r}, "
+                f"column {self.window.column!r} of {self.window!r} must be True or False; got {mark!r}, "
                 f"a {type(mark).__name__}"
             )
         return bool(mark)

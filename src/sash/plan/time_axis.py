@@ -50,7 +50,7 @@ class TimeAxis:
         if is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_integer(type_):
             return TimeAxis(column, type_, "int")
         raise TypeError(
-            f"{what} names the column {column!r} of type {type_}; a column to measure on is a timestamp, a date, an "
+            f"{what} names the column {column!r} of type {type_}; it must be a timestamp, a date, an "
             "integer or a float: cast it"
         )
 
@@ -103,7 +103,7 @@ class TimeAxis:
         step, name = (UNITS["d"], "days") if is_.is_date(self.type) else (self.unit, self.type.unit)
         if value.nanoseconds % step:
             raise ValueError(
-                f"{what} is {str(value)!r}, no whole number of {name}, and the column {self.column!r} is of type "
+                f"{what} is {str(value)!r}, not a whole number of {name}, and the column {self.column!r} is of type "
                 f"{self.type}: cast it to timestamp('ns')"
             )
         return self._within(value.nanoseconds // self.unit, what, str(value))
@@ -112,7 +112,7 @@ class TimeAxis:
         if abs(number) > INT64:
             raise ValueError(
                 f"{what} is {value!r}, beyond 64 bits in the units of the column {self.column!r} of type {self.type}: "
-                "use sash.Lifetime() for a window without end"
+                "use sash.Lifetime() for an unbounded window"
             )
         return number
 

@@ -127,7 +127,7 @@ def _hint(domain: Domain, type_: pa.DataType) -> str:
     if domain == "number" and is_.is_decimal(type_):
         return ": cast it to float64, or write the aggregate with sash.monoid(...)"
     if domain == "number" and is_.is_temporal(type_):
-        return ", which has an order but is no number: cast it to int64"
+        return ", which is ordered but not a number: cast it to int64"
     if domain == "bool":
         return ": compare it first, or cast it to bool"
     return ": cast it to string" if domain == "text" else ""
@@ -223,7 +223,7 @@ def _count_min(monoid: m.CountMin) -> pa.DataType:
 
     if not monoid.items:
         raise TypeError(
-            "count_min without items= gives an object that no column holds: name the values, items=('a', 'b')"
+            "count_min without items= gives an object that does not fit in a column: name the values, items=('a', 'b')"
         )
     return pa.list_(pa.int64())
 
@@ -274,7 +274,7 @@ def named(returns: Any) -> pa.DataType:
         return pa.type_for_alias(returns)
     except (TypeError, ValueError):
         raise TypeError(
-            "returns= is an Arrow type or the name of one, such as 'float64', 'string' or 'timestamp[us]'; "
+            "returns= must be an Arrow type or the name of one, such as 'float64', 'string' or 'timestamp[us]'; "
             f"got {returns!r}"
         ) from None
 

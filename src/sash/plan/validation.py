@@ -41,7 +41,7 @@ def window(value: Any, what: str = "windows=") -> WindowKind:
         return Time(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"{what} is a window such as sash.Time('1h'), a number of rows, a duration such as '1h', or a dict of "
+            f"{what} must be a window such as sash.Time('1h'), a number of rows, a duration such as '1h', or a dict of "
             f"named ones; got {value!r}, a {type(value).__name__}"
         )
     return Count(value)
@@ -55,7 +55,7 @@ def windows(value: Any) -> dict[str, WindowKind]:
         raise ValueError("windows= names no window: give at least one, such as {'1h': sash.Time('1h')}")
     for name in value:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"windows= are named by text; got the name {name!r}")
+            raise TypeError(f"names of windows= must be text; got the name {name!r}")
     return {name: window(one, f"windows={{{name!r}: …}}") for name, one in value.items()}
 
 
@@ -72,10 +72,10 @@ def columns(name: str, value: Any) -> tuple[str, ...]:
     """Column names as a tuple, given one or several."""
     found = (value,) if isinstance(value, str) else () if value is None else value
     if not isinstance(found, tuple | list):
-        raise TypeError(f"{name}= is a column's name or a list of them; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{name}= must be a column's name or a list of names; got {value!r}, a {type(value).__name__}")
     for column in found:
         if not isinstance(column, str):
-            raise TypeError(f"{name}= names columns by text; got {column!r}, a {type(column).__name__}")
+            raise TypeError(f"{name}= must name columns by text; got {column!r}, a {type(column).__name__}")
         if list(found).count(column) > 1:
             raise ValueError(f"{name}= names the column {column!r} twice")
     return tuple(found)
@@ -83,7 +83,7 @@ def columns(name: str, value: Any) -> tuple[str, ...]:
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise ValueError(f"{name}= is one of {', '.join(map(repr, allowed))}; got {value!r}")
+        raise ValueError(f"{name}= must be one of {', '.join(map(repr, allowed))}; got {value!r}")
     return str(value)
 
 
@@ -97,15 +97,15 @@ def retract(value: Any, emit: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise TypeError(f"retract= is a column's name; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"retract= must be a column's name; got {value!r}, a {type(value).__name__}")
     if emit != "eager":
-        raise ValueError(f"retract={value!r} takes rows back, and with emit={emit!r} a result leaves once: use 'eager'")
+        raise ValueError(f"retract={value!r} removes rows, and with emit={emit!r} results are final: use 'eager'")
     return value
 
 
 def options(value: Any) -> Options:
     if value is not None and not isinstance(value, Options):
-        raise TypeError(f"options= is a sash.Options(…); got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"options= must be a sash.Options(…); got {value!r}, a {type(value).__name__}")
     return value or Options()
 
 
@@ -124,7 +124,7 @@ def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
             raise TypeError(f"{name}={value!r} is not bound to columns: call it with their names, {name}=…('price')")
         if not isinstance(value, Bound):
             raise TypeError(
-                f"{name}= is no parameter of Query and no aggregate of columns such as sash.max('price'); "
+                f"{name}= must be a parameter of Query or an aggregate of columns such as sash.max('price'); "
                 f"got {value!r}, a {type(value).__name__}"
             )
     return dict(given)
@@ -160,7 +160,7 @@ def require_free(query: Query, there: Iterable[str]) -> None:
     for name in made:
         if name in kept:
             raise ValueError(
-                f"the results would have two columns {name!r}, for {why}: rename the aggregate or the column"
+                f"the results would have two columns {name!r}, because {why}: rename the aggregate or the column"
             )
 
 
@@ -193,29 +193,27 @@ def together(query: Query) -> None:
         per_row = next(f"{name}, {one!r}," for name, one in labelled if one.slide == "row")
         per_slide = next(f"{name}, {one!r}," for name, one in labelled if one.slide != "row")
         raise ValueError(
-            f"{per_row} gives a result for each row and {per_slide} one a slide: the two do not mix in one query; "
+            f"{per_row} gives a result for each row and {per_slide} one per slide: one query cannot have both; "
             "make two queries"
         )
     require_free(query, named(query))
     if not query.on:
         _without_time(query, labelled)
     if query.late == "flag" and slides == {False}:
-        raise ValueError(
-            "late='flag' marks rows, and windows with every= give no row of the input: use 'drop' or 'error'"
-        )
+        raise ValueError("late='flag' marks rows, and windows with every= return no input rows: use 'drop' or 'error'")
     if query.emit == "eager" and query.options.structure not in (None, "FiBA"):
         raise ValueError(
-            f"Options(structure={query.options.structure!r}) cannot serve emit='eager', where rows come in any order "
-            "and are put in their places at once: FiBA serves it"
+            f"Options(structure={query.options.structure!r}) does not support emit='eager', where rows arrive in any "
+            "order and are inserted at once: use 'FiBA'"
         )
     for name, one in labelled:
         if query.emit == "eager" and (one.slide == "close" or isinstance(one, Policy | Punctuation)):
             what = "every='close'" if one.slide == "close" else type(one).__name__
-            raise ValueError(f"emit='eager' cannot serve {name}, {one!r}: not with {what}; use emit='final'")
+            raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of {what}: use emit='final'")
         if query.emit == "eager" and one.slide == "rows" and query.forget is not None:
             raise ValueError(
-                f"emit='eager' cannot serve {name}, {one!r}, with forget=: a late row may join two lives of a key, and "
-                "slides in rows would be numbered anew; use emit='final'"
+                f"emit='eager' does not support {name}, {one!r}, with forget=: a late row may undo the expiry of a "
+                "key, and its slides in rows would change: use emit='final'"
             )
         for label, bound in query.aggregates.items():
             _sketches(name, one, f"{label}={bound!r}", bound.monoid)
@@ -226,11 +224,11 @@ def together(query: Query) -> None:
 def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
     for name, one in labelled:
         if one.timed:
-            raise ValueError(f"{name}, {one!r}, is measured in time: say which column has it with on=")
+            raise ValueError(f"{name}, {one!r}, is measured in time: set its column with on=")
     for parameter in ("lateness", "forget", "ahead"):
         if getattr(query, parameter) is not None:
             raise ValueError(
-                f"{parameter}={format_value(getattr(query, parameter))} is a length of time: say which column has the "
+                f"{parameter}={format_value(getattr(query, parameter))} is a length of time: set the column of the "
                 "time with on="
             )
 
@@ -249,6 +247,6 @@ def is_sketch(monoid: Monoid) -> bool:
 def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
     if is_sketch(monoid) and window.slide == "row" and not isinstance(window, Lifetime):
         raise ValueError(
-            f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches serve windows "
-            "with every= and Lifetime"
+            f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches need windows "
+            "with every= or Lifetime"
         )

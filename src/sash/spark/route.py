@@ -17,9 +17,7 @@ def run(query: Query, data: Any) -> Any:
     Raises TypeError for other Spark objects, and all that `Query.bind` raises.
     """
     if not hasattr(data, "mapInArrow"):
-        raise TypeError(
-            f"a query runs on a DataFrame of Spark; got a {type(data).__module__}.{type(data).__qualname__}"
-        )
+        raise TypeError(f"a query runs on a Spark DataFrame; got a {type(data).__module__}.{type(data).__qualname__}")
     if data.isStreaming:
         from sash.spark.stream.plan_stream import plan_stream
 

@@ -84,7 +84,7 @@ def _require_same(there: SparkSession, wanted: dict[str, str]) -> None:
     differ = [name for name, value in wanted.items() if there.conf.get(name, None) != value]
     if differ:
         raise ValueError(
-            f"a session of Spark is there already, and is not changed: its {differ[0]} is "
+            f"a Spark session exists already, and is not changed: its {differ[0]} is "
             f"{there.conf.get(differ[0], None)!r}, not {wanted[differ[0]]!r}; stop it first, or set it there"
         )
 

@@ -48,7 +48,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             kind = to_arrow_type(field.dataType, timezone=ZONE)
         except PySparkException:
             raise TypeError(
-                f"the column {field.name!r} of type {field.dataType.simpleString()} cannot leave Spark as Arrow: "
+                f"the column {field.name!r} of type {field.dataType.simpleString()} cannot be converted to Arrow: "
                 "cast it, or drop it before the query"
             ) from None
         fields.append(pa.field(field.name, kind))
@@ -70,8 +70,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
             fields.append(StructField(field.name, from_arrow_type(wire(field.type)), nullable=True))
         except (PySparkException, TypeError, ValueError):
             raise TypeError(
-                f"the result {field.name!r} is of type {field.type}, which Spark does not have: give the aggregate "
-                "another with returns="
+                f"the result {field.name!r} is of type {field.type}, which Spark does not have: set another "
+                "type with returns="
             ) from None
     return StructType(fields)
 

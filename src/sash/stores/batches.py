@@ -52,7 +52,7 @@ def read_stream(data: Any, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
             _check_head(message)
     with pa.ipc.open_stream(data) as reader:
         if not reader.schema.equals(schema):
-            raise ValueError(f"it has columns {reader.schema.names}, and {schema.names} are wanted")
+            raise ValueError(f"it has columns {reader.schema.names}; expected {schema.names}")
         batches = tuple(reader)
     for batch in batches:
         batch.validate(full=True)
@@ -78,14 +78,14 @@ def _check_head(message: Any) -> None:
             raise ValueError("it has a message without a header")
         table = at + _OFFSET.unpack_from(data, at)[0]
     if _field(data, table, _COMPRESSION):
-        raise ValueError("its buffers are compressed, and sash writes none of these")
+        raise ValueError("its buffers are compressed, which sash never writes")
     at = _field(data, table, _BUFFERS)
     if not at:
         return
     at += _OFFSET.unpack_from(data, at)[0]
     lowest = data[at + 4 : at + 4 + 16 * _OFFSET.unpack_from(data, at)[0] : 16].tolist()  # bytes of their offsets
     if message.body.address % _WORD or any(byte % _WORD for byte in lowest):
-        raise ValueError("its buffers do not lie at words")
+        raise ValueError("its buffers are not aligned")
 
 
 def _field(data: memoryview, table: int, number: int) -> int:

@@ -75,12 +75,12 @@ def check_meta(meta: Any, fields: Mapping[str, Check], name: str) -> None:
     >>> check_meta({"rows": 3}, {"rows": COUNTER}, "page 'k'")
     >>> check_meta({"rows": -3}, {"rows": integer(0, 9)}, "page 'k'")
     Traceback (most recent call last):
-    sash.stores.envelope.PageError: page 'k' is damaged: its field 'rows' is -3, and an integer from 0 to 9 is ...
+    sash.stores.envelope.PageError: page 'k' is damaged: its field 'rows' is -3; expected an integer from 0 to ...
     """
     if type(meta) is not dict:
-        raise damaged(name, f"its meta is a {type(meta).__name__}, and an object is wanted")
+        raise damaged(name, f"its meta is a {type(meta).__name__}; expected an object")
     for key, check in fields.items():
         if key not in meta:
             raise damaged(name, f"its meta has no field {key!r}")
         if not check.holds(meta[key]):
-            raise damaged(name, f"its field {key!r} is {meta[key]!r:.80}, and {check.wanted} is wanted")
+            raise damaged(name, f"its field {key!r} is {meta[key]!r:.80}; expected {check.wanted}")

@@ -214,7 +214,7 @@ def _load(data: bytes) -> tuple[Value, int]:
         else:
             reader: Reader | None = READERS.get(tag)
             if reader is None:
-                raise CodecError(f"{DAMAGED}: no value begins with {bytes([tag])!r}")
+                raise CodecError(f"{DAMAGED}: unknown type {bytes([tag])!r}")
             value, at = reader(data, at)
         while open_:
             kind, wanted, items = open_[-1]
@@ -240,5 +240,5 @@ def _hashed(items: Iterable[Value]) -> Iterable[Value]:
 
 def _unique(built: Value, wanted: int) -> Value:
     if len(built) != wanted:
-        raise CodecError(f"{DAMAGED}: a {type(built).__name__} holds something twice")
+        raise CodecError(f"{DAMAGED}: a {type(built).__name__} contains an element twice")
     return built

@@ -41,8 +41,8 @@ class PageError(ValueError):
 
 
 def damaged(name: str, why: Any) -> PageError:
-    """The error for a page whose contents are wrong, whatever its checksum says."""
-    return PageError(f"{name} is damaged: {why}. Put a copy of it back, or start anew without the state")
+    """The error for a page whose content is wrong, whatever its checksum says."""
+    return PageError(f"{name} is damaged: {why}. Restore a copy of it, or start without the state")
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def decoding(name: str) -> Iterator[None]:
     >>> with decoding("page 'k/7'"):
     ...     raise ValueError("a key is listed twice")
     Traceback (most recent call last):
-    sash.stores.envelope.PageError: page 'k/7' is damaged: a key is listed twice. Put a copy of it back, or start ...
+    sash.stores.envelope.PageError: page 'k/7' is damaged: a key is listed twice. Restore a copy of it, or start ...
     """
     try:
         yield
@@ -114,11 +114,11 @@ def unwrap(data: bytes, kind: str, fingerprint: str, name: str) -> list[memoryvi
         raise PageError(f"{name} is damaged: its parts end at byte {start} of {len(view)}")
     if items[0] != kind.encode():
         found = bytes(items[0]).decode(errors="replace")
-        raise PageError(f"{name} is a {found} page, and a {kind} page was wanted")
+        raise PageError(f"{name} is a {found} page; expected a {kind} page")
     if mark != digits(fingerprint):
         raise PageError(
             f"{name} was written by another query: its fingerprint is {mark.hex()}, this query's is {fingerprint}. "
-            "State is kept for one query, with its windows, aggregates and column types; start anew without it"
+            "State belongs to one query, with its windows, aggregates and column types; start without it"
         )
     return items[1:]
 
@@ -126,19 +126,19 @@ def unwrap(data: bytes, kind: str, fingerprint: str, name: str) -> list[memoryvi
 def _checked(view: memoryview, name: str) -> tuple[int, bytes]:
     """The number of items and the fingerprint, if the page is intact."""
     if view[:4] != MAGIC[: len(view)]:
-        raise PageError(f"{name} is not one of sash's: it begins with {bytes(view[:4])!r}, not with {MAGIC!r}")
+        raise PageError(f"{name} was not written by sash: it begins with {bytes(view[:4])!r}, not with {MAGIC!r}")
     if len(view) >= 6 and (found := int.from_bytes(view[4:6], "little")) != FORMAT:
         raise PageError(
             f"{name} has format version {found}, and this sash reads version {FORMAT}; "
-            "read it with the sash that wrote it, or start anew"
+            "read it with the sash that wrote it, or start without it"
         )
     if len(view) < HEAD.size:
-        raise PageError(f"{name} is truncated: it has {len(view)} bytes, and its head alone takes {HEAD.size}")
+        raise PageError(f"{name} is truncated: it has {len(view)} bytes, and its header alone takes {HEAD.size}")
     _, _, reserved, checksum, count, size, mark = HEAD.unpack_from(view)
     if len(view) < size:
         raise PageError(f"{name} is truncated: it has {len(view)} of {size} bytes")
     if len(view) > size:
-        raise PageError(f"{name} is damaged: it has {len(view)} bytes, and by its head {size}")
+        raise PageError(f"{name} is damaged: it has {len(view)} bytes, and its header claims {size}")
     if reserved or crc32(view[CHECKED:]) != checksum:
         raise PageError(f"{name} is damaged: its checksum does not match")
     return count, mark
@@ -151,7 +151,7 @@ def digits(fingerprint: str) -> bytes:
     except ValueError:
         mark = b""
     if len(mark) != 16 or len(fingerprint) != 32:
-        raise ValueError(f"a fingerprint has 32 hexadecimal digits; got {fingerprint!r}")
+        raise ValueError(f"a fingerprint must have 32 hexadecimal digits; got {fingerprint!r}")
     return mark
 
 

@@ -44,7 +44,7 @@ def pack(kind: str, fingerprint: str, meta: dict[str, Any], batches: Sequence[pa
     try:
         items: list[Any] = [_encode(meta).encode()]
     except TypeError as error:
-        raise TypeError(f"the meta of a {kind} page is written as JSON: {error}") from None
+        raise TypeError(f"the meta of a {kind} page must be JSON: {error}") from None
     for position, batch in enumerate(batches):
         schema = batch.schema
         known = _checked.get((kind, position))
@@ -70,7 +70,7 @@ def unpack(
     """
     items = unwrap(data, kind, fingerprint, name)
     if len(items) != len(schemas) + 1:
-        raise PageError(f"{name} has {len(items) - 1} batches, and a {kind} page of this query {len(schemas)}")
+        raise PageError(f"{name} has {len(items) - 1} batches; a {kind} page of this query has {len(schemas)}")
     with decoding(name):
         meta = read_json(items[0])
         batches = [read_batch(item, schema) for item, schema in zip(items[1:], schemas, strict=True)]

@@ -51,7 +51,7 @@ def _content(data: bytes, at: int) -> tuple[bytes, int]:
     (size,) = _I.unpack_from(data, at)
     end = at + 4 + size
     if end > len(data):
-        raise CodecError(f"{DAMAGED}, or truncated: {size} bytes wanted, {len(data) - at - 4} left")
+        raise CodecError(f"{DAMAGED}, or truncated: {size} bytes expected, {len(data) - at - 4} left")
     return data[at + 4 : end], end
 
 
@@ -74,7 +74,7 @@ def _decimal(content: bytes) -> Decimal:
     try:
         return Decimal(content.decode())
     except InvalidOperation:
-        raise CodecError(f"{DAMAGED}: {content!r} is no decimal") from None
+        raise CodecError(f"{DAMAGED}: {content!r} is not a decimal") from None
 
 
 # ---- times ----
@@ -127,7 +127,7 @@ def _read_zone(data: bytes, at: int) -> tuple[tzinfo | None, int]:
             return timezone(offset), at + 1
         name, at = READERS[ord("s")](data, at + 1)
         return timezone(offset, name), at
-    raise CodecError(f"{DAMAGED}: no zone begins with {tag!r}")
+    raise CodecError(f"{DAMAGED}: unknown time zone kind {tag!r}")
 
 
 def _read_date(data: bytes, at: int) -> tuple[date, int]:
@@ -176,7 +176,7 @@ _NUMPY_TYPE = re.compile(rb"[<|][biufmM]\d{1,2}(\[\d{0,9}[A-Za-z]{1,2}\])?")
 def _numpy(content: bytes) -> Any:
     code, _, raw = content.partition(b" ")
     if _NUMPY_TYPE.fullmatch(code) is None:  # NumPy would evaluate a list of types
-        raise CodecError(f"{DAMAGED}: {code!r:.80} is no type of a NumPy scalar")
+        raise CodecError(f"{DAMAGED}: {code!r:.80} is not the type of a NumPy scalar")
     dtype = np.dtype(code.decode())
     if dtype.kind not in "biufmM" or dtype.itemsize != len(raw):
         raise CodecError(f"{DAMAGED}: {code!r:.80} in {len(raw)} bytes")

@@ -101,7 +101,7 @@ def _of(function: str, n: int, total: Fraction, square: Fraction) -> Fraction | 
         return total / n if n else None
     if function == "var":
         return (square - total * total / n) / (n - 1) if n > 1 else None
-    raise ValueError(f"exact_windows knows sum, mean and var; got {function!r}")
+    raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
 
 
 def _is_float(x: Fraction) -> bool:

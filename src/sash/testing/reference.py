@@ -155,8 +155,8 @@ class Reference:
     def _refuse_late(self, late: list[Row], untimed: list[Row], watermark: Number) -> None:
         if late and self.query.lateness is None:
             raise ValueError(
-                f"row {late[0].number}: its time {late[0].time} is behind the watermark {watermark}; "
-                "lateness= says how long to wait for such rows"
+                f"row {late[0].number}: its time {late[0].time} is before the watermark {watermark}; "
+                "lateness= sets how long to wait for such rows"
             )
         if self.mode != "sorted" and self.query.late == "error" and (late or untimed):
             row = min(late + untimed, key=lambda row: row.number)

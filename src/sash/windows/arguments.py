@@ -19,9 +19,9 @@ def rows(what: str, value: Any) -> int:
     except TypeError:
         found = None
     if found is None or isinstance(value, bool):
-        raise TypeError(f"{what} is a whole number of rows; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{what} must be a whole number of rows; got {value!r}, a {type(value).__name__}")
     if found < 1:
-        raise ValueError(f"{what} is at least 1; got {value!r}")
+        raise ValueError(f"{what} must be at least 1; got {value!r}")
     return found
 
 
@@ -35,7 +35,7 @@ def length(what: str, value: Any, zero: bool = False) -> Any:
     """
     found = _parsed_length(what, value)
     if found < _zero(found) or (found == _zero(found) and not zero):
-        raise ValueError(f"{what} is {'not negative' if zero else 'above zero'}; got {value!r}")
+        raise ValueError(f"{what} must {'not be negative' if zero else 'be above zero'}; got {value!r}")
     return found
 
 
@@ -48,7 +48,7 @@ def shift(what: str, value: Any) -> Any:
 def column_name(what: str, name: Any) -> str:
     """The name of a column. Raises TypeError, naming `what`, if it is no text."""
     if not isinstance(name, str):
-        raise TypeError(f"{what} is the name of a column; got {name!r}, a {type(name).__name__}")
+        raise TypeError(f"{what} must be the name of a column; got {name!r}, a {type(name).__name__}")
     return name
 
 
@@ -63,9 +63,9 @@ def _parsed_length(what: str, value: Any) -> Any:
         return index(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{what} is finite; got {value!r}")
+            raise ValueError(f"{what} must be finite; got {value!r}")
         return float(value)
     raise TypeError(
-        f"{what} is a duration such as '10s' or '1h', or a number in the column's units; got {value!r}, "
+        f"{what} must be a duration such as '10s' or '1h', or a number in the column's units; got {value!r}, "
         f"a {type(value).__name__}"
     )

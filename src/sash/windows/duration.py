@@ -44,7 +44,7 @@ class Duration:
 
     def __post_init__(self) -> None:
         if isinstance(self.nanoseconds, bool) or not isinstance(self.nanoseconds, int):
-            raise TypeError(f"a Duration is a whole number of nanoseconds; got {self.nanoseconds!r}")
+            raise TypeError(f"a Duration must be a whole number of nanoseconds; got {self.nanoseconds!r}")
 
     @staticmethod
     def of(value: Any, what: str = "a duration") -> Duration:
@@ -58,7 +58,7 @@ class Duration:
             return Duration((value // timedelta(microseconds=1)) * 1000)
         if isinstance(value, str):
             return Duration(_parsed(value, what))
-        raise TypeError(f"{what} is a duration such as '10s' or '1h'; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{what} must be a duration such as '10s' or '1h'; got {value!r}, a {type(value).__name__}")
 
     def __str__(self) -> str:
         if not self.nanoseconds:
@@ -82,10 +82,12 @@ def is_duration(value: Any) -> bool:
 def _parsed(text: str, what: str) -> int:
     found = _PATTERN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{what} is a number and a unit, such as '500ms', '10s', '15m', '1h' or '7d'; got {text!r}")
+        raise ValueError(
+            f"{what} must be a number and a unit, such as '500ms', '10s', '15m', '1h' or '7d'; got {text!r}"
+        )
     if found["unit"] not in UNITS:
         raise ValueError(f"{what} has the unit {found['unit']!r} in {text!r}; the units are {', '.join(UNITS)}")
     nanoseconds = Fraction(found["number"]) * UNITS[found["unit"]]
     if nanoseconds.denominator != 1:
-        raise ValueError(f"{what} is a whole number of nanoseconds; {text!r} is not")
+        raise ValueError(f"{what} must be a whole number of nanoseconds; {text!r} is not")
     return int(nanoseconds)

@@ -116,7 +116,7 @@ class Count(WindowKind):
         _set(self, size=rows("size= of Count", size), every=every, full=full)
         _set(self, every=_rows_or_time(self))
         if not isinstance(self.full, bool):
-            raise TypeError(f"full= of Count is True or False; got {self.full!r}")
+            raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,7 +176,7 @@ class Time(WindowKind):
         if self.closed is None:
             return self.default("closed")  # type: ignore[no-any-return]
         if self.closed not in CLOSED:
-            raise ValueError(f"closed= of Time is one of {', '.join(map(repr, CLOSED))}; got {self.closed!r}")
+            raise ValueError(f"closed= of Time must be one of {', '.join(map(repr, CLOSED))}; got {self.closed!r}")
         if self.slide == "time" and self.closed not in ("left", "right"):
             raise ValueError(
                 f"closed={self.closed!r} of Time: windows that slide in time are closed 'left' or 'right', so that "
@@ -317,12 +317,12 @@ class Policy(WindowKind):
 
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
-            raise TypeError(f"evict= of Policy is a function of (total, prefix); got {evict!r}")
+            raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
         one = _bound(over)
         several = (over,) if one else over
         if not isinstance(several, tuple | list) or not several or not all(map(_bound, several)):
             raise TypeError(
-                f"over= of Policy is an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
+                f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
             )
         _set(self, evict=evict, over=tuple(several), alone=one)
 
@@ -367,13 +367,13 @@ def _rows_or_time(window: Any) -> Any:
 def _plain(what: str, every: Any) -> Any:
     """A Count or a Time that says how far to slide. Raises ValueError if it says more."""
     if every is not None and every != type(every)(every.size):
-        raise ValueError(f"{what} is a plain {type(every).__name__}, a size alone; got {every!r}")
+        raise ValueError(f"{what} must be a {type(every).__name__} with only a size; got {every!r}")
     return every
 
 
 def _only_close(window: Any) -> None:
     if window.every not in (None, "close"):
         raise ValueError(
-            f"every= of {type(window).__name__} is None (a window for each row) or 'close' (one when it closes); "
+            f"every= of {type(window).__name__} must be None (a window for each row) or 'close' (one when it closes); "
             f"got {window.every!r}"
         )

@@ -170,10 +170,10 @@ def rate(spark: Any) -> Any:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"lateness": None}, "say lateness='10s'"),
-        ({"on": None, "lateness": None}, "say with on="),
-        ({"options": Options(store=object())}, "store= of Options does not go with a stream"),
-        ({"on": "tstamp"}, "'tstamp', which is not there: did you mean 'timestamp'"),
+        ({"lateness": None}, "set lateness='10s'"),
+        ({"on": None, "lateness": None}, "set its column with on="),
+        ({"options": Options(store=object())}, "store= of Options is not supported on a stream"),
+        ({"on": "tstamp"}, "'tstamp', which does not exist: did you mean 'timestamp'"),
     ],
 )
 def test_queries_are_validated_at_the_call(rate: Any, said: dict[str, Any], message: str) -> None:

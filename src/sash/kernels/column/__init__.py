@@ -6,10 +6,11 @@
 `min_max`         min, max, arg_min, arg_max
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round
 `variance`        var and std
-`group_rows`      rows grouped by key by counting, gathered, and put back
+`group_rows`      rows grouped by key by counting, gathered, and put back; `numpy_loops`: the same of few rows, in NumPy
 
-All but `column_kernels` are loops in plain Python that are only ever run compiled. Two forms of each: over Count
-windows, whose bounds need not be looked up, and over ranges, bounds of any kind, [lo, hi) with neither ever going back.
+All but `column_kernels` and `numpy_loops` are loops in plain Python that are only ever run compiled. Two forms of each:
+over Count windows, whose bounds need not be looked up, and over ranges, bounds of any kind, [lo, hi) with neither ever
+going back.
 
     rows     · · · · · · · · · · ·
              ├──── block ────┼──── block ────┤          Count windows: blocks as long as the window

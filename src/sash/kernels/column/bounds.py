@@ -120,12 +120,10 @@ def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first:
     lo4 = _start(values, size, least, closed, begin, four)
     # a quarter takes a step for each row and one for each row that its start goes on; the shortest tells how long
     # all may go on together
-    steps = min(
-        _start(values, size, least, closed, begin, two - 1) - lo1,
-        _start(values, size, least, closed, begin, three - 1) - lo2,
-        _start(values, size, least, closed, begin, four - 1) - lo3,
-        _start(values, size, least, closed, begin, four + count - 1) - lo4,
-    )
+    steps = _start(values, size, least, closed, begin, two - 1) - lo1
+    steps = min(steps, _start(values, size, least, closed, begin, three - 1) - lo2)
+    steps = min(steps, _start(values, size, least, closed, begin, four - 1) - lo3)
+    steps = min(steps, _start(values, size, least, closed, begin, four + count - 1) - lo4)
     for _ in range(count + steps):
         one, lo1 = _step(values, size, least, closed, one, lo1, los)
         two, lo2 = _step(values, size, least, closed, two, lo2, los)
@@ -212,9 +210,3 @@ def mapped(places: Any, los: Any, his: Any, first: int, stop: int, new_los: Any,
         new_los[i], new_his[i] = lo, hi
         shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
     return shortest, longest
-
-
-def held(los: Any, his: Any, least: int, first: int, stop: int, out: Any) -> None:
-    """Which spans hold at least so many rows."""
-    for i in range(first, stop):
-        out[i] = his[i] - los[i] >= least

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import bounds, exact_sum, group_rows, min_max, sum_mean, variance
+from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, sum_mean, variance
 from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.state_layout import DTYPES
 from sash.monoids.algebra import Kind, Monoid
@@ -165,7 +165,7 @@ class RowThreads:
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
         """Which spans hold at least so many rows."""
         out = np.empty(len(given.los), np.bool_)
-        self.loop(bounds.held, len(out), (given.los, given.his, least), (out.view(np.uint8),))
+        self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
         return out
 
     def spans(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
@@ -241,8 +241,8 @@ def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
 
 
 def _plain(values: Numbers) -> Numbers:
-    """Booleans as bytes: one kernel less to compile."""
-    return np.ascontiguousarray(values).view(np.uint8) if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    """Values as integers of the same size: what only moves them is compiled once a size, not once a type."""
+    return np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
 
 
 def _out(sweep: ColumnKernel, x: Numbers) -> Any:
@@ -261,8 +261,21 @@ def as_kind(column: Numbers, kind: Kind) -> Numbers:
     return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
 
 
+IN_NUMPY = frozenset({numpy_loops.ascending, numpy_loops.rising, numpy_loops.held})
+FOR_FEW_ROWS: dict[Any, Callable[..., Any]] = {
+    group_rows.counted: numpy_loops.counted_few,
+    group_rows.grouped: numpy_loops.grouped_few,
+    group_rows.gathered: numpy_loops.gathered_few,
+    group_rows.scattered: numpy_loops.scattered_few,
+}
+
+
 def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """The machine code of a kernel for arguments of these types."""
+    """The machine code of a kernel for arguments of these types, or its form in NumPy."""
+    if kernel in IN_NUMPY:
+        return cast(Callable[..., Any], kernel)
+    if kernel in FOR_FEW_ROWS and len(arguments[0]) <= numpy_loops.FEW_ROWS:
+        return FOR_FEW_ROWS[kernel]
     types = tuple(
         (argument.dtype.str, argument.ndim) if isinstance(argument, np.ndarray) else type(argument)
         for argument in arguments

@@ -39,6 +39,7 @@ _SPARE = 2
 _LOWEST, _HIGHEST = -800, 900
 _DIGITS = 60
 """Bits of a result that are right, before it is rounded to 53."""
+_MARGIN = 2.0 ** (_DIGITS - 52)
 
 
 @whole
@@ -56,7 +57,8 @@ def magnitude(x: Any, first: int, stop: int) -> int:
         four = max(four, abs(d[j]))
     for j in range(len(a)):  # a NaN is no larger than others
         odd += not abs(a[j]) <= _LARGEST
-    most = max(one, two, three, four)
+    one, three = max(one, two), max(three, four)
+    most = max(one, three)
     return 1025 if odd else int(math.frexp(most)[1]) if most else -1074
 
 
@@ -105,7 +107,7 @@ def least(state: Any, rest: float, steps: int) -> float:
     if state[RESTS] == 0.0:
         return 0.0
     unit = state[BELOW] * 2.0**-52
-    return float((state[REACH] + 2.0 * steps * unit) * state[STEPS] * 2.0 ** (_DIGITS - 52))
+    return float((state[REACH] + 2.0 * steps * unit) * state[STEPS] * _MARGIN)
 
 
 @whole
@@ -147,14 +149,17 @@ def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
 
 
 @whole
-def leaving(x: Any, begin: int, at: int, stop: int, size: int, nothing: Any, zero: float) -> Any:
-    """The rows that leave Count windows at the next rows, a block at most; `zero` for each while windows still grow."""
+def block_length(begin: int, at: int, stop: int, size: int, nothing: Any, zero: float) -> int:
+    """How many of the next rows, a block at most, have Count windows that all grow, or from all of which a row leaves.
+
+    If they grow, so many values of `nothing` become `zero`: they stand for the rows that leave.
+    """
     length = min(BLOCK, stop - at)
-    if at >= begin + size:
-        return x[at - size : at - size + length]
-    old = nothing[: min(length, begin + size - at)]
-    old[:] = zero
-    return old
+    if at < begin + size:
+        length = min(length, begin + size - at)
+        for j in range(length):
+            nothing[j] = zero
+    return length
 
 
 def moving(lengths: Any, begun: Any, slid: Any) -> Any:

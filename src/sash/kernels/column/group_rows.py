@@ -9,24 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 
-def ascending(values: Any, first: int, stop: int) -> bool:
-    """Do the values of rows [first, stop), and the one before them, never fall?"""
-    first = max(first, 1)
-    here, before = values[first:stop], values[first - 1 : stop]
-    falls = 0
-    for i in range(len(here)):  # to the end: without a way out the loop is vectorised
-        falls += here[i] < before[i]
-    return falls == 0
-
-
-def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
-    """Are rows [first, stop), and the one before them, in order by code and value?"""
-    for i in range(max(first, 1), stop):
-        if codes[i] < codes[i - 1] or (codes[i] == codes[i - 1] and values[i] < values[i - 1]):
-            return False
-    return True
-
-
 def counted(codes: Any, first: int, stop: int, counts: Any) -> None:
     """Count the rows of each code."""
     for i in range(first, stop):

@@ -183,8 +183,8 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: A
     high, middle, rest = state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST]
     bad = 0
     while at < stop:
-        old = exact_sum.leaving(x, begin, at, stop, size, nothing, 0.0)
-        length = len(old)
+        length = exact_sum.block_length(begin, at, stop, size, nothing, 0.0)
+        old = nothing[:length] if at < begin + size else x[at - size : at - size + length]
         new, found = x[at : at + length], out[at : at + length]
         some = 0
         # apart from the sums, so that four rows are parted at once

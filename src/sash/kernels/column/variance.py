@@ -244,8 +244,8 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
     high, rest, high2, rest2 = state[_HIGH], state[_REST], state[_HIGH2], state[_REST2]
     bad = 0
     while at < stop:
-        old = exact_sum.leaving(x, begin, at, stop, size, nothing, centre)
-        length = len(old)
+        length = exact_sum.block_length(begin, at, stop, size, nothing, centre)
+        old = nothing[:length] if at < begin + size else x[at - size : at - size + length]
         new, found = x[at : at + length], out[at : at + length]
         for j in range(length):
             gap, gone = new[j] - centre, old[j] - centre

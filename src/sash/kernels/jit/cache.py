@@ -2,7 +2,7 @@
 
 Numba does not notice a change in a function that a cached one calls. So the cache lives in a directory named
 by a hash of our sources that compile, Numba's version and the CPU: any edit starts an empty one, and stale code is
-never found.
+never found. The kernels of a wheel, if it has any, are found first (`packaged.py`).
 
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
     ├── secret                   keys the MAC of each entry
@@ -17,13 +17,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.resources
 import pickle
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from importlib.resources.abc import Traversable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +33,10 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from sash.kernels.jit.cache_directory import Entries, Untrusted, candidates, open_base, shared_secret
+from sash.kernels.jit.packaged import PackagedEntries, packaged
+from sash.kernels.jit.source_hash import hash_sources
 
 PREFIX = "sash-kernels-"
-COMPILED = ("aggregators", "kernels", "monoids")
-"""The packages whose functions machine code is made of, and those who make it."""
-
 KEPT = 4
 """How many directories of other versions stay, so that two environments do not empty each other's."""
 
@@ -48,32 +45,13 @@ ENTRIES = 4000
 
 
 def sources_key() -> str:
-    """A hash of every source file that machine code comes from, and of all else that machine code depends on.
+    """A hash of the sources, and of all else that machine code depends on.
 
     That is the versions, the CPU, and whether indices are checked (NUMBA_BOUNDSCHECK).
-
-    Raises FileNotFoundError if there are no sources: without them nothing tells one version from another.
     """
-    digest = hashlib.blake2b(digest_size=12)
-    root = importlib.resources.files("sash")
-    sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
-    if not sources:
-        raise FileNotFoundError("the sources of sash are not there")
-    for path, content in sources:
-        digest.update(path.encode() + b"\0" + content + b"\0")
     machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.machine())
     versions = (numba.__version__, np.__version__, sys.version, sys.platform, bool(numba.config.BOUNDSCHECK))
-    digest.update(repr((machine, versions)).encode())
-    return digest.hexdigest()
-
-
-def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Every source file, also of a package in a zip file (as Spark ships them)."""
-    for part in folder.iterdir():
-        if part.is_dir():
-            yield from _sources(part, f"{path}{part.name}/")
-        elif part.name.endswith(".py"):
-            yield path + part.name, part.read_bytes()
+    return hash_sources(machine, versions)
 
 
 # ---- where ----
@@ -148,13 +126,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
     def load(self, sig: Any, target_context: Any) -> Any:
         """The same, in a context that is ready to run it."""
-        key = self._key(sig, target_context.codegen())
-        with contextlib.suppress(Exception):
-            content = self._entries.load(_file(key))
-            if content is not None:
-                stored, reduced = pickle.loads(content)
-                return compiler.CompileResult._rebuild(target_context, *reduced) if stored == key else None
-        return None
+        return _loaded(self._entries, self._key(sig, target_context.codegen()), target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel, unless it holds addresses of this process."""
@@ -165,11 +137,26 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             self._entries.save(_file(key), serialize.dumps((key, data._reduce())))
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        return repr((self._kernel, sig, codegen.magic_tuple()))
+        return _key(self._kernel, sig, codegen.magic_tuple())
+
+
+def _key(kernel: str, sig: Any, target: tuple[str, ...]) -> str:
+    """A kernel for a signature and a target, which is what Numba calls a magic tuple: triple, CPU, features."""
+    return repr((kernel, sig, target))
 
 
 def _file(key: str) -> str:
     return f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.code"
+
+
+def _loaded(entries: Entries | PackagedEntries, key: str, target_context: Any) -> Any:
+    """The compiled kernel of an entry, or None."""
+    with contextlib.suppress(Exception):
+        content = entries.load(_file(key))
+        if content is not None:
+            stored, reduced = pickle.loads(content)
+            return compiler.CompileResult._rebuild(target_context, *reduced) if stored == key else None
+    return None
 
 
 def keep(dispatcher: Any) -> Any:
@@ -181,17 +168,18 @@ def keep(dispatcher: Any) -> Any:
 
 
 def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """The machine code of a kernel from the disk, or None.
+    """The machine code of a kernel from the package or the cache, or None.
 
     Without a refresh of Numba's context: that loads all that compiling needs, which takes half a second; to run what is
     compiled takes the run time only.
     """
-    entries = directory()
-    if entries is None:
-        return None
     context = cpu_target.target_context
     rtsys.initialize(context)
-    found = KernelCache(entries, _named(kernel)).load(signature, context)
+    found, shipped = None, packaged()
+    if shipped is not None:
+        found = _loaded(shipped, _key(_named(kernel), signature, shipped.target), context)
+    if found is None and (entries := directory()) is not None:
+        found = KernelCache(entries, _named(kernel)).load(signature, context)
     return None if found is None else found.entry_point
 
 

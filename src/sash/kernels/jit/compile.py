@@ -12,7 +12,6 @@ import threading
 import types as python
 import warnings
 from collections.abc import Callable, Hashable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,6 +107,6 @@ def explain(error: Exception) -> str:
 def _place(text: str) -> str:
     """Where in the user's code, if the report says so."""
     for file, line in re.findall(r"During: typing of .* at (.+) \((\d+)\)", text):
-        if file != "<string>" and not Path(file).is_relative_to(Path(__file__).parents[1]):
+        if file != "<string>" and not file.startswith("sash/"):
             return f" ({file}, line {line})"
     return ""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
+
+from sash.kernels.jit.quick_compiler import QuickCompiler
 
 
 class _Linked:
@@ -48,7 +49,7 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class InnerCompiler(compiler.Compiler):  # type: ignore[misc]
+class InnerCompiler(QuickCompiler):
     """Compiles a function to an `InnerLibrary`."""
 
     def define_pipelines(self) -> Any:

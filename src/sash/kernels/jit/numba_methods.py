@@ -26,6 +26,8 @@ from numba.extending import lower_builtin
 from sash.kernels.jit import fused
 from sash.kernels.jit.code_fingerprint import captured, read_by
 from sash.kernels.jit.inner_code import InnerCompiler
+from sash.kernels.jit.numba_builtins import BUILTINS
+from sash.kernels.jit.quick_compiler import QuickCompiler
 from sash.monoids import double_double
 
 
@@ -129,7 +131,7 @@ def _spread(function: Any, count: int) -> Dispatcher:
     exec(f"def spread({names}): return function({names})", scope)
     spread: Any = scope["spread"]
     spread.__qualname__ = f"spread.{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
-    return njit(forceinline=True, **_INNER)(spread)
+    return njit(forceinline=True, _nrt=True, **_INNER)(spread)
 
 
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
@@ -177,7 +179,7 @@ class _Twins:
             return NATIVE[function]
         inlined = not getattr(function, "noinline", False)
         options = {"nopython": True, "forceinline": inlined, "error_model": getattr(function, "error_model", "python")}
-        return self.made(function, function, {**options, **self.inner()})
+        return self.made(function, function, {**options, **self.inner(), "_nrt": _allocates(function)})
 
     def inner(self) -> dict[str, Any]:
         """Options of an entry, which other threads may run beside, and of what no one calls from Python: all others.
@@ -185,11 +187,11 @@ class _Twins:
         Those are optimised only as parts of an entry (`inner_code`).
         """
         entry = self.entry and not self.open
-        return {"nogil": True, "no_cfunc_wrapper": True} if entry else _INNER
+        return {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": QuickCompiler} if entry else _INNER
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
         """A user's own, made anew with its options: its globals, too, are to be those of now."""
-        twin = self.made(theirs, theirs.py_func, theirs.targetoptions)
+        twin = self.made(theirs, theirs.py_func, {"_nrt": True, **theirs.targetoptions})
         if not theirs._can_compile:
             for known in theirs.nopython_signatures:
                 twin.compile(known)
@@ -198,8 +200,10 @@ class _Twins:
 
     def made(self, original: Any, function: python.FunctionType, options: dict[str, Any]) -> Dispatcher:
         scope, cells = dict(function.__globals__), captured(function)
+        if is_ours(function):
+            scope = BUILTINS | scope
         closure = tuple(python.CellType() for _ in function.__closure__ or ()) or None
-        twin = python.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+        twin = python.FunctionType(_placeless(function), scope, function.__name__, function.__defaults__, closure)
         twin.__kwdefaults__ = function.__kwdefaults__
         twin.__qualname__, twin.__module__ = f"{function.__qualname__}{self.key}", function.__module__
         made = self.done[id(original)] = jit(**options)(twin)
@@ -213,6 +217,30 @@ class _Twins:
             if name in cells:
                 cell.cell_contents = cells[name]
         return made
+
+
+def is_ours(function: python.FunctionType) -> bool:
+    """Is it part of sash? Such functions use no more of Python than kernels need."""
+    return str(function.__module__).startswith("sash.")
+
+
+def _allocates(function: python.FunctionType) -> bool:
+    """Does it make arrays, or anything that is counted by references? A user's function may.
+
+    Ours do not, but for a copy of an array: Python holds the arrays that a kernel gets, as long as it runs. To count
+    references all the same was measured to take an eighth of the time to compile.
+    """
+    return not is_ours(function) or not {"copy", "empty", "zeros"}.isdisjoint(function.__code__.co_names)
+
+
+def _placeless(function: python.FunctionType) -> python.CodeType:
+    """The code of a function; of one of ours without the directory that sash is installed in.
+
+    Machine code holds the names of files, for errors, and a wheel must not hold directories of who built it.
+    """
+    if not is_ours(function):
+        return function.__code__
+    return function.__code__.replace(co_filename=f"{function.__module__.replace('.', '/')}.py")
 
 
 class _Module(python.ModuleType):

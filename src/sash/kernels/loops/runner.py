@@ -41,7 +41,7 @@ def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
         raise NotColumnar(f"the input is a {type(column).__name__} of Python objects, not an array of numbers")
     kind = _KINDS.get(column.dtype.str[1:])
     if kind is None or isinstance(column, np.ma.MaskedArray):
-        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which no 64-bit column holds")
+        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which does not fit a 64-bit column")
     return kind
 
 
@@ -49,7 +49,7 @@ def time_kind(times: Sequence[Any] | NDArray[Any]) -> Kind:
     """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
     kind = kind_of(times)
     if kind == "bool":
-        raise NotColumnar("the times are of bool, which no column of times holds")
+        raise NotColumnar("the times are of type bool, which cannot be a time")
     return kind
 
 
@@ -129,7 +129,7 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
     """
     rows, width = rows_of(columns), operator.index(width)
     if width < 1:
-        raise ValueError(f"a window has at least one row; got a width of {width}")
+        raise ValueError(f"a window must have at least one row; got a width of {width}")
     width = min(width, rows + 1)  # a wider one never evicts either, and fits an integer of 64 bits
     return run(structure_loops.slide, structure, monoid, columns, min(width, rows), width, rows)
 
@@ -147,7 +147,7 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     """
     if not issubclass(structure, SuffixQuery):
         raise TypeError(
-            f"slide_many needs a structure that answers shorter windows; {structure.__name__} has no last(n)"
+            f"slide_many needs a structure that supports shorter windows; {structure.__name__} has no last(n)"
         )
     wanted = np.array(checked_ranges(ranges), np.int64)
     if not len(wanted):
@@ -208,10 +208,10 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
 def rows_of(columns: Columns) -> int:
     """The number of rows. Compiled code trusts it: raises if the columns do not agree on it."""
     if not isinstance(columns, tuple) or not columns:
-        raise TypeError(f"columns are given as a tuple of at least one; got {type(columns).__name__}")
+        raise TypeError(f"columns must be a tuple of at least one column; got {type(columns).__name__}")
     for column in columns:
         if isinstance(column, np.ndarray) and column.ndim != 1:
-            raise ValueError(f"a column has one dimension; got an array of shape {column.shape}")
+            raise ValueError(f"a column must have one dimension; got an array of shape {column.shape}")
     lengths = [len(column) for column in columns]
     if len({*lengths}) > 1:
         raise ValueError(f"the columns differ in length: {', '.join(map(str, lengths))} rows")

@@ -62,7 +62,7 @@ def slide_timed(
     rows = rows_of((times, *columns))
     _require_times(times)
     if not size > type(size)():
-        raise ValueError(f"a window of time has a length above 0; got {size!r}")
+        raise ValueError(f"a time window must have a length above 0; got {size!r}")
     times, size = _counted(times, size)
     capacity, *plan = _longest(times, size)
     chosen = with_arity(structure, min_arity)
@@ -90,7 +90,7 @@ def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
     if kind == "int":
         size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer one holds no more
         if size >= 2**63:
-            raise ValueError(f"a window over 64-bit integers is shorter than 2**63; got {size}")
+            raise ValueError(f"a window over 64-bit integers must be shorter than 2**63; got {size}")
         least: Any = size - 2**63
         spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # exact, as differences may not be
         starts = np.searchsorted(spread, spread - np.minimum(spread, np.uint64(size)), "left")
@@ -144,7 +144,7 @@ def replay_timed(
     if inserts > rows:
         raise IndexError(f"the operations insert {inserts} rows; there are {rows}")
     if isinstance(times, np.ndarray) and isinstance(until, np.ndarray) and times.dtype != until.dtype:
-        raise TypeError(f"times and until are of one type; got {times.dtype} and {until.dtype}")
+        raise TypeError(f"times and until must have the same type; got {times.dtype} and {until.dtype}")
     ends = until if not isinstance(times, np.ndarray) else np.ascontiguousarray(until)
     chosen = with_arity(structure, min_arity)
     plan = (operations, ends)

@@ -69,11 +69,10 @@ def _require_order(query: Query) -> None:
     """Raises ValueError for a query that has no meaning on rows without an order of arrival, or in a batch."""
     if not query.on:
         raise ValueError(
-            "rows of a Spark DataFrame have no order of their own: say with on= which column, or list of columns, "
-            "orders them"
+            "rows of a Spark DataFrame have no order: set on= to the column, or list of columns, that orders them"
         )
     if query.emit == "eager":
-        raise ValueError("emit='eager' shows results before they are final; in a batch every result is: use 'final'")
+        raise ValueError("emit='eager' emits results before they are final, and in a batch all are: use 'final'")
 
 
 def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorted") -> StructType:

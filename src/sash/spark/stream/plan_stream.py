@@ -120,14 +120,14 @@ def _require(query: Query, data: Any) -> None:
 
 def _require_query(query: Query) -> None:
     if not query.on:
-        raise ValueError("a stream needs a time: say with on= which column has it")
+        raise ValueError("a stream needs a time: set its column with on=")
     if query.lateness is None:
         raise ValueError(
-            "a stream needs to know how long to wait for rows that come late: say lateness='10s', or how far in time a "
-            "row may be behind the latest one seen; lateness=0 if rows come in order"
+            "a stream needs the allowed lateness, which is how long it waits for late rows: set lateness='10s', or how "
+            "far in time a row may be behind the latest one; lateness=0 if rows come in order"
         )
     if query.options.store is not None:
-        raise ValueError("store= of Options does not go with a stream: its state lies in Spark's, in the checkpoint")
+        raise ValueError("store= of Options is not supported on a stream: its state is in Spark's checkpoint")
 
 
 def _require_stream(data: Any) -> None:
@@ -139,8 +139,8 @@ def _require_stream(data: Any) -> None:
             )
         if "spark.watermarkDelayMs" in field.metadata:
             raise ValueError(
-                f"the stream has a watermark already, on its column {field.name!r}: take the withWatermark away, and "
-                "say lateness= instead"
+                f"the stream has a watermark already, on its column {field.name!r}: remove the withWatermark, and "
+                "set lateness= instead"
             )
 
 
@@ -150,5 +150,5 @@ def _require_settings(session: Any) -> None:
         if found.lower() != wanted.lower():
             raise ValueError(
                 f"a stream needs the setting {name}={wanted}; it is {found!r} in this session: set it with "
-                "spark.conf.set before the query, or take a session of sash.spark.session()"
+                "spark.conf.set before the query, or use sash.spark.session()"
             )

@@ -1,0 +1,71 @@
+"""Loops over rows in NumPy: those that it runs as fast as machine code, and for few rows those of `group_rows`.
+
+To compile a loop takes some 100 ms, for which NumPy groups a few rows thousands of times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+CHUNK = 1 << 15
+"""Rows that are compared at once, so that what is computed on the way stays in the processor's cache."""
+
+FEW_ROWS = 256
+"""Up to so many rows, NumPy takes a few microseconds more than a kernel."""
+
+# ---- for any number of rows ----
+
+
+def ascending(values: Any, first: int, stop: int) -> bool:
+    """Do the values of rows [first, stop), and the one before them, never fall?"""
+    for begin in range(max(first, 1), stop, CHUNK):
+        end = min(begin + CHUNK, stop)
+        if (values[begin:end] < values[begin - 1 : end - 1]).any():
+            return False
+    return True
+
+
+def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
+    """Are rows [first, stop), and the one before them, in order by code and value?"""
+    for begin in range(max(first, 1), stop, CHUNK):
+        here, before = slice(begin, min(begin + CHUNK, stop)), slice(begin - 1, min(begin + CHUNK, stop) - 1)
+        falls = (codes[here] == codes[before]) & (values[here] < values[before])
+        if (falls | (codes[here] < codes[before])).any():
+            return False
+    return True
+
+
+def held(los: Any, his: Any, least: int, first: int, stop: int, out: Any) -> None:
+    """Which ranges hold at least so many rows."""
+    for begin in range(first, stop, CHUNK):
+        here = slice(begin, min(begin + CHUNK, stop))
+        np.greater_equal(his[here] - los[here], least, out=out[here])
+
+
+# ---- for few rows ----
+
+
+def counted_few(codes: Any, first: int, stop: int, counts: Any) -> None:
+    """`group_rows.counted`."""
+    counts += np.bincount(codes[first:stop], minlength=len(counts))
+
+
+def grouped_few(codes: Any, first: int, stop: int, following: Any, places: Any) -> None:
+    """`group_rows.grouped`."""
+    order = np.argsort(codes[first:stop], kind="stable")
+    ordered = codes[first:stop][order]
+    places[first + order] = following[ordered] + np.arange(len(order)) - np.searchsorted(ordered, ordered)
+
+
+def gathered_few(values: Any, places: Any, first: int, stop: int, out: Any) -> None:
+    """`group_rows.gathered`."""
+    here = places[first:stop]
+    out[first:stop] = np.where(here >= 0, values[here], 0) if len(values) else 0
+
+
+def scattered_few(values: Any, places: Any, first: int, stop: int, out: Any) -> None:
+    """`group_rows.scattered`."""
+    here = places[first:stop]
+    out[here[here >= 0]] = values[first:stop][here >= 0]

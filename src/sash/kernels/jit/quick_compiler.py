@@ -1,0 +1,89 @@
+"""Numba's compiler, without what takes long and our kernels do not need.
+
+Most of the time that a kernel takes to compile goes into Python code of Numba's. For each `a + b` Numba tries a dozen
+templates in turn, by way of exceptions, whatever it has found for the same types before: a quarter of that time. Here
+the signatures of Numba's own functions are remembered. And passes that look for list comprehensions, `with` blocks,
+expressions of arrays or `literally` do not run for functions of sash, which have none.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from numba.core import compiler, types
+from numba.core.compiler_machinery import PassManager
+from numba.core.typing.context import Context
+
+_UNUSED = frozenset(
+    {
+        "AnnotateTypes",
+        "DumpParforDiagnostics",
+        "FindLiterallyCalls",
+        "InlineClosureLikes",
+        "InlineInlinables",
+        "InlineOverloads",
+        "LiteralPropagationSubPipelinePass",
+        "LiteralUnroll",
+        "MakeFunctionToJitFunction",
+        "NopythonRewrites",
+        "WithLifting",
+    }
+)
+"""Passes that change nothing in functions of sash."""
+
+
+class QuickCompiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Compiles a function: one of sash by fewer passes."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *arguments: Any) -> None:
+        super().__init__(typingctx, targetctx, library, *arguments)
+        if type(typingctx) is Context:
+            self.state.typingctx = MemoContext(typingctx, self.state.flags)
+
+    def define_pipelines(self) -> list[PassManager]:
+        full = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        if not str(self.state.func_id.modname).startswith("sash."):
+            return [full]
+        quick = PassManager(full.pipeline_name)
+        for step, reason in full.passes:
+            if step.__name__ not in _UNUSED:
+                quick.add_pass(step, reason)
+        quick.finalize()
+        return [quick]
+
+
+class MemoContext(Context):  # type: ignore[misc]
+    """Numba's typing context, whose state it shares, and a memory of signatures, one for each set of compiler flags."""
+
+    __slots__ = ("signatures",)
+
+    def __init__(self, context: Context, flags: Any) -> None:
+        object.__setattr__(self, "__dict__", context.__dict__)
+        self.signatures: dict[Any, Any] = _memories.setdefault(flags.copy(), {})
+
+    def _resolve_user_function_type(self, func: Any, args: Any, kws: Any, literals: Any = None) -> Any:
+        known = self._lookup_global(func)
+        if not kws and type(known or func) is types.Function:
+            return self._signature(known or func, tuple(args))
+        return super()._resolve_user_function_type(func, args, kws, literals)
+
+    def resolve_getitem(self, target: Any, index: Any) -> Any:
+        return self._signature(self.resolve_value_type(operator.getitem), (target, index))
+
+    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
+        return self._signature(self.resolve_value_type(operator.setitem), (target, index, value))
+
+    def _signature(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """The signature by which a function of Numba's takes these types. Raises TypingError if it does not."""
+        found = self.signatures.get((function, args))
+        if found is None:
+            signature = function.get_call_type(self, args, {})
+            self.signatures[function, args] = signature, function.get_impl_key(signature)
+            return signature
+        signature, implementation = found
+        function._impl_keys[signature.args] = implementation  # other flags may have another
+        return signature
+
+
+_memories: dict[Any, dict[Any, Any]] = {}

@@ -1,0 +1,139 @@
+"""Kernels that come with a wheel: used where they fit, and never otherwise. Kernels are counted, not timed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sash
+from sash.kernels.jit.packaged import MANIFEST, baseline
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import json
+import pyarrow as pa
+import sash
+from sash.kernels.jit.compile import compiled_kernels
+found = sash.rolling(pa.table({"x": [1.0, 3.0, 2.0, 0.5]}), 2, out=sash.max("x"))
+assert found["out"].to_pylist() == [1.0, 3.0, 3.0, 2.0]
+print(json.dumps(compiled_kernels))
+"""
+KERNEL = "sash.kernels.column.per_key.over_keys.greatest.one_key"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of sash, with the kernels of a maximum as `make wheel` compiles them."""
+    path = tmp_path_factory.mktemp("built")
+    shutil.copytree(Path(sash.__file__).parent, path / "sash", ignore=shutil.ignore_patterns("__pycache__"))
+    command = ["-m", "tools.package_kernels", str(path / "sash/kernels/compiled"), "--jobs", "1"]
+    done = subprocess.run(
+        [sys.executable, *command, "--only", "frame: max of floats"],
+        env={**os.environ, "PYTHONPATH": str(path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    """One that a test may damage."""
+    return Path(shutil.copytree(built, tmp_path / "copy"))
+
+
+def compiled(package: Path, cache: Path, before: str = "", **settings: str) -> list[str]:
+    """The kernels that a process compiles which uses this package."""
+    environment = {**os.environ, **settings, "PYTHONPATH": str(package), "SASH_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", before + PROGRAM],
+        env=environment,
+        cwd=cache.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    names: list[str] = json.loads(done.stdout)
+    return names
+
+
+def entries(package: Path) -> list[Path]:
+    return sorted((package / "sash/kernels/compiled").glob("*.code"))
+
+
+def test_packaged_kernels_are_used_and_no_cache_is_made(built: Path, tmp_path: Path) -> None:
+    assert compiled(built, tmp_path / "cache") == []
+    assert not (tmp_path / "cache").exists()
+
+
+def test_in_a_zip_file_too(built: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "sash.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in built.rglob("*.*"):
+            file.write(path, path.relative_to(built))
+    assert compiled(archive, tmp_path / "cache") == []
+
+
+def test_other_sources_are_compiled(copy: Path, tmp_path: Path) -> None:
+    with (copy / "sash/monoids/order.py").open("a") as file:
+        file.write("# edited\n")
+    assert KERNEL in compiled(copy, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("package", ["numba", "llvmlite", "numpy"])
+def test_other_versions_are_compiled_for(built: Path, tmp_path: Path, package: str) -> None:
+    before = f"import {package}; {package}.__version__ += '.1'\n"
+    if package != "numba":  # which reads their versions when it is imported
+        before = "import numba\n" + before
+    assert KERNEL in compiled(built, tmp_path / "cache", before)
+
+
+def test_checked_indices_are_compiled(built: Path, tmp_path: Path) -> None:
+    assert KERNEL in compiled(built, tmp_path / "cache", NUMBA_BOUNDSCHECK="1")
+
+
+def test_a_cpu_without_a_feature_compiles(copy: Path, tmp_path: Path) -> None:
+    manifest = copy / "sash/kernels/compiled" / MANIFEST
+    content = json.loads(manifest.read_text())
+    assert content["features"] == baseline()[1]
+    content["features"].append("a feature that no CPU has")
+    manifest.write_text(json.dumps(content))
+    assert KERNEL in compiled(copy, tmp_path / "cache")
+
+
+def test_for_a_cpu_that_the_user_names_it_compiles(built: Path, tmp_path: Path) -> None:
+    assert KERNEL in compiled(built, tmp_path / "cache", NUMBA_CPU_NAME="generic")
+
+
+def test_damaged_files_count_as_missing(copy: Path, tmp_path: Path) -> None:
+    assert len(entries(copy)) >= 3
+    for number, path in enumerate(entries(copy)):
+        data = bytearray(path.read_bytes())
+        if number % 2:
+            data[len(data) // 2] ^= 0xFF  # in the machine code: running it would be the end
+        path.write_bytes(data if number % 2 else data[:-1])
+    assert KERNEL in compiled(copy, tmp_path / "cache")
+    assert compiled(copy, tmp_path / "cache") == []  # from the cache
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"key": 1, "features": [], "target": 5}'])
+def test_a_damaged_manifest_counts_as_none(copy: Path, tmp_path: Path, content: str) -> None:
+    (copy / "sash/kernels/compiled" / MANIFEST).write_text(content)
+    assert KERNEL in compiled(copy, tmp_path / "cache")
+
+
+def test_no_path_of_the_builder_is_in_them(built: Path) -> None:
+    for path in entries(built):
+        content = path.read_bytes()
+        for place in (built, ROOT, Path(sys.prefix), Path.home()):
+            assert os.fsencode(place) not in content
