@@ -287,8 +287,8 @@ def column(x: Any, name: str, of: Any) -> Any:
     try:
         return x[name]
     except KeyError:
-        there = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
-        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {there or 'none of that name'}") from None
+        names = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
+        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {names or 'none of that name'}") from None
     except (TypeError, IndexError):
         raise TypeError(
             f"{of!r} reads the column {name!r}: push a dict of columns, such as {{{name!r}: …}}; "
