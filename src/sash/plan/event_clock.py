@@ -124,7 +124,7 @@ class EventClock:
 
 
 def length(size: Any) -> int | float:
-    """A size in the numbers of a clock: whole where it can be, so that large whole times are not rounded."""
+    """A size in the numbers of a clock: an integer where possible, so that large times are not rounded."""
     if isinstance(size, Duration):
         return size.nanoseconds
     return int(size) if float(size).is_integer() else float(size)

@@ -44,7 +44,7 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], str]:
-    """Results of sample rows, and why the last that failed did."""
+    """Results of sample rows, and the last error."""
     rows = sample_rows([samples(type_) for type_ in types]) if types else [()] * len(_NUMBERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -53,7 +53,7 @@ def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], s
 
 
 def samples(type_: pa.DataType) -> list[Any]:
-    """Python values as a column of this type holds them; of a type that is not known, nulls."""
+    """Sample values of a type as Python objects; nulls for an unknown type."""
     import pyarrow as pa
 
     is_ = pa.types
