@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sash.engine import eager_aggregate
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.loops import aggregate_kernel, live_kernel, lowering_kernel
+from sash.kernels.loops import aggregate_kernel, columnar, eager_kernel, live_kernel, lowering_kernel
 
 
 def refuse(*_: Any) -> Any:
@@ -20,8 +19,8 @@ def refuse(*_: Any) -> Any:
 
 def interpret_lanes(patch: pytest.MonkeyPatch) -> None:
     """Structures of operators as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    patch.setattr(live_kernel.LiveKernel, "_compile", refuse)
-    patch.setattr(live_kernel, "warn_once", lambda *_: None)
+    patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
+    patch.setattr(columnar, "warn_once", lambda *_: None)
     patch.setattr(lowering_kernel, "machine_code", refuse)
 
 
@@ -43,13 +42,13 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def interpreted_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    monkeypatch.setattr(eager_aggregate, "machine_code", refuse)
-    monkeypatch.setattr(eager_aggregate, "warn_once", lambda *_: None)
+    monkeypatch.setattr(eager_kernel, "machine_code", refuse)
+    monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
 
 
 @pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
 def column_aggregates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Aggregates without a column kernel, interpreted on whole columns; under `all_compiled` also compiled."""
     if request.param == "interpreted":
-        monkeypatch.setattr(aggregate_kernel.AggregateKernel, "_compile", refuse)
-        monkeypatch.setattr(aggregate_kernel, "warn_once", lambda *_: None)
+        monkeypatch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
+        monkeypatch.setattr(columnar, "warn_once", lambda *_: None)

@@ -1,7 +1,7 @@
 """One truth: the operator against the reference, over plain cases and over whatever Hypothesis thinks of.
 
 With every aggregate, so interpreted; `make test-all` adds the same compiled. Compiled kernels of a few aggregates are
-tested each time by `test_compiled_lanes.py`.
+tested each time by `test_compiled_kernels.py`.
 """
 
 from typing import Any

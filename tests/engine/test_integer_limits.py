@@ -14,7 +14,15 @@ import pytest
 
 import sash
 from sash.kernels.column import bounds, group_rows
-from sash.kernels.loops import eager_changes, eager_order, eager_windows, key_loops, slot_loops
+from sash.kernels.loops import (
+    eager_changes,
+    eager_order,
+    eager_windows,
+    key_loops,
+    slot_loops,
+    timer_loops,
+    window_loops,
+)
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from sash.testing.streams import Case, StreamStep, sorted_by_key
@@ -75,7 +83,10 @@ def test_a_window_longer_than_the_calendar_holds_all_rows() -> None:
 
 # ---- every kernel beside itself, interpreted ----
 
-PLAIN = (bounds, group_rows, slot_loops, key_loops, eager_order, eager_windows, eager_changes)
+PLAIN = (
+    *(bounds, group_rows, slot_loops, window_loops, timer_loops, key_loops),
+    *(eager_order, eager_windows, eager_changes),
+)
 """Modules of kernels without aggregates."""
 
 SLIDING = (

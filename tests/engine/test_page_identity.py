@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import durable_state
+from sash.engine import buffer_pages, durable_state
 from sash.engine.state_header import NAME, ROOT
 from sash.stores import MemoryStore, PageError
 
@@ -27,7 +27,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pages of every kind."""
     monkeypatch.setattr(durable_state, "BUCKET", 1500)
     monkeypatch.setattr(durable_state, "RUN", 16)
-    monkeypatch.setattr(durable_state, "ROWS", 8)
+    monkeypatch.setattr(buffer_pages, "ROWS", 8)
 
 
 def query(name: str) -> sash.Query:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import Ints
 from sash.engine.key_values import key_column, keys_of
+from sash.kernels.loops.array_types import Ints
 from sash.plan.bound_query import BoundQuery
 from sash.spark.batch.time_ranges import Numbers, TimeRange, readers
 
