@@ -4,7 +4,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 EXTRAS := dev,sketches,frames,spark
 # tests/conftest.py has the number of workers, and what each takes.
-PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadgroup --no-loadscope-reorder
+PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
 # What runs compiled code with every index checked.
 KERNEL_TESTS := tests/kernels tests/engine tests/frames tests/conformance
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.interpreted import column_aggregates, interpreted_lanes, interpreted_trees, kernels  # noqa: F401
 
@@ -21,16 +22,26 @@ settings.register_profile("thorough", settings.get_profile("quick"), derandomize
 settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests for `--dist=loadgroup`: a worker takes a file at a time, and one worker all tests that need Spark.
-
-    Tests of a file compile the same kernels, and a Spark session takes seconds to start. The Spark group comes first,
-    since it takes longest; doctests are short, and fill up the end.
-    """
+    """Put tests that need Spark first, since they take longest; doctests are short, and fill up the end."""
     items.sort(key=lambda item: (item.get_closest_marker("spark") is None, isinstance(item, DoctestItem)))
-    for item in items:
-        is_spark = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else item.path.stem))
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """Workers take a file at a time, whose tests compile the same kernels; one takes all tests that need Spark.
+
+    They share a session, which takes seconds to start. (Groups by marks, `--dist=loadgroup`, need a pytest below 9.1.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        return "spark" if path.startswith("tests/spark/") or name.startswith("test_page_with_spark") else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Called for any `--dist` but "no"."""
+    return ByFile(config, log)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -30,7 +30,7 @@ from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
-COUNT = sash.monoid(identity=0, lift=lambda x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
+COUNT = sash.monoid(identity=0, lift=lambda _x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
 
 
 def window_of(structure: type[BulkEvict], monoid: Any, values: Any, **keywords: Any) -> BulkEvict:
@@ -103,7 +103,7 @@ def test_listing_1_the_updates_of_the_last_hour(structure: type[BulkEvict]) -> N
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 100])
 def test_listings_2_and_3_a_window_of_constant_size(structure: type[BulkEvict], size: int) -> None:
     monoid = sash.monoid(
-        identity=(0, 0), lift=lambda x: (1, size), combine=lambda a, b: (a[0] + b[0], b[1] or a[1]), exact=True
+        identity=(0, 0), lift=lambda _x: (1, size), combine=lambda a, b: (a[0] + b[0], b[1] or a[1]), exact=True
     )
     window = structure(monoid)
     removed = []
@@ -234,7 +234,7 @@ def test_the_policy_is_asked_about_all_first(structure: type[BulkEvict]) -> None
 @both
 def test_the_empty_window_asks_nobody(structure: type[BulkEvict]) -> None:
     window = structure(Sum())
-    assert window.enforce(lambda total, prefix: 1 / 0 > 0) == 0
+    assert window.enforce(lambda _total, _prefix: 1 / 0 > 0) == 0
 
 
 @both
@@ -243,7 +243,7 @@ def test_a_policy_that_fails_changes_nothing(structure: type[BulkEvict]) -> None
         window = window_of(structure, JOIN, "abcdefghijklmnop")
         calls = iter(range(100))
 
-        def evict(total: str, prefix: str, calls: Any = calls, fails_at: int = fails_at) -> bool:
+        def evict(_total: str, prefix: str, calls: Any = calls, fails_at: int = fails_at) -> bool:
             if next(calls) == fails_at:
                 raise RuntimeError("no")
             return len(prefix) < 9
@@ -260,8 +260,8 @@ def test_a_policy_that_fails_changes_nothing(structure: type[BulkEvict]) -> None
 @both
 def test_a_policy_may_answer_with_anything_true_or_false(structure: type[BulkEvict]) -> None:
     window = window_of(structure, Max(), np.arange(10))
-    assert window.enforce(lambda total, prefix: np.bool_(prefix < 4)) == 4
-    assert window.enforce(lambda total, prefix: prefix < 6 and [prefix]) == 2
+    assert window.enforce(lambda _total, prefix: np.bool_(prefix < 4)) == 4
+    assert window.enforce(lambda _total, prefix: prefix < 6 and [prefix]) == 2
 
 
 @both
@@ -269,7 +269,7 @@ def test_a_policy_that_is_not_monotone_stays_within_the_window(structure: type[B
     chance = random.Random(8)
     for size in range(1, 60):
         window = window_of(structure, JOIN, "x" * size)
-        removed = window.enforce(lambda total, prefix: chance.random() < 0.8)
+        removed = window.enforce(lambda _total, _prefix: chance.random() < 0.8)
         window.check_invariants()
         assert (len(window), window.query()) == (size - removed, "x" * (size - removed))
 
@@ -296,7 +296,7 @@ def test_a_policy_is_asked_some_log_n_times(structure: type[BulkEvict]) -> None:
                 window.query()
                 counted.taken()
                 asked = iter(range(1000))
-                gone = lambda total, prefix, n=n, asked=asked: (next(asked), prefix <= n)[1]  # noqa: E731
+                gone = lambda _total, prefix, n=n, asked=asked: (next(asked), prefix <= n)[1]  # noqa: E731
                 assert window.enforce(gone) == n
                 assert next(asked) <= times * whole_log(size) + 3
                 window.query()
@@ -582,8 +582,8 @@ class Choice:
 
 CHOICES = {
     "join": Choice(lambda n: lambda total, prefix: len(total) - len(prefix) >= n),
-    "collect": Choice(lambda n: lambda total, prefix: len(prefix) < n),
-    "max": Choice(lambda n: lambda total, prefix: prefix is None or prefix < n - 5),
+    "collect": Choice(lambda n: lambda _total, prefix: len(prefix) < n),
+    "max": Choice(lambda n: lambda _total, prefix: prefix is None or prefix < n - 5),
 }
 
 

@@ -194,7 +194,7 @@ def test_below_a_quarter_it_halves_down_to_a_floor() -> None:
 def test_a_window_that_breathes_is_not_resized_at_each_breath(monkeypatch: pytest.MonkeyPatch) -> None:
     window = window_of(range(65), Sum())
     rebuilt = []
-    monkeypatch.setattr(FlatFAT, "rebuild", lambda self, height: rebuilt.append(height))
+    monkeypatch.setattr(FlatFAT, "rebuild", lambda _self, height: rebuilt.append(height))
     for size in (33, 128, 32, 65) * 5:
         while len(window) < size:
             window.insert(1)

@@ -218,7 +218,7 @@ def test_tuples_compiled_to_the_bit() -> None:
 def test_under_two_operations_an_insert(workload: str, order: str) -> None:
     chance = random.Random(1)
     value = {
-        "rising": lambda i: i, "falling": lambda i: -i, "random": lambda i: chance.random(), "equal": lambda i: 0
+        "rising": lambda i: i, "falling": lambda i: -i, "random": lambda _i: chance.random(), "equal": lambda _i: 0
     }[order]  # fmt: skip
     counted = OpCounter(Max())
     window = SlickDequeNonInv(counted, ranges=(2, 5))

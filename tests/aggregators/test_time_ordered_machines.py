@@ -20,7 +20,7 @@ def test_beside_a_dict(structure: str, subject: str, min_arity: int, back: int) 
     """`back=0`: as compiled, nodes that are done with are taken again and not returned."""
     driven = timed_machine(TIMED[structure].cls, SUBJECTS[subject], min_arity)  # type: ignore[arg-type]
     if back == 0:
-        driven.length = driven.memory_follows_the_window = lambda self: None
+        driven.length = driven.memory_follows_the_window = lambda _self: None
     with mock.patch.object(btree_storage, "BACK", back):
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 3))
 

@@ -178,8 +178,9 @@ def test_sources_in_a_zip_file_have_the_same_key(sources: Path, tmp_path: Path) 
     assert keys[0] == keys[1]
 
 
-def test_without_sources_there_is_no_cache(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_hash, "_sources", lambda folder, path: iter(()))
+@pytest.mark.usefixtures("fresh")
+def test_without_sources_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_hash, "_sources", lambda _folder, _path: iter(()))
     with pytest.warns(RuntimeWarning, match="sources of sash are not there"):
         assert directory() is None
 
@@ -226,22 +227,26 @@ def chosen() -> Path:
     return entries.path
 
 
-def test_the_chosen_place(fresh: None) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_the_chosen_place() -> None:
     assert found() == "chosen"
 
 
-def test_a_place_relative_to_where_we_are(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_a_place_relative_to_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SASH_CACHE_DIR", "here")
     assert chosen().parent == tmp_path / "here"
 
 
-def test_a_place_in_the_home_directory(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_a_place_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SASH_CACHE_DIR", "~/here")
     assert chosen().parent == tmp_path / "home" / "here"
 
 
-def test_the_users_cache(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SASH_CACHE_DIR")
     assert chosen().parent == tmp_path / "xdg" / "sash"
     directory.cache_clear()
@@ -249,20 +254,23 @@ def test_the_users_cache(fresh: None, tmp_path: Path, monkeypatch: pytest.Monkey
     assert chosen().parent == tmp_path / "home" / ".cache" / "sash"
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_other_platforms(fresh: None, tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_platforms(tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     places = {"darwin": Path("~/Library/Caches/sash"), "win32": tmp_path / "local" / "sash"}
     assert list(cache_directory.candidates())[1] == places[platform]
 
 
-def test_a_file_in_the_way(fresh: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "chosen").touch()
     assert found() == "sash"
 
 
-def test_a_place_that_cannot_be_written(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_a_place_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated: who runs as root may write anywhere."""
     touch = Directory.touch
 
@@ -275,7 +283,8 @@ def test_a_place_that_cannot_be_written(fresh: None, tmp_path: Path, monkeypatch
     assert found() == "sash"
 
 
-def test_a_file_system_that_is_read_only(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_a_file_system_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The home is read-only, and so are the directories that an earlier process has made in it."""
     kernels = chosen().stat()
     directory.cache_clear()
@@ -290,7 +299,8 @@ def test_a_file_system_that_is_read_only(fresh: None, monkeypatch: pytest.Monkey
     assert found() == "sash"
 
 
-def test_no_home(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SASH_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name)
 
@@ -301,7 +311,8 @@ def test_no_home(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found() == f"sash-{os.getuid()}"
 
 
-def test_no_temporary_directory(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
         raise FileNotFoundError("no usable temporary directory")
 
@@ -309,7 +320,8 @@ def test_no_temporary_directory(fresh: None, tmp_path: Path, monkeypatch: pytest
     assert len(list(cache_directory.candidates())) == 2
 
 
-def test_nowhere(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_nowhere(tmp_path: Path) -> None:
     for name in ("chosen", "xdg", "temporary"):
         (tmp_path / name).touch()
     with pytest.warns(RuntimeWarning, match="set SASH_CACHE_DIR") as told:
@@ -322,22 +334,24 @@ def test_nowhere(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert cache.keep(dispatcher)._cache == "none"
 
 
-def test_places_of_other_users_are_in_one_warning(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_places_of_other_users_are_in_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == "chosen"
     directory.cache_clear()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match="compiles anew.*belongs to user.*set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="compiles again.*belongs to user.*set SASH_CACHE_DIR") as told:
         assert directory() is None
     assert len(told) == 1
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
-def test_kernels_that_others_may_write_are_refused(fresh: None, tmp_path: Path, mode: int) -> None:
+def test_kernels_that_others_may_write_are_refused(tmp_path: Path, mode: int) -> None:
     assert found() == "chosen"
     directory.cache_clear()
     kernels = tmp_path / "chosen" / (PREFIX + sources_key())
     kernels.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"kept in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
+    with pytest.warns(RuntimeWarning, match=f"stored in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
         assert found() == "sash"
     assert len(told) == 1
 
@@ -345,7 +359,8 @@ def test_kernels_that_others_may_write_are_refused(fresh: None, tmp_path: Path, 
 # ---- what is old ----
 
 
-def test_old_directories_go(fresh: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_old_directories_go(tmp_path: Path) -> None:
     base = tmp_path / "chosen"
     names = [f"{PREFIX}{age}" for age in range(KEPT + 3)]
     for age, name in enumerate(names):
@@ -356,7 +371,8 @@ def test_old_directories_go(fresh: None, tmp_path: Path) -> None:
     assert {path.name for path in base.iterdir()} == {SECRET, current, *names[:KEPT], "of somebody else"}
 
 
-def test_old_entries_go(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_old_entries_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ENTRIES >= 1000
     current = chosen()
     for age in range(5):

@@ -74,7 +74,7 @@ def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "chosen"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
-    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda context, content: content)
+    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda _context, content: content)
     (tmp_path / "temporary").mkdir()
     (tmp_path / "temporary").chmod(0o1777)
     ran.clear()
@@ -210,7 +210,7 @@ def test_a_parent_that_others_can_write(
     monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "parent" / "between" / "base"))
     (tmp_path / "parent").mkdir()
     (tmp_path / "parent").chmod(mode)
-    monkeypatch.setattr("sash.kernels.jit.cache_directory._is_private_group", lambda status: False)
+    monkeypatch.setattr("sash.kernels.jit.cache_directory._is_private_group", lambda _status: False)
     cache.directory.cache_clear()
     expected = pytest.warns(RuntimeWarning, match=f"{tmp_path / 'parent'} is writable for")
     with expected if refused else contextlib.nullcontext():
@@ -224,7 +224,7 @@ def test_a_parent_that_others_can_write(
 
 
 @pytest.mark.parametrize("planted", [False, True])
-def test_a_link_in_the_temporary_directory(tmp_path: Path, planted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_in_the_temporary_directory(tmp_path: Path, planted: bool) -> None:
     """The attacker lets the fallback lead to a directory of the victim's, and to his own after the check."""
     for name in ("chosen", "xdg"):
         (tmp_path / name).touch()
@@ -266,7 +266,7 @@ def test_links_of_ones_own_are_followed(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.path.parent == tmp_path / "disk" / "base"
 
 
-def test_links_in_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "chosen").symlink_to("chosen")
     cache.directory.cache_clear()
     found = cache.directory()

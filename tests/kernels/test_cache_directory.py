@@ -96,7 +96,7 @@ def test_parents_may_be_writable_for_a_private_group(
 ) -> None:
     """As with the umask 002 of Debian and Fedora, where each user has a group of the same name."""
     user = types.SimpleNamespace(pw_name="ann", pw_gid=user_group)
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: user)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: user)
     monkeypatch.setattr(grp, "getgrgid", lambda gid: types.SimpleNamespace(gr_name=group, gr_gid=gid, gr_mem=members))
     status = types.SimpleNamespace(st_uid=os.geteuid(), st_gid=1000, st_mode=stat.S_IFDIR | 0o775)
     if accepted:
@@ -175,7 +175,7 @@ def test_the_secret_of_the_first_is_taken(base: Directory, monkeypatch: pytest.M
 
 
 def test_a_file_system_without_hard_links(base: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*arguments: Any, **keywords: Any) -> None:
+    def unsupported(*_arguments: Any, **_keywords: Any) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", unsupported)

@@ -41,7 +41,7 @@ class Compiled:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelCache:
-    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda context, content: ("rebuilt", content))
+    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda _context, content: ("rebuilt", content))
     return KernelCache(entries_in(tmp_path), "kernel")
 
 
@@ -81,11 +81,11 @@ def _explode(error: type[BaseException]) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: b"",
+        lambda _data: b"",
         lambda data: data[:10],
         lambda data: data[:-1],
         lambda data: data + b"more",
-        lambda data: b"garbage" * 100,
+        lambda _data: b"garbage" * 100,
         lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
     ],
 )
@@ -120,7 +120,7 @@ def test_an_entry_that_cannot_be_unpickled_is_none(files: KernelCache, tmp_path:
 
 def test_an_entry_that_cannot_be_rebuilt_is_none(files: KernelCache, monkeypatch: pytest.MonkeyPatch) -> None:
     files.save_overload(("int",), Compiled(1))
-    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda *parts: 1 / 0)
+    monkeypatch.setattr(cache.compiler.CompileResult, "_rebuild", lambda *_parts: 1 / 0)
     assert files.load_overload(("int",), Context()) is None
 
 
@@ -135,7 +135,7 @@ def test_an_entry_under_the_name_of_another_is_none(files: KernelCache, tmp_path
     assert files.load_overload(("float",), Context()) is None
 
 
-def full(*arguments: Any, **keywords: Any) -> Any:
+def full(*_arguments: Any, **_keywords: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 

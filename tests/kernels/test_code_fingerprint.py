@@ -172,13 +172,13 @@ def test_defaults_and_constants() -> None:
 
 
 def test_how_parameters_are_taken() -> None:
-    def plain(x, y=1):
+    def plain(x, _y=1):
         return x
 
-    def by_keyword(x, *, y=1):
+    def by_keyword(x, *, _y=1):
         return x
 
-    def by_position(x, y=1, /):
+    def by_position(x, _y=1, /):
         return x
 
     by_keyword.__defaults__, by_keyword.__kwdefaults__ = (1,), None
@@ -288,7 +288,7 @@ def test_a_replaced_helper_changes_the_answer(monkeypatch: pytest.MonkeyPatch) -
     assert sums(monoid) == [2.0, 3.0]
 
 
-def test_modules_within_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_within_modules() -> None:
     package, inner = types.ModuleType("package"), types.ModuleType("package.inner")
     package.inner, inner.K, inner.unread = inner, 1.0, 1.0
 
@@ -484,7 +484,7 @@ def test_a_wrapped_function_does_not_pass_for_what_it_wraps() -> None:
     """`functools.wraps` takes over the name and the module."""
 
     @functools.wraps(Max.lift)
-    def lift(self, x):
+    def lift(_self, x):
         return x * FACTOR
 
     assert lift.__module__.startswith("sash.")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.types import Float
 from numba.extending import overload, register_jitable
 
 import sash
@@ -158,7 +159,7 @@ def overloaded(x: float) -> float:
 
 @overload(overloaded)
 def _overloaded(x):
-    return lambda x: x
+    return (lambda x: x) if isinstance(x, Float) else None
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,7 @@ class Tabled(Weighted):
     table = {1: 2.0}  # noqa: RUF012
 
     def helper(self, x: float, scale: float = 2.0) -> float:
-        return x * self.table[1]
+        return scale * x * self.table[1]
 
 
 class Keyworded(Weighted):
@@ -365,7 +366,7 @@ class Keyworded(Weighted):
         (of(reads_a_file, name="with"), "context manager"),
         (of(formats, name="format"), "Numba does not compile mod(Literal[str](%.3f), float64)"),
         (of(lambda x: formats(x), name="helper"), f"({__file__}, line {formats.__code__.co_firstlineno + 1})"),
-        (of(lambda x: eval("x"), name="eval"), "'eval'"),
+        (of(lambda _x: eval("_x"), name="eval"), "'eval'"),
         (Tabled(1, 1.0, True, (1, (1.0,)), Max(-math.inf)), "Unknown attribute 'table' of the monoid"),
         (Keyworded(1, 1.0, True, (1, (1.0,)), Max(-math.inf)), "scale"),
     ],
@@ -379,7 +380,7 @@ def test_a_refusal_is_told_once_and_not_tried_again(monkeypatch: pytest.MonkeyPa
     monoid = of(formats, name="told once")
     refused(monoid, "mod")
 
-    def never(*arguments: Any) -> Any:
+    def never(*_arguments: Any) -> Any:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("sash.kernels.jit.compile._compile", never)
@@ -390,7 +391,7 @@ def test_a_refusal_is_told_once_and_not_tried_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_numba_did_not_foresee_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: Any) -> Any:
+    def broken(*_arguments: Any) -> Any:
         raise AssertionError("a bug\nin many lines")
 
     monkeypatch.setattr("numba.core.dispatcher.Dispatcher.compile", broken)

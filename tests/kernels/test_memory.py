@@ -64,8 +64,9 @@ def up_and_down(largest: int) -> list[int]:
     return filled + [EVICT] * largest + filled + [EVICT, INSERT] * (3 * largest + 5) + [EVICT] * largest + [INSERT]
 
 
+@pytest.mark.usefixtures("guarded")
 @every
-def test_windows_as_large_as_their_memory(structure: type[InOrder], guarded: list[Any]) -> None:
+def test_windows_as_large_as_their_memory(structure: type[InOrder]) -> None:
     """Sizes at a power of two, where the ring is full to the last slot, and one beyond, where it doubles."""
     for largest in (1, 2, 3, 4, 5, 8, 9, 16, 17, 64, 65):
         operations = np.array(up_and_down(largest), np.int8)
@@ -89,7 +90,8 @@ def test_memory_is_a_power_of_two(structure: type[InOrder]) -> None:
             assert slots & (slots - 1) == 0
 
 
-def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
+@pytest.mark.usefixtures("guarded")
+def test_slides_and_steady_runs_stay_within() -> None:
     structure = IN_ORDER["DABA"].cls
     column = np.random.default_rng(0).normal(size=40)
     for width in (1, 2, 3, 4, 5, 8, 16, 17, 32, 39, 40, 41, 10**9):
@@ -99,8 +101,9 @@ def test_slides_and_steady_runs_stay_within(guarded: list[Any]) -> None:
             assert steady(structure, Max(), (column,), width).to_list() == expected[width:]
 
 
+@pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("structure", [IN_ORDER["AMTA"].cls, IN_ORDER["LogMTA"].cls])
-def test_batches_stay_within(structure: type[InOrder], guarded: list[Any]) -> None:
+def test_batches_stay_within(structure: type[InOrder]) -> None:
     column = np.random.default_rng(0).normal(size=200)
     for width, step in ((1, 1), (1, 7), (7, 1), (8, 8), (16, 17), (33, 31), (64, 64), (100, 100)):
         ends = range(width + step, 201, step)
@@ -108,7 +111,8 @@ def test_batches_stay_within(structure: type[InOrder], guarded: list[Any]) -> No
         assert bulk(structure, Max(), (column,), width, step).to_list() == expected
 
 
-def test_results_that_are_null_are_marked(guarded: list[Any]) -> None:
+@pytest.mark.usefixtures("guarded")
+def test_results_that_are_null_are_marked() -> None:
     """Their cells may hold anything."""
     found = replay(IN_ORDER["DABA"].cls, Max(), (np.arange(3.0),), np.array([INSERT, EVICT, INSERT], np.int8))
     assert found.to_list() == [0.0, None, 1.0]

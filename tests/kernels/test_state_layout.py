@@ -94,7 +94,7 @@ def test_what_fails_on_one_sample_is_judged_by_the_others() -> None:
 
 
 def test_a_result_that_is_null_at_first() -> None:
-    counting = sash.monoid(identity=0, lift=lambda x: 1, combine=add, lower=lambda n: n / 2 if n > 4 else None)
+    counting = sash.monoid(identity=0, lift=lambda _x: 1, combine=add, lower=lambda n: n / 2 if n > 4 else None)
     assert layouts(counting, ("float",)).result.shape == "float"
 
 
@@ -111,10 +111,10 @@ def test_int_and_float_make_a_float() -> None:
         (monoid(str, identity=""), "its identity '' is a str"),
         (monoid(lambda x: (x, "a"), identity=(0, "")), "its identity '' is a str"),
         (monoid(lambda x: (1, x), identity=0), "raised TypeError|differ in shape"),
-        (monoid(lambda x: x, lambda a: None), "lower gave no result on sample values"),
+        (monoid(lambda x: x, lambda _a: None), "lower gave no result on sample values"),
         (monoid(lambda x: x, lambda a: str(a)), "its result '1.5' is a str"),
         (monoid(lambda x: x, lambda a: (a, None)), "its result None is a NoneType"),
-        (monoid(lambda x: 1 / 0), "it raised ZeroDivisionError: division by zero on sample values"),
+        (monoid(lambda _x: 1 / 0), "it raised ZeroDivisionError: division by zero on sample values"),
         (monoid(lambda x: x, identity=2**63), "beyond the range of 64-bit integers"),
     ],
 )

@@ -157,7 +157,7 @@ def test_advance():
     assert loop.advance(10) == {"n": 1, "high": 3}
     assert loop.advance(14) == loop.query() == {"n": 0, "high": None}
     assert len(loop) == 0
-    with pytest.raises(ValueError, match="time=13 is behind 14"):
+    with pytest.raises(ValueError, match="time=13 is before 14"):
         loop.push({"x": 1}, 13)
     assert loop.push({"x": 1}, 14) == {"n": 1, "high": 1}
     with pytest.raises(TypeError, match=r"advance\(time\) takes a time"):
@@ -190,7 +190,7 @@ def test_advance_changes_nothing_where_time_does_not_count(window):
     loop = sash.Window(window, sash.sum("x"))
     loop.push({"x": 1, "end": False}, 1)
     assert loop.advance(10**9) == 1
-    with pytest.raises(ValueError, match="behind"):
+    with pytest.raises(ValueError, match="is before"):
         loop.push({"x": 1, "end": False}, 2)
 
 
@@ -243,7 +243,7 @@ def test_columns_that_are_missing():
 def test_a_column_that_decreases():
     loop = sash.Window(sash.Delta("km", 5), sash.count())
     loop.push({"km": 10})
-    with pytest.raises(ValueError, match=r"km=9 is behind 10.*Delta\('km', 5\) must not decrease"):
+    with pytest.raises(ValueError, match=r"km=9 is before 10.*Delta\('km', 5\) must not decrease"):
         loop.push({"km": 9})
     with pytest.raises(TypeError, match="km must be a number, a datetime or a date; got None"):
         loop.push({"km": None})

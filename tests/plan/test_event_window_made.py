@@ -47,9 +47,9 @@ def test_what_is_no_aggregate():
         sash.Window(5)
     with pytest.raises(TypeError, match=r"give one aggregate, or several by name, not both: count\(\) and high="):
         sash.Window(5, sash.count(), high=sash.max("x"))
-    with pytest.raises(TypeError, match=r"high= is a monoid such as .*got 'x', a str"):
+    with pytest.raises(TypeError, match=r"high= must be a monoid such as .*got 'x', a str"):
         sash.Window(5, high="x")
-    with pytest.raises(TypeError, match=r"the aggregate of a Window is a monoid .*got <class"):
+    with pytest.raises(TypeError, match=r"the aggregate of a Window must be a monoid .*got <class"):
         sash.Window(5, sash.monoids.Max)
     for name in ("prefer", "structure"):
         with pytest.raises(TypeError, match=f"an aggregate cannot be named '{name}'"):
@@ -91,9 +91,9 @@ def test_structures_that_do_not_fit():
         sash.Window(5, sash.max("x"), structure="SubtractOnEvict")
     with pytest.raises(TypeError, match="SlickDequeNonInv needs a monoid with the property 'selective'"):
         sash.Window(sash.Lifetime(), sash.sum("x"), structure="SlickDequeNonInv")
-    with pytest.raises(ValueError, match=r"structure= is one of Recalc, .*; got 'Tree'"):
+    with pytest.raises(ValueError, match=r"structure= must be one of Recalc, .*; got 'Tree'"):
         sash.Window(5, sash.max("x"), structure="Tree")
-    with pytest.raises(ValueError, match="prefer= is 'throughput' or 'latency'; got 'speed'"):
+    with pytest.raises(ValueError, match="prefer= must be 'throughput' or 'latency'; got 'speed'"):
         sash.Window(5, sash.max("x"), prefer="speed")
 
 

@@ -100,10 +100,10 @@ def refused(error, match, window, aggregate, *pushes):
 def test_times_that_are_refused():
     count = sash.monoids.Count()
     refused(
-        ValueError, r"time=4 is behind 5, the last one: .*Sort them.*lateness=", sash.Time(9), count, (0, 5), (0, 4)
+        ValueError, r"time=4 is before 5, the last one: .*Sort them.*lateness=", sash.Time(9), count, (0, 5), (0, 4)
     )
-    refused(ValueError, "time=4 is behind 5", 3, count, (0, 5), (0, 4))
-    refused(ValueError, "time=4 is behind 5", sash.Session(3), count, (0, 5), (0, 4))
+    refused(ValueError, "time=4 is before 5", 3, count, (0, 5), (0, 4))
+    refused(ValueError, "time=4 is before 5", sash.Session(3), count, (0, 5), (0, 4))
     refused(TypeError, r"Time\('1h'\) is measured in time: push\(x, time\)", "1h", count, (0,))
     refused(TypeError, r"Session\(3\) is measured in time: push\(x, time\)", sash.Session(3), count, (0, 1), (0,))
     refused(ValueError, "time=nan is not finite", sash.Time(9), count, (0, 5), (0, math.nan))

@@ -62,7 +62,7 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 
 def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
-    """Put rows in order. Costs a look at times and keys where they are in order already."""
+    """Sort rows. Cheap where they are sorted already."""
     rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
     timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
     given = table if rows.timed is None else table.filter(array(timed))

@@ -95,7 +95,7 @@ def _distinct(schema: pa.Schema) -> None:
 
 
 def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
-    """Raises TypeError for categories that have an order of their own: it would be that of their names."""
+    """Raises TypeError for ordered categories: values would be compared by name, not by category."""
     kind = schema.field(name).type
     if getattr(kind, "ordered", False):
         raise TypeError(

@@ -39,7 +39,7 @@ class AggregateSpec:
     result: pa.DataType
 
     def array(self, values: Sequence[Any]) -> Any:
-        """Results, as `lower` gives them, as a column of the result's type."""
+        """The results of `lower` as a column of the result's type."""
         from sash.plan.types import column
 
         return column(values, self.result, self.name)
@@ -119,7 +119,7 @@ class BoundQuery:
 
 
 def _wide(field: pa.Field) -> pa.Field:
-    """A field of results: a dictionary with room for the values of many batches, however few one of them had."""
+    """A field of results: a dictionary gets indices wide enough for the values of many batches."""
     import pyarrow as pa
 
     kind = field.type

@@ -64,7 +64,7 @@ class EventClock:
             if found != self.kind:
                 self._check_kind(found, value)
         if self.last is not None and number < self.last:
-            raise ValueError(f"{self.what}={value!s} is behind {self.value!s}, the last one: {self.hint}")
+            raise ValueError(f"{self.what}={value!s} is before {self.value!s}, the last one: {self.hint}")
         return number
 
     def move(self, value: Any, number: int | float) -> None:
@@ -124,7 +124,7 @@ class EventClock:
 
 
 def length(size: Any) -> int | float:
-    """A size in the numbers of a clock: whole where it can be, so that large whole times are not rounded."""
+    """A size in the numbers of a clock: an integer where possible, so that large times are not rounded."""
     if isinstance(size, Duration):
         return size.nanoseconds
     return int(size) if float(size).is_integer() else float(size)

@@ -174,7 +174,7 @@ class Window:
             aggregate.clear()
 
     def copy(self) -> Self:
-        """A window of its own with the same events; what they hold is shared."""
+        """An independent window with the same events, which are not copied."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._clock, twin._evictor = self._clock.copy(), self._evictor.copy()

@@ -49,7 +49,7 @@ class Evictor(Generic[Placed]):
         """Start anew."""
 
     def place(self, x: Any, time: Number | None) -> Placed:
-        """Where the event stands. Raises if it cannot stand there; nothing has changed then."""
+        """What to know of the event when it enters. Raises if it is refused; nothing has changed then."""
         raise NotImplementedError
 
     def enter(self, _place: Placed) -> bool:
@@ -61,7 +61,7 @@ class Evictor(Generic[Placed]):
         return 0
 
     def ended(self, _now: Number) -> bool:
-        """Is the window over, when it is this time and no event came?"""
+        """Has the window ended by this time, without a new event?"""
         return False
 
     def full(self, _held: int) -> bool:
@@ -221,7 +221,7 @@ class LifetimeEvictor(Evictor[None]):
 
 
 class PolicyEvictor(Evictor[tuple[State, ...]]):
-    """What a function does not give up, asked about the aggregates it is over."""
+    """The events that a function, given aggregates of the window, does not evict."""
 
     def __init__(self, window: Policy) -> None:
         self.amta = AMTA(JointMonoid([bound.monoid for bound in window.over]))
@@ -247,7 +247,7 @@ class PolicyEvictor(Evictor[tuple[State, ...]]):
 
 
 class JointMonoid(Monoid):
-    """Several aggregates, each of its own columns: the states side by side."""
+    """Several aggregates, each of its own columns: a tuple of their states."""
 
     def __init__(self, monoids: Sequence[Monoid]) -> None:
         self.monoids = tuple(monoids)
@@ -287,8 +287,8 @@ def column(x: Any, name: str, of: Any) -> Any:
     try:
         return x[name]
     except KeyError:
-        there = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
-        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {there or 'none of that name'}") from None
+        names = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
+        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {names or 'none of that name'}") from None
     except (TypeError, IndexError):
         raise TypeError(
             f"{of!r} reads the column {name!r}: push a dict of columns, such as {{{name!r}: …}}; "

@@ -1,4 +1,4 @@
-"""The plan as text: what a query does, with which structures and why, what it shares, costs and keeps.
+"""The plan as text: windows, results, structures and why, what is shared, costs and state.
 
 >>> import sash
 >>> print(sash.Query(1000, high=sash.max("price")).explain())
@@ -49,7 +49,7 @@ def explain(query: Query, schema: pa.Schema | None = None) -> str:
 
 
 def explained(found: Plan, note: str = "") -> str:
-    """A plan as text, a section a question."""
+    """A plan as text."""
     sections = {
         "windows": _windows(found),
         "results": _results(found),
@@ -67,7 +67,7 @@ def explained(found: Plan, note: str = "") -> str:
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Rows of text in columns as wide as they must be; the last is not filled up."""
+    """Rows of text as aligned columns, without trailing spaces."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -109,7 +109,7 @@ def most_panes(specs: list[WindowSpec]) -> int:
 
 
 def _grids(spec: WindowSpec) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
-    """Where windows end and where they start: how far apart, and the least that is not negative."""
+    """The grids of window ends and window starts: their step, and their least point that is not negative."""
     every, size, offset = Fraction(spec.every or 1), Fraction(spec.size or 1), Fraction(spec.offset)
     return (every, offset % every), (every, (offset - size) % every)
 

@@ -51,7 +51,7 @@ class LoopAggregate:
         if not isinstance(aggregate, Bound | Monoid):
             label = f"{name}=" if name else "the aggregate of a Window"
             raise TypeError(
-                f"{label} is a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
+                f"{label} must be a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
                 f"got {aggregate!r}, a {type(aggregate).__name__}"
             )
         self.name, self.aggregate = name, aggregate
@@ -61,7 +61,7 @@ class LoopAggregate:
         if not evictor.folds and validation.is_sketch(self.monoid):
             raise ValueError(
                 f"{aggregate!r} keeps a sketch, and {evictor.window!r} would need one for each event: here sketches "
-                "serve Lifetime, Session and Punctuation, and in a sash.Query windows with every="
+                "need Lifetime, Session or Punctuation, in a sash.Query windows with every="
             )
         chosen = _structure(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
@@ -117,17 +117,17 @@ class LoopAggregate:
 
 def _structure(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
     if prefer not in PREFERENCES:
-        raise ValueError(f"prefer= is 'throughput' or 'latency'; got {prefer!r}")
+        raise ValueError(f"prefer= must be 'throughput' or 'latency'; got {prefer!r}")
     if structure is None:
         return in_order(choose(monoid, prefer).structure)
     if isinstance(structure, type) and issubclass(structure, InOrder):
         structure = structure.__name__
     if structure not in IN_ORDER:
-        raise ValueError(f"structure= is one of {', '.join(IN_ORDER)}; got {structure!r}")
+        raise ValueError(f"structure= must be one of {', '.join(IN_ORDER)}; got {structure!r}")
     record = IN_ORDER[structure]
     require(record.cls, monoid)
     if prefer == "latency" and not record.constant:
         raise ValueError(
-            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' asks"
+            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' requires"
         )
     return in_order(structure)

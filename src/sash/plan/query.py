@@ -1,4 +1,4 @@
-"""Query: which windows, which aggregates, partitioned by what, ordered by what. Frozen data.
+"""Query: windows and aggregates, partitioned and ordered by columns. Frozen data.
 
 Query ──bind(schema)──▶ BoundQuery ──plan──▶ Plan ──explain──▶ text
   │    columns, types, units       structures, what is shared

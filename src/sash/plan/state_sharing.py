@@ -39,7 +39,7 @@ SUM_IN_MEAN = (1, 2)
 
 @dataclass(frozen=True)
 class Member:
-    """An aggregate by its place in the query, and what it is lowered from."""
+    """An aggregate by its position in the query, and what it is lowered from."""
 
     number: int
     aggregate: AggregateSpec

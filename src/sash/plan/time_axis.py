@@ -146,7 +146,7 @@ class TimeAxis:
         return _viewed(array if complete else array.fill_null(0), np.int64), valid
 
     def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
-        """Numbers back as a column of the axis's type.
+        """Numbers as a column of the axis's type.
 
         Raises ValueError, naming the column, if one does not fit.
         """
@@ -169,7 +169,7 @@ class TimeAxis:
 
 
 def _viewed(array: Any, kind: Any) -> NDArray[Any]:
-    """The values of a column without nulls, in the same memory. Arrow's own way imports pandas first."""
+    """The values of a column without nulls, not copied. Arrow's `to_numpy` would import pandas."""
     buffer = array.buffers()[1]
     values = np.zeros(0, kind) if buffer is None else np.frombuffer(buffer, kind)
     return values[array.offset : array.offset + len(array)]

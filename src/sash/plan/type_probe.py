@@ -31,20 +31,20 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
     label = monoid.name or repr(monoid)
     if not results:
         raise TypeError(
-            f"what type {label} gives could not be found by trying it on sample values ({failed}): say it with "
+            f"the result type of {label} could not be found by trying sample values ({failed}): set it with "
             "returns='float64' or another Arrow type in sash.monoid(...)"
         )
     try:
         return common(results, types)
     except TypeError as error:
         raise TypeError(
-            f"{label} gave {results[-1]!r} on sample values, for which there is no one Arrow type ({error}): say it "
+            f"{label} gave {results[-1]!r} on sample values, for which there is no one Arrow type ({error}): set it "
             "with returns= in sash.monoid(...), or give it a lower= whose result fits in a column"
         ) from error
 
 
 def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], str]:
-    """Results of sample rows, and why the last that failed did."""
+    """Results of sample rows, and the last error."""
     rows = sample_rows([samples(type_) for type_ in types]) if types else [()] * len(_NUMBERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -53,7 +53,7 @@ def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], s
 
 
 def samples(type_: pa.DataType) -> list[Any]:
-    """Python values as a column of this type holds them; of a type that is not known, nulls."""
+    """Sample values of a type as Python objects; nulls for an unknown type."""
     import pyarrow as pa
 
     is_ = pa.types
@@ -124,7 +124,7 @@ def common(results: Iterable[Any], types: Sequence[pa.DataType] = ()) -> pa.Data
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise TypeError(str(error)) from error
     if pa.types.is_decimal(found):
-        raise TypeError("how many digits a Decimal has, samples cannot tell")
+        raise TypeError("samples do not show how many digits a Decimal has")
     return found
 
 
@@ -142,8 +142,8 @@ def _fields(known: list[Any]) -> dict[str, list[Any]]:
             one = dict(zip(names, one, strict=True))  # noqa: PLW2901 (the same, by name)
         for name, value in one.items():
             if not isinstance(name, str):
-                raise TypeError(f"a struct's fields are named by text, not {name!r}")
+                raise TypeError(f"the fields of a struct must be named by text, not {name!r}")
             found.setdefault(name, []).append(value)
     if not found or len({len(one) for one in known if isinstance(one, tuple)}) > 1:
-        raise TypeError("the results are tuples of several lengths, or of none")
+        raise TypeError("the results are tuples of different lengths, or empty ones")
     return found

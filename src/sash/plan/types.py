@@ -44,7 +44,7 @@ WANTED: dict[Domain, str] = {
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """A type without its encoding: dictionaries and run ends count as their values, views as what they show."""
+    """A type without its encoding: dictionaries and run ends become their values, views plain text and bytes."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -290,7 +290,7 @@ def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
 
 
 def _shaped(value: Any, type_: pa.DataType) -> Any:
-    """A result in the form in which Arrow takes it: a struct as a dict, a filter as bytes."""
+    """A result in a form that Arrow accepts: a struct as a dict, a filter as bytes."""
     import pyarrow.types as is_
 
     if value is None:

@@ -34,7 +34,7 @@ LATE: tuple[str, ...] = get_args(Late)
 
 
 def window(value: Any, what: str = "windows=") -> WindowKind:
-    """A window from what stands for one: a window, a number of rows, a duration."""
+    """A window from a window, a number of rows or a duration."""
     if isinstance(value, WindowKind):
         return value
     if is_duration(value):
@@ -146,7 +146,7 @@ def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[
     return list(found)
 
 
-def require_free(query: Query, there: Iterable[str]) -> None:
+def require_free(query: Query, columns: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
     Each row keeps all of its columns, a slide only those of `by`.
@@ -155,7 +155,7 @@ def require_free(query: Query, there: Iterable[str]) -> None:
     made += ["window"] if not query.per_row and "" not in query.windows else []
     made += ["_late"] if query.late == "flag" else []
     made += ["_row", "_revision"] if query.emit == "eager" else []
-    kept = {*(there if query.per_row else query.by)}
+    kept = {*(columns if query.per_row else query.by)}
     why = "each row keeps its columns" if query.per_row else "results keep the columns of by="
     for name in made:
         if name in kept:

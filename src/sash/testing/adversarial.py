@@ -1,4 +1,4 @@
-"""Streams of floats made to break sums and moments, and what exact arithmetic makes of their windows.
+"""Streams of floats that break careless sums and moments, and exact results for their windows.
 
 0.3  −1.1  +1e16  0.8  −1e16  1.4  …
      ╰──────── window ──────╯          its sum is of the size of 1, and all its digits lie below those of the spikes

@@ -47,7 +47,7 @@ class Cell:
 
     @cached_property
     def mark(self) -> Any:
-        """What tells it from another result: its value where that is exact, else which inputs it is made of."""
+        """What distinguishes it from another result: its value where that is exact, else its inputs."""
         if is_exact(self.spec):
             return alike(self.value)
         return (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
@@ -72,7 +72,7 @@ class ReferenceResult:
 
 
 class Reference:
-    """What an operator of the same query gives, by definition.
+    """An operator by definition: slow, and right.
 
     >>> import pyarrow as pa, sash
     >>> query = sash.Query(2, by="k", high=sash.max("x"))
@@ -287,7 +287,7 @@ class Reference:
         return [(f"{spec.name}_{window}" if window else spec.name, spec) for window, spec in pairs]
 
     def _bounds(self, numbers: list[Any]) -> Any:
-        """Where windows start and end, as the time's column has it; beyond 64 bits, the nearest that there is."""
+        """Starts or ends of windows in the type of the time column, clipped to 64 bits."""
         import numpy as np
 
         axis = self.bound_query.time
@@ -308,7 +308,7 @@ class Reference:
 
 
 def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult]:
-    """The results that differ from the one before of their key, window and life; the first of each differs."""
+    """The results that differ from the previous one of their key and window; the first after `forget` differs."""
     last: dict[Any, Any] = {}
     for result in results:
         where = (result.row.key, result.life, result.window)

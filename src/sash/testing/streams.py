@@ -114,7 +114,7 @@ def sorted_by_key(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class StreamStep:
-    """One call of an operator; `snapshot` stands for a snapshot and going on from it restored."""
+    """One call of an operator; `snapshot`: take a snapshot, and continue with an operator restored from it."""
 
     call: str
     argument: Any = None

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,10 @@ def near(got: float, expected: float, monoid: Any) -> bool:
     return abs(got - expected) <= tolerance * abs(expected)
 
 
-def judge(monoid: Any, kind: str, x: Any, los: list[int], his: list[int], got: Any, uncertain: Any, least: int) -> None:
+def judge(monoid: Any, x: Any, ranges: Iterable[tuple[int, int]], found: tuple[Any, Any], least: int) -> None:
     """Every result that is not uncertain is right, and none is uncertain that need not be."""
-    for i, (lo, hi) in enumerate(zip(los, his, strict=True)):
+    got, uncertain = found
+    for i, (lo, hi) in enumerate(ranges):
         values = x[lo:hi].tolist()
         if hi - lo < least:
             continue
@@ -92,7 +94,7 @@ def test_count_windows(monoid: Any, kind: str) -> None:
         got, uncertain = RowThreads(threads).sweep(found, x, CountBounds(size, edges, longest), len(x))
         begins = [int(edges[edges <= i].max()) for i in range(len(x))]
         los = [max(begin, i + 1 - size) for i, begin in enumerate(begins)]
-        judge(monoid, kind, x, los, [i + 1 for i in range(len(x))], got, uncertain, found.least)
+        judge(monoid, x, zip(los, range(1, len(x) + 1), strict=True), (got, uncertain), found.least)
 
     agrees()
 
@@ -111,7 +113,7 @@ def test_spans(monoid: Any, kind: str) -> None:
             np.array(los, np.int32), np.array(his, np.int32), min(lengths, default=0), max(lengths, default=0)
         )
         got, uncertain = RowThreads(threads).sweep(found, x, given_spans, len(los))
-        judge(monoid, kind, x, los, his, got, uncertain, found.least)
+        judge(monoid, x, zip(los, his, strict=True), (got, uncertain), found.least)
 
     agrees()
 
@@ -146,7 +148,7 @@ def test_variance_keeps_its_digits_or_is_in_doubt(rooted: bool) -> None:
     assert found is not None
     for x in (1e9 + rng.normal(size=300), np.where(np.arange(300) % 50 == 7, 1e16, 1.0), np.full(300, 0.1)):
         got, uncertain = RowThreads(1).sweep(found, x, CountBounds(32, np.array([0, 300]), 32), 300)
-        judge(monoid, "float", x, [max(0, i - 31) for i in range(300)], list(range(1, 301)), got, uncertain, 2)
+        judge(monoid, x, [(max(0, i - 31), i + 1) for i in range(300)], (got, uncertain), 2)
         assert uncertain.sum() < 300
 
 

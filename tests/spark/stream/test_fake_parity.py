@@ -5,8 +5,8 @@ import pytest
 from sash.testing import assert_same
 from sash.testing.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
-from tests.spark.stream.arrivals import STREAMS, arriving, expected
 from tests.spark.stream.fake_spark import FakeStream
+from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 
 @pytest.mark.parametrize("name", STREAMS)

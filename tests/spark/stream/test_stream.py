@@ -22,8 +22,8 @@ from sash.spark.stream.sharding import labels, spark_hash
 from sash.testing import assert_same
 from sash.testing.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
-from tests.spark.stream.arrivals import STREAMS, arriving, expected
 from tests.spark.stream.running import done, files, source, start
+from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 CHOSEN = ["row: lifetime", "all windows of rows, by ('k', 'j')", "all windows with every, by ('k', 'j')", "timestamps"]
 """Every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
@@ -61,7 +61,7 @@ class Ticks(DataSource):
     def schema(self) -> str:
         return "k string, ts timestamp, x double"
 
-    def simpleStreamReader(self, _schema: Any) -> Any:  # noqa: N802
+    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: ARG002, N802 (Spark passes it by name)
         return TicksReader()
 
 

@@ -35,7 +35,7 @@ def with_side_output(query: Query, stream: Any) -> Any:
     from sash.spark.stream.plan_stream import plan_stream
 
     if not getattr(stream, "isStreaming", False):
-        raise TypeError("with_side_output() takes a streaming DataFrame: in a batch nothing is late")
+        raise TypeError("with_side_output() takes a streaming DataFrame: in a batch no row is late")
     return plan_stream(query, stream, side_output=True)
 
 
