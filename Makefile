@@ -3,9 +3,10 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 EXTRAS := dev,sketches,frames,spark
-PYTEST := $(PY) -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
-# Spark uses all cores by itself: one JVM, one test after the other.
-PYTEST_SPARK := $(PY) -m pytest tests/spark tests/test_docs.py
+# tests/conftest.py has the number of workers, and what each takes.
+PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
+# What runs compiled code with every index checked.
+KERNEL_TESTS := tests/kernels tests/engine tests/frames tests/conformance
 
 unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 
@@ -24,12 +25,11 @@ demo: venv ## the ideas at work, in a minute or two, at the end on Spark
 	@$(PY) -m examples.demo
 
 test: lint ## every check and the tests; this is what must pass
-	$(call check,pytest,$(PYTEST) -m 'not spark and not all_compiled')
-	$(call check,pytest (Spark),$(PYTEST_SPARK) -m 'spark and not all_compiled')
+	$(call check,pytest,$(PYTEST) -m 'not all_compiled')
 
 test-all: lint ## the same, with every compiled combination and more random examples
-	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not spark')
-	$(call check,pytest (all of Spark),SASH_HYPOTHESIS=thorough $(PYTEST_SPARK) -m spark)
+	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
+	$(call check,pytest (bounds checks),NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
 
 bench: EXTRAS := dev,sketches,frames,spark,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on

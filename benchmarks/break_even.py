@@ -29,15 +29,15 @@ def seconds_a_round(name: str, monoid: Monoid, sizes: list[int]) -> dict[str, li
     rounds = 2**14 if name in COMPILED else 40
     column = values(5 * max(sizes) + rounds)["int"]
     columns = (column,) * len(monoid.domain)
-    judged = monoid.typed(*(["int"] * len(columns))) if name in COMPILED else monoid
-    found: dict[str, list[float]] = {record.name: [] for record in admitted(judged)}
+    typed = monoid.typed(*(["int"] * len(columns))) if name in COMPILED else monoid
+    found: dict[str, list[float]] = {record.name: [] for record in admitted(typed)}
     rows: list[tuple[Any, ...]] = list(zip(*(part.tolist() for part in columns), strict=True))
     for size in sizes:
         if name in COMPILED:
-            runs = {record.name: full_rounds(record, monoid, columns, size, rounds) for record in admitted(judged)}
+            runs = {record.name: full_rounds(record, monoid, columns, size, rounds) for record in admitted(typed)}
             times = contest.seconds_a_round(runs, repeats=3, seconds=0.5)
         else:
-            loops = {record.name: in_a_loop(record, monoid, rows, size, rounds) for record in admitted(judged)}
+            loops = {record.name: in_a_loop(record, monoid, rows, size, rounds) for record in admitted(typed)}
             times = {structure: best / rounds for structure, best in best_of(loops, repeats=3, seconds=0.5).items()}
         for structure, seconds in times.items():
             found[structure].append(seconds)

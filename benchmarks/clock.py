@@ -17,8 +17,8 @@ def clock() -> int:
 
 
 @intrinsic
-def _clock(typing: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _clock(_typing: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
         counter = ir.FunctionType(ir.IntType(64), ())
         return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), counter), ())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,17 @@ def rounds_after_filling(spec: Any, storage: Any, rows: Any, plan: Any, out: Any
     return stop(window)
 
 
-def nanoseconds(name: str, monoid: Monoid, kind: Kind, window: int, rounds: int, distance: int, repeats: int) -> float:
+class Load(NamedTuple):
+    """How many elements the window holds, how many rounds are timed, and how far behind the latest each insert is."""
+
+    window: int
+    rounds: int
+    distance: int
+
+
+def nanoseconds(spec: StructSpec, kind: Kind, load: Load, repeats: int) -> float:
     """Nanoseconds a round, compiled: the best of several runs."""
-    spec = spec_of(name, monoid, kind)
+    window, rounds, distance = load
     data = (values(window + rounds)[kind],)
     times, cycles = times_at_distance(window, rounds, distance), np.zeros(2, np.int64)
     storage, out = spec.allocate(window), spec.layouts.result.allocate(rounds)

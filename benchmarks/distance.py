@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import page
 from benchmarks.contest import run_kernel, values
-from benchmarks.disorder import CONTESTANTS, each_round, nanoseconds, spec_of, times_at_distance
+from benchmarks.disorder import CONTESTANTS, Load, each_round, nanoseconds, spec_of, times_at_distance
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.monoids import Bloom, GeometricMean, Sum
 
@@ -23,7 +23,8 @@ def compiled(window: int, rounds: int, distances: list[int]) -> str:
     rows = []
     for label, (monoid, kind) in AGGREGATES.items():
         for name in CONTESTANTS:
-            found = [nanoseconds(name, monoid, kind, window, rounds, d, 2) for d in distances]  # type: ignore[arg-type]
+            spec = spec_of(name, monoid, kind)  # type: ignore[arg-type]
+            found = [nanoseconds(spec, kind, Load(window, rounds, d), 2) for d in distances]  # type: ignore[arg-type]
             rows.append([f"{label}, {name}", *(f"{figure:,.0f}" for figure in found)])
     return page.table(["distance", *(f"{d:,}" for d in distances)], rows)
 

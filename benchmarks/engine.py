@@ -51,8 +51,8 @@ QUICK = Sizes(20_000, 5000, (1, 100, 20_000), (100, 1000, 10_000), (100, 10_000)
 def repeated(starts: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
     """The trips' times, copy after copy, until there are enough."""
     copies = -(-rows // len(starts))
-    span = int(starts.max() - starts.min()) + 1
-    return np.concatenate([starts - starts.min() + copy * span for copy in range(copies)])[:rows]
+    length = int(starts.max() - starts.min()) + 1
+    return np.concatenate([starts - starts.min() + copy * length for copy in range(copies)])[:rows]
 
 
 def table_of(times: NDArray[np.int64], keys: int) -> pa.RecordBatch:

@@ -43,7 +43,7 @@ class Contestant(ABC):
         """The new column, null as NaN."""
         return np.asarray(result)
 
-    def folds(self, function: Function, case: Case) -> bool:
+    def folds(self, _function: Function, _case: Case) -> bool:
         """Whether each window is computed anew, at a cost that grows with its width."""
         return False
 
@@ -51,7 +51,7 @@ class Contestant(ABC):
 class Ours(Contestant):
     """sash.rolling, on some kind of frame."""
 
-    def serves(self, function: Function, case: Case) -> bool:
+    def serves(self, _function: Function, _case: Case) -> bool:
         return True
 
     def run(self, frame: Any, function: Function, case: Case) -> Any:
@@ -107,7 +107,7 @@ class Pandas(OursOnPandas):
 class Polars(OursOnPolars):
     """`rolling_*`, `rolling_*_by`, `Expr.rolling`; groups by `over`."""
 
-    def serves(self, function: Function, case: Case) -> bool:
+    def serves(self, function: Function, _case: Case) -> bool:
         return function.polars is not None or function.fold is not None
 
     def run(self, frame: pl.DataFrame, function: Function, case: Case) -> pl.DataFrame:
@@ -187,7 +187,7 @@ class DuckDB(Contestant):
         connection.execute("CREATE TABLE rows AS SELECT * FROM given")
         return connection
 
-    def serves(self, function: Function, case: Case) -> bool:
+    def serves(self, function: Function, _case: Case) -> bool:
         return function.duckdb is not None
 
     def run(self, frame: duckdb.DuckDBPyConnection, function: Function, case: Case) -> Any:

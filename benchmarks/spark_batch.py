@@ -137,7 +137,7 @@ def compare(spark: Any, table: Table, contest: Contest, results: Results, names:
             plan[name] = tenth
     for repeat in range(sizes.repeats):
         for name, tenth in plan.items():
-            # of a large table only what growth is told by
+            # of a large table only what the growth needs
             if not repeat or (best[name] < sizes.short if small else name in ("identity", "sash")):
                 took = seconds(spark, name, table, contest, tenth)
                 best[name] = min(best.get(name, took), took)
@@ -173,13 +173,13 @@ def line(results: Results, cell: tuple[int, int, str]) -> list[str]:
     """The figures of a cell: seconds, and ratios."""
     best = results.found[cell]
 
-    def told(name: str, figure: float) -> str:
+    def bold_best(name: str, figure: float) -> str:
         return ("≈ " if (*cell, name) in results.sampled else "") + f"{figure:.2f}"
 
-    figures = [told(name, best[name]) if name in best else "–" for name in CONTESTANTS]
+    figures = [bold_best(name, best[name]) if name in best else "–" for name in CONTESTANTS]
     floor = f"{best['sash'] / best['identity']:.2f}" if {"sash", "identity"} <= best.keys() else "–"
     ratios = [
-        told(name, best[name] / best["sash"]) if {name, "sash"} <= best.keys() else "–"
+        bold_best(name, best[name] / best["sash"]) if {name, "sash"} <= best.keys() else "–"
         for name in ("tree", "Spark", "pandas")
     ]
     return [said(cell), *figures, floor, *ratios]
@@ -188,7 +188,7 @@ def line(results: Results, cell: tuple[int, int, str]) -> list[str]:
 def text(results: Results) -> str:
     """The section, of what has been found."""
     sizes, found = results.sizes, {cell: best for cell, best in results.found.items() if best}
-    ratios = {label: whole / parted for label, (whole, parted) in results.parts.items()}
+    ratios = {label: one / split for label, (one, split) in results.parts.items()}
     large = {label: ratio for label, ratio in ratios.items() if label.startswith(f"{max(sizes.hot):,} ")}
     names = [contest.name for contest in contests(sizes)[:-1]]
     floor = growth(found, "identity")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks import page
-from benchmarks.verdict import told
+from benchmarks.verdict import verdict_cell
 
 Cell = tuple[int, int, str]
 Found = dict[Cell, dict[str, float]]
@@ -37,7 +37,7 @@ class Goal:
             cell: (figure >= self.limit) == self.least or figure == self.limit for cell, figure in self.by_cell.items()
         }
         where = f"{worst}; {sum(met.values())} of {len(met)} met"
-        return [self.name, limit, told(self.by_cell[worst], met[worst], where)]
+        return [self.name, limit, verdict_cell(self.by_cell[worst], met[worst], where)]
 
 
 def said(cell: Cell) -> str:

@@ -14,7 +14,7 @@ from benchmarks.functions import FUNCTIONS, STEP, Case, Columns
 from benchmarks.rivals import CONTESTANTS, RIVALS
 from sash.testing import ADVERSARIAL, exact_windows, worst_error
 
-SHOWN = {"sash": "sash on polars"} | {name: name for name in RIVALS}
+COLUMNS = {"sash": "sash on polars"} | {name: name for name in RIVALS}
 MEASURED = ("sum", "mean", "var", "std")
 WIDTH = 100
 
@@ -49,7 +49,7 @@ def errors(stream: str, rows: int) -> list[list[str]]:
     for function in MEASURED:
         exact = exact_windows("var" if function == "std" else function, values, windows)
         line = [f"{stream}: {function}"]
-        for name in SHOWN.values():
+        for name in COLUMNS.values():
             contestant = CONTESTANTS[name]
             frame = contestant.make(of_stream(values))
             with np.errstate(all="ignore"):
@@ -75,6 +75,6 @@ def main(quick: bool) -> str:
                 "above 1e-9. The goals: below 1e-12 for sum and mean, below 1e-9 for the variance."
                 "`sash.testing.ADVERSARIAL` has the streams."
             ),
-            page.table(["", *SHOWN], [line for stream in ADVERSARIAL for line in errors(stream, rows)]),
+            page.table(["", *COLUMNS], [line for stream in ADVERSARIAL for line in errors(stream, rows)]),
         ]
     )

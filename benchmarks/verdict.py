@@ -69,7 +69,9 @@ def verdicts(found: dict[str, Found]) -> str:
             }
             met = sum(ratio >= goal.times for ratio in by_cell.values())
             worst = min(by_cell, key=by_cell.__getitem__)
-            cells.append(told(by_cell[worst], by_cell[worst] >= goal.times, f"{worst}; {met} of {len(by_cell)} met"))
+            cells.append(
+                verdict_cell(by_cell[worst], by_cell[worst] >= goal.times, f"{worst}; {met} of {len(by_cell)} met")
+            )
         against = ", ".join(goal.others)
         lines.append(
             [f"{', '.join(goal.windows)}: {', '.join(goal.functions)}; {against}", f"{goal.times:.2f}×", *cells]
@@ -78,11 +80,11 @@ def verdicts(found: dict[str, Found]) -> str:
     for ours in OURS:
         by_function = spreads(found[ROWS], ours)
         worst = max(by_function, key=by_function.__getitem__)
-        cells.append(told(by_function[worst], by_function[worst] <= FLAT, worst))
+        cells.append(verdict_cell(by_function[worst], by_function[worst] <= FLAT, worst))
     lines.append([f"{ROWS}: the dearest width over the cheapest", f"at most {FLAT:.2f}×", *cells])
     return page.table(["windows: functions; the fastest of", "goal", *(f"{ours}, worst" for ours in OURS)], lines)
 
 
-def told(figure: float, met: bool, where: str) -> str:
+def verdict_cell(figure: float, met: bool, where: str) -> str:
     """A figure and where it was found."""
     return f"{figure:.2f}× ({where})" if met else f"**{figure:.2f}×** ({where})"

@@ -82,9 +82,9 @@ def on_columns(prices: np.ndarray[Any, Any], traders: np.ndarray[Any, Any]) -> N
         began = time.perf_counter()
         results = slide(DABA, monoid, columns, WINDOW)
         per_row = (time.perf_counter() - began) / TRADES * 1e9
-        judged = slide(Recalc, monoid, tuple(column[sample] for column in columns), WINDOW).to_list()[-1]
+        expected = slide(Recalc, monoid, tuple(column[sample] for column in columns), WINDOW).to_list()[-1]
         got = slide(DABA, monoid, tuple(column[sample] for column in columns), WINDOW).to_list()[-1]
-        verdict = "agrees with Recalc" if math.isclose(judged, got, rel_tol=1e-12) else "DIFFERS from Recalc"
+        verdict = "agrees with Recalc" if math.isclose(expected, got, rel_tol=1e-12) else "DIFFERS from Recalc"
         print(f"  {name:8} {per_row:6.1f} ns a row   last {results.to_list()[-1]:<20}  {verdict}")
 
 

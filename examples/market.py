@@ -1,7 +1,7 @@
 """A market of trades through Spark: out of order, late, without a time, malformed; the result checked before your eyes.
 
     JSON files ──▶ Spark stream ──▶ sash, four windows ──▶ Parquet, results
-                                                      └──▶ Parquet, rows put aside, with the reason
+                                                      └──▶ Parquet, side output, with the reason
                           compared, row by row, with ◀── the local engine on the same trades
 
 Run by `make demo`, or alone: python -m examples.market
@@ -91,19 +91,19 @@ def streamed(spark: Any, work: Path) -> Any:
     """Run the stream to its end; gives what the monitor saw."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(work / "trades"))
     both = sash.spark.with_side_output(QUERY, stream)
-    writer = both.writeStream.foreachBatch(sash.spark.table_writer(work / "results", work / "aside"))
+    writer = both.writeStream.foreachBatch(sash.spark.table_writer(work / "results", work / "side_output"))
     query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
     with sash.spark.monitor(query, to=sys.stdout) as watched:
         query.awaitTermination()
     return watched
 
 
-def check(table: pa.Table, results: pa.Table, aside: pa.Table) -> int:
+def check(table: pa.Table, results: pa.Table, side_output: pa.Table) -> int:
     """Compare the stream's results with the local engine's; how many rows agree.
 
-    A trade was put aside, or has its result, or is so young that a trade before it may still come.
+    A trade is in the side output, or has its result, or is so young that a trade before it may still come.
     """
-    good = table.filter(pc.invert(pc.is_in(table["id"], aside["id"])))
+    good = table.filter(pc.invert(pc.is_in(table["id"], side_output["id"])))
     watermark = pc.subtract(pc.max(good["ts"]), pa.scalar(timedelta(seconds=3)))
     local = QUERY.run(good)
     final = local.filter(pc.less(local["ts"], watermark))
@@ -124,7 +124,7 @@ def alike(one: pa.Array, other: pa.Array) -> bool:
     return np.allclose(*pair, rtol=1e-9, atol=0, equal_nan=True)
 
 
-def shown(results: pa.Table) -> None:
+def print_results(results: pa.Table) -> None:
     """The last result of some symbols."""
     print(f"\n  {'symbol':8}{'trade at':16}{'price':>8}  {'high 10s':>9}{'high 5m':>9}  {'paid by':12}{'mean 1k':>9}")
     table = results.sort_by([("ts", "descending"), ("id", "descending")])
@@ -147,15 +147,17 @@ def main() -> None:
     took = time.perf_counter() - began
     names = ["id", "symbol", "ts", "price", "trader"]
     results = spark.read.parquet(str(work / "results")).drop("_batch").toArrow()
-    aside = spark.read.parquet(str(work / "aside")).select("_reason", *names).toArrow()
-    reasons = {row["values"]: row["counts"] for row in pc.value_counts(aside["_reason"].combine_chunks()).to_pylist()}
+    side_output = spark.read.parquet(str(work / "side_output")).select("_reason", *names).toArrow()
+    reasons = {
+        row["values"]: row["counts"] for row in pc.value_counts(side_output["_reason"].combine_chunks()).to_pylist()
+    }
     spark.stop()
-    agreed = check(table, results, aside.filter(pc.not_equal(aside["_reason"], "malformed")))
-    shown(results)
+    agreed = check(table, results, side_output.filter(pc.not_equal(side_output["_reason"], "malformed")))
+    print_results(results)
     print(f"\n  {watched.totals['rows_in']:,} trades in {took:.0f} s, {results.num_rows:,} results")
-    print(f"  put aside: {', '.join(f'{count:,} {reason}' for reason, count in sorted(reasons.items()))}")
+    print(f"  not used:  {', '.join(f'{count:,} {reason}' for reason, count in sorted(reasons.items()))}")
     print(f"  checked:   {agreed:,} results of Spark's stream equal those of the local engine, row by row")
-    print(f"  written:   {work / 'results'} and {work / 'aside'}, Parquet")
+    print(f"  written:   {work / 'results'} and {work / 'side_output'}, Parquet")
 
 
 if __name__ == "__main__":

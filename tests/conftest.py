@@ -1,6 +1,6 @@
-"""Hypothesis profiles: `quick` for `make test`, the same examples each time; `thorough` for `make test-all`.
+"""Hypothesis profiles, the order in which parallel workers take tests, and the Spark session.
 
-And the one session of Spark, for a JVM takes seconds to start.
+`quick` is the profile of `make test`, with the same examples each time; `thorough` is that of `make test-all`.
 """
 
 import os
@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.interpreted import column_aggregates, interpreted_lanes, interpreted_trees, kernels  # noqa: F401
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(
@@ -16,6 +20,33 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
 settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that need Spark first, since they take longest; doctests are short, and fill up the end."""
+    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, isinstance(item, DoctestItem)))
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """Workers take a file at a time, whose tests compile the same kernels; one takes all tests that need Spark.
+
+    They share a session, which takes seconds to start. (Groups by marks, `--dist=loadgroup`, need a pytest below 9.1.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        return "spark" if path.startswith("tests/spark/") or name.startswith("test_page_with_spark") else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Called for any `--dist` but "no"."""
+    return ByFile(config, log)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker for each core, at most 8, and one for Spark, which mostly waits for its JVM."""
+    return min(os.cpu_count() or 1, 8) + 1
 
 
 @pytest.fixture(scope="session")

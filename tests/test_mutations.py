@@ -41,9 +41,9 @@ MUTANTS = {
         "tests/engine/test_streams.py::test_advance_gives_what_has_become_final",
     ),
     "a Time window keeps the row at its open start": Mutant(
-        "engine/row_assigner.py",
-        "size = int(size or 0) - open_start",
-        "size = int(size or 0)",
+        "engine/time_numbers.py",
+        "size = int(size) - open_start",
+        "size = int(size)",
         "tests/engine/test_streams.py::test_a_row_leaves_a_time_window_when_it_is_as_old_as_the_window_is_long",
     ),
     "DABA flips too late": Mutant(

@@ -1,13 +1,13 @@
 """sash: aggregates over sliding windows, exactly and incrementally.
 
 `sash.monoids`      what is computed: the aggregates, and `sash.monoid` for one of your own
-`sash.windows`      over which rows: the windows; `sash.Query` puts both together
+`sash.windows`      over which rows: the windows; `sash.Query` combines both
 `sash.aggregators`  how: the structures, one event at a time
 `sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
 `sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
-`sash.engine`       a query at work on Arrow record batches (imports pyarrow, so only when asked)
-`sash.stores`       where its state lies: pages of bytes
-`sash.testing`      the laws, for tests of your own; `Reference`, which judges the engine
+`sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
+`sash.stores`       durable state: pages of bytes
+`sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
 """
 
 from sash import aggregators, monoids, plan, testing, windows

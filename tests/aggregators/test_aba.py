@@ -13,8 +13,9 @@ from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE, held
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 
 def drive(window: Any, operations: list[int]) -> None:

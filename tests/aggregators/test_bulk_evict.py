@@ -24,9 +24,10 @@ from sash.aggregators.queue import SIZE
 from sash.kernels import bulk
 from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.longest_run import BEST_START, LAST_AT
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
 COUNT = sash.monoid(identity=0, lift=lambda _x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
@@ -67,7 +68,7 @@ def test_evict_many_says_what_is_wrong(structure: type[BulkEvict]) -> None:
     window = window_of(structure, Sum(), (1, 2, 3))
     with pytest.raises(IndexError, match=r"evict_many\(4\): the window has 3 elements"):
         window.evict_many(4)
-    with pytest.raises(ValueError, match=r"evict_many\(-1\): n is 0 at least"):
+    with pytest.raises(ValueError, match=r"evict_many\(-1\): n must be at least 0"):
         window.evict_many(-1)
     for n in (1.0, "1", None):
         with pytest.raises(TypeError, match=r"evict_many\(n\) takes a whole number of elements; got "):
@@ -427,7 +428,9 @@ def test_a_copy_and_a_pickle_have_stores_of_their_own(structure: type[BulkEvict]
 @both
 @pytest.mark.parametrize("store", [{}, [], 3, Documents])
 def test_what_is_no_store(structure: type[BulkEvict], store: Any) -> None:
-    with pytest.raises(TypeError, match=r"store= has the methods of sash\.aggregators\.block_levels\.Blocks; got "):
+    with pytest.raises(
+        TypeError, match=r"store= must have the methods of sash\.aggregators\.block_levels\.Blocks; got "
+    ):
         structure(Sum(), store=store)
 
 

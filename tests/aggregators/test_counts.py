@@ -9,8 +9,9 @@ from sash.aggregators import DABA, InOrder
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, OpCounter
 from tests.conformance.machines import fitting
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 MARGIN = 1.02
 """What an average may exceed the catalogue's by: a run ends amid a turn."""

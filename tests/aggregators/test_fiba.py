@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-import sash
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.btree_nodes import FLAGS, LEFT, RIGHT, ROOT
 from sash.monoids import Max, MaxCount
 from tests.aggregators.btree_cases import STRUCTURES, build, coins, counting, shape_of, spent
 from tests.conformance.machines import JOIN
+from tests.shared.op_counter import OpCounter
 
 every = pytest.mark.parametrize("structure", STRUCTURES)
 
@@ -246,7 +246,7 @@ def test_equal_times_combine_in_order_of_arrival(min_arity: int) -> None:
 
 def test_the_two_structures_differ_in_what_a_query_takes() -> None:
     for structure, most in ((FiBA, 2), (AugmentedBTree, 0)):
-        counted = sash.testing.OpCounter(Max())
+        counted = OpCounter(Max())
         window = structure(counted)
         for t in range(1000):
             window.insert(t * 37 % 1009, t)

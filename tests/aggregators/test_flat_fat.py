@@ -15,9 +15,10 @@ from sash.monoids.algebra import agree
 from sash.monoids.collect import Collect
 from sash.monoids.moments import Std
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.conformance.machines import JOIN
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 
 def eight() -> tuple[FlatFAT, OpCounter]:

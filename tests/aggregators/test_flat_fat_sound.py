@@ -16,9 +16,9 @@ from sash.kernels.loops.structure_loops import emit
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE
+from tests.shared.workloads import WORKLOADS
 
 # ---- compiled ----
 
@@ -109,9 +109,9 @@ def test_a_number_that_is_not_there(i: int) -> None:
 @pytest.mark.parametrize("i", [1.5, "1", None])
 def test_what_is_no_number(i: Any) -> None:
     window = window_of("abc")
-    with pytest.raises(TypeError, match=rf"evict_at\(i\) is a whole number of elements; got {re.escape(repr(i))}"):
+    with pytest.raises(TypeError, match=rf"evict_at\(i\) must be a whole number of elements; got {re.escape(repr(i))}"):
         window.evict_at(i)
-    with pytest.raises(TypeError, match=r"update\(i\) is a whole number of elements"):
+    with pytest.raises(TypeError, match=r"update\(i\) must be a whole number of elements"):
         window.update(i, "x")
 
 

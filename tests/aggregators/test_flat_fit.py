@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sash.aggregators import FlatFIT
 from sash.aggregators.in_order import INSERT
 from sash.monoids.collect import Collect
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, small_chunks
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 
 def window_of(values: Any, monoid: Any = JOIN, ranges: tuple[int, ...] = ()) -> FlatFIT:

@@ -13,7 +13,7 @@ import pytest
 from sash.aggregators import DABA, InOrder, Recalc, SubtractOnEvict, TwoStacks, TwoStacksLite
 from sash.aggregators.in_order import INSERT
 from sash.monoids.collect import Collect
-from sash.testing import WORKLOADS
+from tests.shared.workloads import WORKLOADS
 
 WRONG = ("wrong",)
 

@@ -105,9 +105,9 @@ def test_a_copy_has_slots_of_its_own() -> None:
 @records
 @pytest.mark.parametrize("width", [1, 100, 1000])
 def test_memory_over_a_long_stream(record: Record, width: int) -> None:
-    """One of 100,000 elements."""
+    """One of 20,000 elements."""
     window = record.cls(fitting(record.cls))
-    for i in range(100_000):
+    for i in range(20_000):
         window.insert(i)
         if len(window) > width:
             window.evict()

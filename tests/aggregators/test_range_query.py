@@ -13,8 +13,8 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.range_query import RangeQuery
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Count, Sum
-from sash.testing import OpCounter
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.op_counter import OpCounter
 
 DYADIC: list[type[RangeQuery]] = [FlatFAT, BInt]
 every = pytest.mark.parametrize("structure", DYADIC)
@@ -88,9 +88,9 @@ def test_a_range_that_is_not_there(structure: type[RangeQuery], start: int, stop
 @pytest.mark.parametrize("wrong", [1.5, "1", None])
 def test_what_is_no_number(structure: type[RangeQuery], wrong: Any) -> None:
     window = window_between(structure, 0, 3, Sum())
-    with pytest.raises(TypeError, match="the start of query_range is a whole number of elements; got"):
+    with pytest.raises(TypeError, match="the start of query_range must be a whole number of elements; got"):
         window.query_range(wrong, 2)
-    with pytest.raises(TypeError, match="the stop of query_range is a whole number of elements; got"):
+    with pytest.raises(TypeError, match="the stop of query_range must be a whole number of elements; got"):
         window.query_range(0, wrong)
 
 

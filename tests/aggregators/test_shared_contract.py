@@ -18,8 +18,8 @@ from sash.monoids.first_last import Last
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.regression import Covariance
 from sash.monoids.sums import Count, Sum
-from sash.testing import WORKLOADS
 from tests.conformance.machines import JOIN, admits, fitting
+from tests.shared.workloads import WORKLOADS
 
 STRUCTURES = [record.cls for record in IN_ORDER.values()]
 every = pytest.mark.parametrize("structure", STRUCTURES)
@@ -305,7 +305,7 @@ def test_what_is_overwritten_is_not_iterated() -> None:
         (Max(), (), r"max takes 1 column \(x\); got 0: none"),
         (Max(), ("a", "b"), r"max takes 1 column \(x\); got 2: 'a', 'b'"),
         (ArgMax(), ("a",), r"arg_max takes 2 columns \(value, payload\); got 1: 'a'"),
-        (Max(), (3,), r"max is bound to columns by name; got 3, a int"),
+        (Max(), (3,), r"max must be bound to columns by name; got 3, a int"),
     ],
 )
 def test_bound_to_the_wrong_columns(monoid: Any, columns: tuple[Any, ...], said: str) -> None:

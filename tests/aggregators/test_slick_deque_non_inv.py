@@ -20,9 +20,10 @@ from sash.monoids.algebra import Monoid
 from sash.monoids.first_last import First, Last
 from sash.monoids.order import ArgMax, ArgMin, Max, Min, Range
 from sash.monoids.sums import Sum
-from sash.testing import WORKLOADS, OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import WORKLOADS
 
 STREAM = (6, 5, 0, 1, 3, 4, 2, 7)
 

@@ -95,10 +95,10 @@ def test_the_empty_window(structure: type[RegisteredRanges], monoid: Any, nothin
 @pytest.mark.parametrize("ranges", [(0,), (3, -1), (0, 3)])
 def test_a_range_below_one(structure: type[RegisteredRanges], ranges: tuple[int, ...]) -> None:
     wrong = min(ranges)
-    with pytest.raises(ValueError, match=f"a range has at least one element; got {wrong}"):
+    with pytest.raises(ValueError, match=f"a range must have at least one element; got {wrong}"):
         structure(fitting(structure), ranges)
     window = window_of(structure, (2,))
-    with pytest.raises(ValueError, match=f"a range has at least one element; got {wrong}"):
+    with pytest.raises(ValueError, match=f"a range must have at least one element; got {wrong}"):
         window.watch(wrong)
     assert window.ranges == (2,)
     window.check_invariants()
@@ -107,11 +107,11 @@ def test_a_range_below_one(structure: type[RegisteredRanges], ranges: tuple[int,
 @every
 @pytest.mark.parametrize("wrong", [1.0, "3", None, 2.5])
 def test_a_range_that_is_no_integer(structure: type[RegisteredRanges], wrong: Any) -> None:
-    with pytest.raises(TypeError, match=f"a range is a whole number of elements; got {wrong!r}"):
+    with pytest.raises(TypeError, match=f"a range must be a whole number of elements; got {wrong!r}"):
         structure(fitting(structure), (3, wrong))
-    with pytest.raises(TypeError, match=f"a range is a whole number of elements; got {wrong!r}"):
+    with pytest.raises(TypeError, match=f"a range must be a whole number of elements; got {wrong!r}"):
         window_of(structure, ()).watch(wrong)
-    with pytest.raises(TypeError, match="is a whole number of elements"):
+    with pytest.raises(TypeError, match="must be a whole number of elements"):
         window_of(structure, ()).query_last(wrong)
 
 

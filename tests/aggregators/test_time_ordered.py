@@ -150,7 +150,7 @@ def test_rows_without_inputs(structure: Any) -> None:
 )
 def test_no_time_is_refused_by_name(structure: Any, time: Any) -> None:
     window = letters(structure, 3)
-    said = re.escape(f"a time is anything with an order, which {time!r} does not have")
+    said = re.escape(f"a time must be an ordered value; got {time!r}")
     for act in (
         lambda: window.insert(time, "x"),
         lambda: window.insert_many([7, time], "xy"),
@@ -171,7 +171,7 @@ def test_no_time_is_refused_by_name(structure: Any, time: Any) -> None:
 @pytest.mark.parametrize("time", [1j, {1}, frozenset(), object(), {"a": 1}])
 def test_what_has_no_order_is_refused_by_name(structure: Any, time: Any) -> None:
     window = structure(JOIN)
-    with pytest.raises(TypeError, match="a time is anything with an order"):
+    with pytest.raises(TypeError, match="a time must be an ordered value"):
         window.insert(time, "x")
     assert not window
 
@@ -211,7 +211,7 @@ def test_tuples_of_which_only_some_can_be_compared(structure: Any) -> None:
 @every
 def test_columns_of_different_lengths(structure: Any) -> None:
     window = structure(JOIN)
-    with pytest.raises(ValueError, match=r"insert_many\(\) takes columns of one length; got 3, 2 elements"):
+    with pytest.raises(ValueError, match=r"insert_many\(\) takes columns of equal length; got 3, 2 elements"):
         window.insert_many([1, 2, 3], "ab")
     assert not window
 
@@ -221,10 +221,10 @@ def test_min_arity(structure: Any) -> None:
     assert structure(Max()).min_arity == 4
     assert structure(Max(), min_arity=7).copy().min_arity == 7
     for wrong in (1, 0, -3):
-        with pytest.raises(ValueError, match=f"min_arity is 2 at least; got {wrong}"):
+        with pytest.raises(ValueError, match=f"min_arity must be at least 2; got {wrong}"):
             structure(Max(), min_arity=wrong)
     for wrong in (2.5, "4"):
-        with pytest.raises(TypeError, match="min_arity is a whole number of children"):
+        with pytest.raises(TypeError, match="min_arity must be a whole number of children"):
             structure(Max(), min_arity=wrong)
     with pytest.raises(TypeError, match=f"{structure.__name__} is built from a monoid"):
         structure(max)
@@ -253,7 +253,7 @@ def test_a_window_half_way_through_a_change_gives_no_answer(structure: Any) -> N
             lambda w: w.evict_through(1),
         ):
             with pytest.raises(
-                RuntimeError, match=f"this {structure.__name__} is half-way .* ArithmeticError: 13; clear"
+                RuntimeError, match=f"this {structure.__name__} is incomplete: .* ArithmeticError: 13 .* clear"
             ):
                 refused(pickle.loads(pickle.dumps(window)))
         window.clear()
@@ -269,7 +269,7 @@ def test_an_evict_in_which_the_monoid_raises(structure: Any) -> None:
     assert window.query() == 13
     with pytest.raises(ArithmeticError):
         window.insert(1, 1)
-    with pytest.raises(RuntimeError, match="half-way"):
+    with pytest.raises(RuntimeError, match="incomplete"):
         window.evict()
 
 

@@ -9,8 +9,9 @@ import pytest
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.catalogue import TIMED, Record
 from sash.monoids import Sum
-from sash.testing import ARRIVALS, OpCounter
 from tests.aggregators.btree_cases import STRUCTURES, ancestors, counting, spent
+from tests.shared.op_counter import OpCounter
+from tests.shared.workloads import ARRIVALS
 
 records = pytest.mark.parametrize("record", TIMED.values(), ids=TIMED)
 SIZE = 4000

@@ -30,6 +30,7 @@ def results(contestant: Contestant, function: str, case: Case) -> np.ndarray:
     return contestant.out(contestant.run(contestant.make(columns(ROWS, case.keys)), FUNCTIONS[function], case))
 
 
+@pytest.mark.usefixtures("column_aggregates")
 @pytest.mark.parametrize(("function", "case", "name"), COMPARED)
 def test_the_same_results(function: str, case: str, name: str) -> None:
     theirs = results(RIVALS[name], function, CASES[case])
@@ -65,6 +66,7 @@ def test_the_same_results_on_a_large_column(function: str, case: str) -> None:
     raise AssertionError("nobody to compare with")
 
 
+@pytest.mark.usefixtures("column_aggregates")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_function_has_a_rival_and_varies(function: str) -> None:
     assert [name for compared, _, name in COMPARED if compared == function]

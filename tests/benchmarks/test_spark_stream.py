@@ -40,8 +40,8 @@ HELD: Found = {
 
 
 def test_each_goal_is_judged() -> None:
-    judged = {row[0]: row[2:] for row in verdicts(FOUND, HELD)}
-    assert judged == {
+    found = {row[0]: row[2:] for row in verdicts(FOUND, HELD)}
+    assert found == {
         "60 s every 1 s, 1,000 keys, ahead of Spark's": ["12.50", "met"],
         "sash, 60 s per row, 1,000 keys, over a pass-through": ["3.00", "met"],
         "sash, 60 s every 1 s, 1,000 keys, over a pass-through": ["3.60", "**missed**"],

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from sash.testing import check_laws, laws
-from sash.testing.discovery import kinds_of, monoids
 from sash.testing.strategies import rows, typed_rows
+from tests.shared.discovery import kinds_of, monoids
 
 MONOIDS = monoids()
 FORMS = [(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]
@@ -34,7 +34,7 @@ def values(monoid: Monoid, drawn: list[tuple[Any, ...]]) -> list[Any]:
 @pytest.mark.parametrize("name", MONOIDS)
 def test_laws_in_a_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # rows as Python has them: which of them would make columns is a matter of chance, and the next test's
-    monkeypatch.setattr(laws, "_kinds", lambda rows: None)
+    monkeypatch.setattr(laws, "_kinds", lambda _rows: None)
     monoid = MONOIDS[name]
     # a combine of sketches takes some 20 µs, against 1 µs
     share = settings.default.max_examples // (4 if isinstance(monoid, SketchMonoid) else 1)

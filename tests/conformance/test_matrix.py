@@ -26,9 +26,9 @@ from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import SketchMonoid
-from sash.testing import WORKLOADS
-from sash.testing.discovery import kinds_of, monoids, sample_kinds, sample_rows
 from tests.conformance.machines import admits
+from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows
+from tests.shared.workloads import WORKLOADS
 
 LENGTH = 300
 LONG = 2000

@@ -17,12 +17,12 @@ import pytest
 from sash.aggregators.catalogue import TIMED
 from sash.aggregators.in_order import fold
 from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
-from sash.kernels.loops.timed_runner import replay_timed
+from sash.kernels.loops.timed_runner import replay_timed, with_arity
 from sash.monoids.algebra import Monoid, agree
 from sash.monoids.sketches import SketchMonoid
-from sash.testing import ARRIVALS
-from sash.testing.discovery import sample_kinds, sample_rows
 from tests.conformance.test_matrix import FORMS, MONOIDS, Form, Run, columns_of, same_results, sort_of, types_of
+from tests.shared.discovery import sample_kinds, sample_rows
+from tests.shared.workloads import ARRIVALS
 
 LENGTH = 60
 Step = tuple[int, int, int]
@@ -141,13 +141,12 @@ def test_compiled(structure: str, form: Form) -> None:
         generic = oracle_run(form.generic, todo, rows)
         operations, times, until = (np.array(part) for part in zip(*todo, strict=True))
         found = replay_timed(
-            TIMED[structure].cls,  # type: ignore[arg-type]
+            with_arity(TIMED[structure].cls, 2),  # type: ignore[arg-type]
             form.generic,
             columns_of(form, rows),
             operations.astype(np.int8),
             times.astype(kind),
             until.astype(kind),
-            min_arity=2,
         )
         assert found.why_interpreted == ""
         found.structure.check_invariants()

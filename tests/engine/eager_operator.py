@@ -14,6 +14,7 @@ from sash.engine.eager_pages import EagerPages
 from sash.engine.key_values import decoded_schema
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.row_errors import RoomCheck
 from sash.engine.state_header import Header
 from sash.engine.watermark import WatermarkTracker
 from sash.stores import MemoryStore
@@ -27,6 +28,7 @@ class EagerOperator:
         self.bound_query = query.bind(schema)
         self.engine = EagerEngine(query.plan(schema), mode, retract)
         self.arrivals = WatermarkTracker(self.bound_query, mode, time.time)
+        self.room = RoomCheck(self.bound_query)
         self.plain = decoded_schema(schema)
         self.output = Output(self.bound_query, mode)
         self.watermark: Any = None
@@ -39,7 +41,7 @@ class EagerOperator:
             raise ValueError("finish() has been called")
         arrived = self.arrivals.classify(batch, self.watermark, self.rows_in)
         self.arrivals.refuse(arrived, batch)
-        self.engine.require_room(batch, arrived.time, arrived.taken)
+        self.room.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
         table = plain_batch(batch, self.plain)
         given = TimedRows(table, arrived.time, arrival)
@@ -92,7 +94,7 @@ class EagerOperator:
         store, old = snapshot
         new = EagerOperator(query, old.schema, old.mode, old.engine.retract)
         pages = EagerPages(new.engine, store, old.mode)
-        pages.open(lambda watermark: None if watermark == math.inf else watermark)
+        pages.open()
         pages.detach()
         for name in ("watermark", "rows_in", "metrics", "late"):
             setattr(new, name, getattr(old, name))

@@ -67,7 +67,7 @@ def test_unsorted_rows(window: Any, mode: str) -> None:
 def test_unsorted_rows_without_lateness_are_refused_by_row() -> None:
     operator = query(sash.Time(4), lateness=None).operator(SCHEMA)
     operator.process(batch(("a", 5, 1)))
-    with pytest.raises(ValueError, match=r"row \{'k': 'b', 't': 4, 'x': 7\} is behind.*lateness="):
+    with pytest.raises(ValueError, match=r"row \{'k': 'b', 't': 4, 'x': 7\} is out of order.*lateness="):
         operator.process(batch(("a", 5, 2), ("b", 4, 7)))
 
 

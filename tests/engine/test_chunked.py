@@ -50,8 +50,8 @@ def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monk
     monkeypatch.setattr(module, "PIECE", 8)
     one = ChunkedExecutor(sash.Query(window, by="k", on="t", s=sash.sum("x")), batches(1, 1)[0].schema)
     computed: list[int] = []
-    found = one.whole.found
-    monkeypatch.setattr(one.whole, "found", lambda table: computed.append(table.num_rows) or found(table))
+    found = one.executor.found
+    monkeypatch.setattr(one.executor, "found", lambda table: computed.append(table.num_rows) or found(table))
     given_back = 0
     for batch in batches(4000, 8):
         given_back += one.process(batch).num_rows

@@ -14,7 +14,7 @@ from sash import Count, Lifetime, Policy, Session, Time
 from sash.engine import durable_state
 from sash.engine.operator import Operator
 from sash.engine.state_header import directories
-from sash.kernels.loops.slot_loops import NEVER
+from sash.kernels.loops.window_loops import NEVER
 from sash.stores import MemoryStore, PageError
 from sash.stores.page import pack
 from sash.stores.page import unpack as unpack_page
@@ -59,7 +59,7 @@ def schemas(asked: sash.Query, kind: str) -> list[pa.Schema]:
         return directories(backend.durable.number_type)
     if kind in ("bucket", "eager"):
         return list(backend.durable.codec.schemas)
-    return [backend.durable.rows] if kind == "buffer" else [backend.durable.codec.elements[0]]
+    return [backend.durable.buffered.schema] if kind == "buffer" else [backend.durable.codec.elements[0]]
 
 
 def crafted(asked: sash.Query, page: bytes, batch: int, column: str, change: Callable[[list[Any]], list[Any]]) -> bytes:
@@ -262,7 +262,7 @@ def test_a_snapshot_of_types_that_no_query_takes() -> None:
     state.schema = (
         pa.schema([("k", pa.month_day_nano_interval()), ("t", pa.list_(pa.int64()))]).serialize().to_pybytes()
     )
-    with pytest.raises(PageError, match="the snapshot is of another query"):
+    with pytest.raises(PageError, match="the snapshot was written by another query"):
         Operator.restore(asked, state.snapshot())
     state.schema = b"nonsense"
     with pytest.raises(PageError, match="the snapshot is damaged"):

@@ -1,7 +1,7 @@
 """One truth: the operator against the reference, over plain cases and over whatever Hypothesis thinks of.
 
 With every aggregate, so interpreted; `make test-all` adds the same compiled. Compiled kernels of a few aggregates are
-tested each time by `test_compiled_lanes.py`.
+tested each time by `test_compiled_kernels.py`.
 """
 
 from typing import Any
@@ -75,7 +75,7 @@ def test_splitting_the_input_changes_nothing_of_final(case: Case, data: st.DataO
 # ---- every kind of window with every aggregate ----
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _of_all_aggregates(interpreted_trees: Any, kernels: Any) -> None:
     """Eager trees of all aggregates, as objects."""
 

@@ -58,7 +58,7 @@ def test_a_time_before_the_watermark_is_refused(emit: str) -> None:
     """What has left the windows since then is gone: an answer would be a guess."""
     op = operator(sash.Count(2), emit=emit)
     assert op.watermark == 10
-    with pytest.raises(ValueError, match=r"lookup\(at=9\) asks for a time before the watermark, 10"):
+    with pytest.raises(ValueError, match=r"lookup\(at=9\) is before the watermark, 10"):
         op.lookup({"k": ["a"]}, at=9)
 
 

@@ -109,7 +109,7 @@ def test_what_is_known_of_pages_changes_by_the_pages_of_a_call() -> None:
     """A failed call leaves it as it was, and pages that were dropped are forgotten."""
     store = CountingStore()
     op = filled(FEW, store, window=sash.Time(100))
-    pages = live(op).durable.pages  # type: ignore[union-attr]
+    pages = live(op).durable.transaction  # type: ignore[union-attr]
     for i in range(40):
         op.process(batch([i], FEW + 1000 * (i + 1)))
     op.process(batch([1], FEW + 10**6))

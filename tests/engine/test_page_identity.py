@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import durable_state
+from sash.engine import buffer_pages, durable_state
 from sash.engine.state_header import NAME, ROOT
 from sash.stores import MemoryStore, PageError
 
@@ -27,7 +27,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pages of every kind."""
     monkeypatch.setattr(durable_state, "BUCKET", 1500)
     monkeypatch.setattr(durable_state, "RUN", 16)
-    monkeypatch.setattr(durable_state, "ROWS", 8)
+    monkeypatch.setattr(buffer_pages, "ROWS", 8)
 
 
 def query(name: str) -> sash.Query:
@@ -97,7 +97,7 @@ def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
         name == "eager"
     ):  # an older header with all the pages that it lists is the state of then: take those that lack one
         earlier = [old for old in earlier if not set(old) <= set(pages)]
-    refused = r"is of another call than the header says|is missing from the store"
+    refused = r"is not of the call that the header names|is missing from the store"
     stale = {(page, old[page]) for old in earlier[-8:] for page in old if page in pages and old[page] != pages[page]}
     assert {kind(page) for page, _ in stale} >= ({NAME} if name == "eager" else {NAME, "b"})
     for page, data in stale:
@@ -170,7 +170,7 @@ def test_a_run_of_a_write_that_never_was_is_refused() -> None:
     store.takes = lambda name: not is_run(name)  # type: ignore[method-assign]
     with pytest.raises(OSError, match="the machine has stopped"):
         query("final").operator(SCHEMA, store=store).process(batch(100, 3.0))
-    with pytest.raises(PageError, match=r"'r0\.0\.0' .* is of another call than their bucket says"):
+    with pytest.raises(PageError, match=r"'r0\.0\.0' .* is not of the call that their bucket names"):
         query("final").operator(SCHEMA, store=store).process(batch(200, 4.0))
 
 

@@ -16,7 +16,7 @@ from tests.engine.lookup_cases import SCHEMA, batch, every_mode, query
 @pytest.mark.parametrize(
     ("asked", "error", "says"),
     [
-        (query(3, high=sash.max("y")), KeyError, r"high=max\('y'\) names the column 'y', which is not there"),
+        (query(3, high=sash.max("y")), KeyError, r"high=max\('y'\) names the column 'y', which does not exist"),
         (query(3, by="kk"), KeyError, r"by= names the column 'kk', .*did you mean 'k'"),
         (query(3, on="time"), KeyError, r"on= names the column 'time'"),
         (query(3, on=["t", "seq"]), KeyError, r"on= names the column 'seq'"),
@@ -73,7 +73,7 @@ def test_what_does_not_fit_the_columns(asked: sash.Query, error: type[Exception]
         (sash.Time(4, every=2), {"late": "flag"}, "late='flag'"),
         (sash.Time(4), {"on": None, "lateness": None}, "on="),
         (3, {"on": None}, "lateness"),
-        ({"a": sash.Count(3), "b": sash.Count(3, every=2)}, {}, "do not mix"),
+        ({"a": sash.Count(3), "b": sash.Count(3, every=2)}, {}, "cannot have both"),
         (3, {"high": sash.approx_distinct("x")}, "sketch"),
     ],
     ids=lambda value: "made" if callable(value) else str(value),
@@ -84,16 +84,17 @@ def test_what_has_no_meaning(window: Any, arguments: dict[str, Any], says: str) 
 
 
 def test_modes_that_are_none() -> None:
-    with pytest.raises(ValueError, match=r"mode= is one of 'rows', 'given', 'sorted'; got 'batch'"):
+    with pytest.raises(ValueError, match=r"mode= must be one of 'rows', 'given', 'sorted'; got 'batch'"):
         query(3).operator(SCHEMA, mode="batch")
-    with pytest.raises(ValueError, match=r"emit='eager' shows results before they are final; in mode 'sorted'"):
+    with pytest.raises(ValueError, match=r"emit='eager' emits results before they are final; in mode 'sorted'"):
         query(3, emit="eager").operator(SCHEMA, mode="sorted")
 
 
 @pytest.mark.parametrize("data", [None, 5, "a", [1, 2]])
 def test_what_is_no_batch(data: Any) -> None:
     with pytest.raises(
-        TypeError, match=rf"process\(\) takes a RecordBatch .* or a dict of columns; got a {type(data).__name__}"
+        TypeError,
+        match=rf"process\(\) takes a pyarrow RecordBatch .* or a dict of columns; got a {type(data).__name__}",
     ):
         query(3).operator(SCHEMA).process(data)
 

@@ -51,7 +51,7 @@ def test_a_call_from_another_thread_is_refused(name: str) -> None:
     worker.start()
     assert entered.wait(30)
     try:
-        with pytest.raises(RuntimeError, match="at work already, in another thread"):
+        with pytest.raises(RuntimeError, match="already running, in another thread"):
             CALLS[name](operator)
         assert operator.watermark is None
     finally:

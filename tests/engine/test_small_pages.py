@@ -15,7 +15,7 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
-from sash.engine import durable_state
+from sash.engine import buffer_pages, durable_state
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore
 from sash.testing.queries import FromHigh, KeepLast
@@ -50,8 +50,8 @@ def small_pages(run: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable_state, "RUN", run)
         patch.setattr(durable_state, "BUCKET", 600)
-        patch.setattr(durable_state, "ROWS", 3)
-        patch.setattr(durable_state, "MERGE", 3)
+        patch.setattr(buffer_pages, "ROWS", 3)
+        patch.setattr(buffer_pages, "MERGE", 3)
         yield
 
 

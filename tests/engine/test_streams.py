@@ -61,7 +61,7 @@ def test_results_leave_while_the_input_still_comes() -> None:
 
 def test_an_iterator_without_batches() -> None:
     assert [one.num_rows for one in query().operator(SCHEMA).run([])] == [0]
-    with pytest.raises(ValueError, match=r"finish\(\) before the first batch needs to know the columns"):
+    with pytest.raises(ValueError, match=r"finish\(\) before the first batch needs the schema"):
         list(query().run(iter([])))
 
 
@@ -83,7 +83,7 @@ def test_a_table_is_taken_as_one_batch() -> None:
 @pytest.mark.parametrize("call", ["finish", "late_rows", "snapshot"])
 def test_calls_before_the_columns_are_known(call: str) -> None:
     operator = query().operator()
-    with pytest.raises(ValueError, match=rf"{call}\(\) before the first batch needs to know the columns"):
+    with pytest.raises(ValueError, match=rf"{call}\(\) before the first batch needs the schema"):
         getattr(operator, call)()
     assert operator.metrics.rows_in == 0
     with pytest.raises(ValueError, match=r"advance\(\) before the first batch"):
@@ -177,7 +177,9 @@ def test_what_a_watermark_may_not_be(kind: pa.DataType, given: Any) -> None:
 
 
 def test_there_may_be_no_watermark() -> None:
-    with pytest.raises(ValueError, match=r"advance\(\) moves the watermark, and there is none: the query has no on="):
+    with pytest.raises(
+        ValueError, match=r"advance\(\) raises the watermark, and this operator has none: the query has no on="
+    ):
         sash.Query(2, n=sash.count()).operator(SCHEMA).advance(3)
     with pytest.raises(ValueError, match="in mode 'sorted' nothing is late"):
         query().operator(SCHEMA, mode="sorted").advance(3)
@@ -326,7 +328,7 @@ def test_a_snapshot_of_a_store_elsewhere_is_refused() -> None:
 
     operator = query().operator(SCHEMA, store=Elsewhere())
     operator.process(rows("1 2"))
-    with pytest.raises(TypeError, match=r"the state lies in .*Elsewhere.*: that store keeps it"):
+    with pytest.raises(TypeError, match=r"the state is in the store .*Elsewhere.*: open an operator"):
         operator.snapshot()
     again = query().operator(SCHEMA, store=operator.store)
     assert again.finish().to_pylist()[-1]["held"] == [0, 1]

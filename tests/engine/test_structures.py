@@ -122,7 +122,7 @@ def test_eager_runs_fiba_and_nothing_else(emit: str) -> None:
     ).operator(stream(timed=False).schema)
     assert as_planned(operator)
     assert {*operator.structures.values()} == {"FiBA"}
-    with pytest.raises(ValueError, match=r"Options\(structure='DABA'\) cannot serve emit='eager'.*FiBA serves it"):
+    with pytest.raises(ValueError, match=r"Options\(structure='DABA'\) does not support emit='eager'.*use 'FiBA'"):
         Query(3, emit="eager", high=sash.max("f"), options=Options(structure="DABA"))
     assert Query(3, emit=emit, high=sash.max("f"), options=Options(structure="DABA"))
 

@@ -145,8 +145,8 @@ def test_nan_of_numpy_is_a_value_and_a_mask_is_null() -> None:
     [
         ({"x": np.zeros((2, 2))}, ValueError, "the column 'x' has 2 dimensions"),
         ({"x": np.zeros(2), "y": np.zeros(3)}, ValueError, "the column 'y' has 3 rows, and 'x' has 2"),
-        ({0: np.zeros(2)}, TypeError, "columns are named by text; got the column 0, a int"),
-        ({"x": np.zeros(2, "c16")}, TypeError, "the column 'x' is of type complex128, which is no type of Arrow"),
+        ({0: np.zeros(2)}, TypeError, "column names must be text; got the column 0, a int"),
+        ({"x": np.zeros(2, "c16")}, TypeError, "the column 'x' is of type complex128, which is not an Arrow type"),
         ({"x": [1, 2]}, TypeError, "got a builtins.dict whose 'x' is a list"),
         ({}, TypeError, "got a builtins.dict without columns"),
     ],

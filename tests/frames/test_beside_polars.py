@@ -136,6 +136,7 @@ def test_any_expression(closed: str, by: Any, table: pa.Table, size: int) -> Non
     compare(got, others, bounds)
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("closed", ["left", "right"])
 @given(table=frames(ties=True), size=st.integers(1, 3), slides=st.integers(1, 3))
 @settings(max_examples=10)

@@ -168,7 +168,7 @@ def test_categories_and_nulls_are_keys() -> None:
 def test_names_are_text(name: Any) -> None:
     given = pd.DataFrame([[1, 2]])
     given.columns = pd.Index(["x", name], dtype=object, tupleize_cols=False)
-    with pytest.raises(TypeError, match=r"columns are named by text; got the column .*, a (int|tuple|NoneType)"):
+    with pytest.raises(TypeError, match=r"column names must be text; got the column .*, a (int|tuple|NoneType)"):
         sash.rolling(given, 2, n=sash.count())
 
 
@@ -180,8 +180,8 @@ def test_two_columns_of_one_name() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pd.Series([1, "a"]), "the column 'x' is of type object, which is no type of Arrow"),
-        (pd.Series([1j]), "the column 'x' is of type complex128, which is no type of Arrow"),
+        (pd.Series([1, "a"]), "the column 'x' is of type object, which is not an Arrow type"),
+        (pd.Series([1j]), "the column 'x' is of type complex128, which is not an Arrow type"),
         (pd.Series(pd.period_range("2024", periods=1, freq="M")), "the column 'x' is of the extension type"),
         (pd.Series(pd.interval_range(0, 1)), "the column 'x' is of the extension type"),
     ],

@@ -24,7 +24,7 @@ def masked(values: list[Any]) -> Any:
     return pd.arrays.FloatingArray(data, np.array([value is None for value in values]))
 
 
-def told(column: Any) -> list[str]:
+def as_text(column: Any) -> list[str]:
     """Each value: null, NaN or the number."""
     arrow_array = pa.chunked_array([pa.array(column)]) if not isinstance(column, pd.Series) else pa.array(column)
     return [repr(value) for value in arrow_array.to_pylist()]
@@ -36,10 +36,10 @@ def test_nan_and_null_stay_apart(make: Any) -> None:
     frame = pd.DataFrame({"k": make([NAN, None, 1.0, NAN]), "t": [1, 2, 3, 4], "x": make([NAN, 2.0, None, 4.0])})
     rows = sash.rolling(frame, 5, by="k", on="t", n=sash.count(), last=sash.last("x"))
     assert rows["n"].tolist() == [1, 1, 1, 2]
-    assert told(rows["last"]) == ["nan", "2.0", "None", "4.0"]
+    assert as_text(rows["last"]) == ["nan", "2.0", "None", "4.0"]
     assert rows["last"].dtype == frame["x"].dtype
     slides = sash.rolling(frame, sash.Count(5, every=1), by="k", on="t", n=sash.count())
-    assert sorted(zip(told(slides["k"]), slides["n"], strict=True)) == [
+    assert sorted(zip(as_text(slides["k"]), slides["n"], strict=True)) == [
         ("1.0", 1), ("None", 1), ("nan", 1), ("nan", 2)
     ]  # fmt: skip
     assert slides["k"].dtype == frame["k"].dtype

@@ -82,17 +82,17 @@ def test_a_lazy_frame_is_lazy(window: Any, emit: str) -> None:
 
 
 def test_a_lazy_frame_reads_nothing_at_the_call() -> None:
-    def never(frame: Any) -> Any:
+    def never(_frame: Any) -> Any:
         raise AssertionError("read")
 
     given = pl.DataFrame({"x": [1]}).lazy().map_batches(never, schema={"x": pl.Int64})
     sash.rolling(given, 2, total=sash.sum("x"))
-    with pytest.raises(KeyError, match="names the column 'y', which is not there"):
+    with pytest.raises(KeyError, match="names the column 'y', which does not exist"):
         sash.rolling(given, 2, total=sash.sum("y"))
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(TypeError, match="the column 'x' is of type Int128, which is no type of Arrow"):
+    with pytest.raises(TypeError, match="the column 'x' is of type Int128, which is not an Arrow type"):
         sash.rolling(pl.DataFrame({"x": pl.Series([1], dtype=pl.Int128)}), 2, total=sash.sum("x"))
     with pytest.raises(TypeError, match="a query runs on a polars DataFrame or LazyFrame; got a Series"):
         sash.rolling(pl.Series([1]), 2, total=sash.sum("x"))

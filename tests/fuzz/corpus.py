@@ -14,7 +14,7 @@ from hypothesis import Phase, given, seed, settings
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.engine import durable_state, eager_pages
+from sash.engine import buffer_pages, durable_state, eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from sash.testing.queries import AFFINE, FromHigh, KeepLast
@@ -145,15 +145,15 @@ def drawn(number: int) -> Case:
 @contextmanager
 def small_pages(size: int) -> Iterator[None]:
     """Within, pages are small, so that states have many of them."""
-    before = durable_state.RUN, durable_state.BUCKET, durable_state.ROWS, eager_pages.FAN_OUT
-    durable_state.RUN, durable_state.BUCKET, durable_state.ROWS = size, 512 * size, size
+    before = durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS, eager_pages.FAN_OUT
+    durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS = size, 512 * size, size
     eager_pages.FAN_OUT = 4 if size < 9 else 16
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        durable_state.RUN, durable_state.BUCKET, durable_state.ROWS, eager_pages.FAN_OUT = before
+        durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS, eager_pages.FAN_OUT = before
 
 
 def states(of: Subject) -> list[tuple[State, bool]]:

@@ -99,8 +99,8 @@ def _judged(what: str, work: Callable[[], Any], only_pages: bool = False) -> Any
         raise
     except Exception as error:
         if only_pages or not is_deliberate(error):
-            shown = "".join(traceback.format_exception(error))
-            raise Failure(f"{what}: {type(error).__name__}: {error}\n{shown}") from error
+            trace = "".join(traceback.format_exception(error))
+            raise Failure(f"{what}: {type(error).__name__}: {error}\n{trace}") from error
         return None
 
 

@@ -163,7 +163,7 @@ def _bytes_changed(data: bytes, rng: Random) -> bytes:
         lambda made, at: made.__setitem__(slice(at, at + 8), rng.randbytes(8)[: len(made) - at]),
         lambda made, at: made.__setitem__(slice(at, at + 16), bytes([rng.choice([0, 255])]) * min(16, len(made) - at)),
         lambda made, at: made.__delitem__(slice(at, None)),
-        lambda made, at: made.extend(rng.randbytes(rng.randrange(1, 40))),
+        lambda made, _at: made.extend(rng.randbytes(rng.randrange(1, 40))),
     ]
     made = bytearray(data)
     if made:

@@ -27,7 +27,7 @@ MEMORY = 6 << 30
 """Bytes of address space; what is mapped but not used counts, such as libraries."""
 
 PREPARING, TRYING = 900.0, 60.0
-"""Seconds that a round may take to compile its loops, and a state to be judged."""
+"""Seconds that a round may take to compile its loops, and a state to be checked."""
 
 CURRENT = "current.case"
 

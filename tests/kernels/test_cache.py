@@ -339,7 +339,7 @@ def test_places_of_other_users_are_in_one_warning(monkeypatch: pytest.MonkeyPatc
     assert found() == "chosen"
     directory.cache_clear()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match="compiles anew.*belongs to user.*set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="compiles again.*belongs to user.*set SASH_CACHE_DIR") as told:
         assert directory() is None
     assert len(told) == 1
 
@@ -351,7 +351,7 @@ def test_kernels_that_others_may_write_are_refused(tmp_path: Path, mode: int) ->
     directory.cache_clear()
     kernels = tmp_path / "chosen" / (PREFIX + sources_key())
     kernels.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"kept in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
+    with pytest.warns(RuntimeWarning, match=f"stored in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
         assert found() == "sash"
     assert len(told) == 1
 

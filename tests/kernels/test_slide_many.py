@@ -171,8 +171,8 @@ def test_a_structure_that_answers_no_shorter_windows() -> None:
     ("ranges", "error", "said"),
     [
         ((), ValueError, "at least one range"),
-        ((3, 0), ValueError, "a range has at least one element; got 0"),
-        ((3, 1.5), TypeError, r"a range is a whole number of elements; got 1\.5"),
+        ((3, 0), ValueError, "a range must have at least one element; got 0"),
+        ((3, 1.5), TypeError, r"a range must be a whole number of elements; got 1\.5"),
         (3, TypeError, "ranges= takes several numbers"),
     ],
 )

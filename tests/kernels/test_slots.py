@@ -19,9 +19,10 @@ import pytest
 from sash import monoids
 from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.engine.arena import Arena
+from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
-from sash.kernels.jit.numba_struct import AFTER
-from sash.kernels.loops.live_kernel import NO_TOTALS, NOBODY, NONE, LiveKernel, Structures
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS
+from sash.kernels.loops.live_kernel import NO_COUNTS, LiveKernel
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, OFFSET
 from sash.monoids.algebra import Monoid
 from sash.monoids.custom import monoid
@@ -66,13 +67,23 @@ CASES = [
 ]
 
 
+class CountedStructures(SlotStructures):
+    """Structures that count how often one is to be built again."""
+
+    rebuilt = 0
+
+    def reset(self, slots: Any) -> None:
+        super().reset(slots)
+        self.rebuilt += len(slots)
+
+
 class Slots:
     """A structure in each of some slots, and for each slot the list of its inputs."""
 
     def __init__(self, structure: type[Any], given: Monoid, compiled: bool, sizes: bool = False) -> None:
         self.width = 2 if isinstance(given, monoids.ArgMax) else 1
         kinds: Any = ("int",) * self.width if compiled else None
-        self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NOBODY
+        self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NO_FLAGS
         several = (structure,) if sizes else ()
         self.kernel = LiveKernel(given, kinds, "rows", (structure,), several, warn=False)
         assert self.kernel.compiled is compiled, self.kernel.why_interpreted
@@ -81,40 +92,12 @@ class Slots:
         self.arena = Arena(self.table, "heads", [])
         for i, leaf in enumerate(self.kernel.nothing(0)):
             self.arena.add(i, leaf.dtype)
-        self.window = Structures(self.kernel.specs[structure])
+        self.window = CountedStructures(self.kernel.specs[structure], self.arena, self.table, "structures")
         self.window.sizes = sizes
-        self.table.add("ints", np.int64, [-1] * self.window.ints, derived=True)
-        self.table.add("floats", np.float64, [0.0] * self.window.floats, derived=True)
-        self.arena.followers.append(self)
         self.table.grow(SLOTS)
         self.inputs: list[list[Any]] = [[] for _ in range(SLOTS)]
         self.ends = [0] * SLOTS
         """Up to where each slot was asked: an end never goes back."""
-        self.rebuilt = 0
-
-    # ---- what follows the arena ----
-
-    def grow(self, length: int) -> None:
-        self.window.grow(length)
-
-    def pack(self, length: int, renumbered: bool) -> None:
-        self.window.pack(length)
-        self.reset(np.arange(SLOTS))
-
-    def move(self, slots: Any) -> None:
-        if self.kernel.compiled:
-            self.reset(slots)
-
-    def reset(self, slots: Any) -> None:
-        self.table["ints"][slots, : AFTER + 1] = -1
-        self.window.reset(slots)
-        self.rebuilt += len(slots)
-
-    @property
-    def nbytes(self) -> int:
-        return self.window.nbytes
-
-    # ---- what is done with slots ----
 
     def push(self, pushed: list[tuple[int, Any]]) -> Any:
         """Make room for inputs of slots: what the loop takes as rows."""
@@ -129,26 +112,22 @@ class Slots:
         heads = self.arena.heads
         places = heads[slots, OFFSET] + (np.array(positions, np.int64) & (heads[slots, CAPACITY] - 1))
         columns = [np.array([value[i] for _, value in pushed], np.int64) for i in range(self.width)]
-        return self.kernel.inputs(
-            columns if self.kernel.compiled else [c.tolist() for c in columns], len(pushed)
-        ), places
+        if self.kernel.compiled:
+            return self.kernel.typed(columns), places
+        return list(zip(*(column.tolist() for column in columns), strict=True)), places
 
     def slide(self, pushed: list[tuple[int, Any]], ranges: list[tuple[int, list[int], int]]) -> list[list[Any]]:
         """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the kernel takes them."""
         rows = self.kernel.no_rows
         if pushed:
             inputs, places = self.push(pushed)
-            rows = inputs, NOBODY, np.array([slot for slot, _ in pushed], np.int64), places
+            rows = inputs, NO_FLAGS, np.array([slot for slot, _ in pushed], np.int64), places
         states = tuple(self.arena.columns[i] for i in range(len(self.kernel.nothing(0))))
-        fields = self.table.wide["ints"], self.table.wide["floats"]
         los = np.array([starts for _, starts, _ in ranges], np.int64).T if ranges else np.zeros((1, 0), np.int64)
         los = np.ascontiguousarray(los) if self.sizes else los.reshape(-1)
         ends = np.array([hi for _, _, hi in ranges], np.int64)
-        asked = NONE, np.array([slot for slot, _, _ in ranges], np.int64), los, ends, self.wanted
-        counts = (NO_TOTALS, NONE)
-        out, valid, _, _, missing = self.kernel.slide(
-            self.window, fields, self.arena.heads, states, counts, rows, asked
-        )
+        asked = NO_INTS, np.array([slot for slot, _, _ in ranges], np.int64), los, ends, self.wanted
+        (out, valid, _, _), missing = self.kernel.slide(self.window, self.window.fields, states, NO_COUNTS, rows, asked)
         flat = [out[i] for i in range(los.size)] if isinstance(out, list) else list(out[0].tolist())
         assert missing == int((~valid).sum())
         found = [value if ok else None for value, ok in zip(flat, valid.tolist(), strict=True)]
@@ -215,7 +194,7 @@ def test_every_structure_lives_in_slots(name: str, given: Monoid, compiled: bool
     for seed in range(3 if compiled else 1):
         slots = Slots(in_order(name), given, compiled)
         play(slots, random.Random(seed), 120 if compiled else 60)
-        assert slots.rebuilt, "rings have moved"
+        assert slots.window.rebuilt, "rings have moved"
         if seed == 0:  # the queues follow an arena that is packed, and blocks are laid anew
             slots.arena.pack(np.arange(SLOTS))
             play(slots, random.Random(100), 30)
@@ -236,8 +215,8 @@ def test_a_structure_stays_alive_from_call_to_call(name: str) -> None:
     values = [(i % 13,) * slots.width for i in range(400)]
     slots.slide([(0, value) for value in values], [(0, [0], 400)])
     object_before = slots.window.storage[0]
-    slots.rebuilt = 0
+    slots.window.rebuilt = 0
     for i in range(5):
         assert slots.slide([(0, values[i])], [(0, [i + 1], 401 + i)]) == [[slots.expected(0, i + 1, 401 + i)]]
     assert slots.window.storage[0] is object_before
-    assert slots.rebuilt == 0
+    assert slots.window.rebuilt == 0

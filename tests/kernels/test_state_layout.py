@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import sash
-from sash.kernels.jit.state_layout import DTYPES, SAMPLES, Layout, NotColumnar, layouts, shape_of, unify
+from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts, shape_of, unify
 from sash.monoids import Max, Monoid
-from sash.testing.discovery import kinds_of, monoids
+from sash.monoids.sample_probe import SAMPLES
+from tests.shared.discovery import kinds_of, monoids
 
 
 def add(a: Any, b: Any) -> Any:

@@ -87,5 +87,5 @@ def test_an_empty_string_is_not_nothing() -> None:
 def test_concat_refuses_what_is_no_text() -> None:
     with pytest.raises(TypeError, match="concat joins strings; got 3, a int"):
         Concat().lift(3)
-    with pytest.raises(TypeError, match="separator= of concat is a string; got None"):
+    with pytest.raises(TypeError, match="separator= of concat must be a string; got None"):
         Concat(None)  # type: ignore[arg-type]

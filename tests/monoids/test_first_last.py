@@ -139,7 +139,7 @@ def test_the_state_of_nth_stays_small(n: int) -> None:
 
 @pytest.mark.parametrize("n", [True, 1.0, "1", None])
 def test_nth_refuses_what_is_no_integer(n: Any) -> None:
-    with pytest.raises(TypeError, match="n= of nth is an integer; got"):
+    with pytest.raises(TypeError, match="n= of nth must be an integer; got"):
         Nth(n)
 
 

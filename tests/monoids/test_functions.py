@@ -142,7 +142,7 @@ def test_a_missing_parameter_is_named() -> None:
 
 
 def test_parameters_are_keywords() -> None:
-    with pytest.raises(TypeError, match="nth is bound to columns by name; got 3, a int"):
+    with pytest.raises(TypeError, match="nth must be bound to columns by name; got 3, a int"):
         functions.nth("x", 3, n=1)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import sash
 from sash.monoids import Collect, Count, DirectProduct, First, Last, Max, Mean, Min, Sum, SumOfSquares
-from sash.testing import OpCounter
+from tests.shared.op_counter import OpCounter
 
 
 def state_of(monoid: Any, values: Any) -> Any:

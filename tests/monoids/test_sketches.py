@@ -87,7 +87,7 @@ def test_damaged_bytes_are_refused(monoid: Monoid) -> None:
 @pytest.mark.parametrize("monoid", OF_ITEMS, ids=repr)
 def test_what_no_sketch_takes_is_refused(monoid: Monoid) -> None:
     for value in ([1], object(), (1, 2), np.array([1, 2])):
-        with pytest.raises(TypeError, match=rf"got .* a {type(value).__name__}: turn it into text"):
+        with pytest.raises(TypeError, match=rf"got .* a {type(value).__name__}: convert it to text"):
             monoid.lift(value)
 
 
@@ -194,12 +194,12 @@ def test_one_quantile_is_a_number_and_several_a_tuple() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"q": 99}, r"q= of approx_quantile is at least 0 and at most 1 \(0.99 for p99\); got 99"),
+        ({"q": 99}, r"q= of approx_quantile must be at least 0 and at most 1 \(0.99 for p99\); got 99"),
         ({"q": math.nan}, "got nan"),
-        ({"q": "0.5"}, "q= of approx_quantile is a number or a tuple"),
+        ({"q": "0.5"}, "q= of approx_quantile must be a number or a tuple"),
         ({"q": ()}, "at least one quantile"),
         ({"q": True}, "got True"),
-        ({"k": 7}, "k= of approx_quantile is at least 8"),
+        ({"k": 7}, "k= of approx_quantile must be at least 8"),
     ],
 )
 def test_quantiles_refuse_wrong_parameters(arguments: dict[str, Any], message: str) -> None:
@@ -272,7 +272,7 @@ def test_counts_can_be_asked_about_any_value() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"items": "ab"}, "items= of count_min is a tuple"),
+        ({"items": "ab"}, "items= of count_min must be a tuple"),
         ({"items": ([1],)}, "a sketch takes numbers"),
         ({"buckets": 2}, "buckets= of count_min"),
         ({"hashes": 0}, "hashes= of count_min"),
@@ -319,7 +319,7 @@ def test_a_filter_cannot_be_changed() -> None:
 
 def test_filters_of_other_shapes_do_not_mix() -> None:
     small, other = Bloom(bits=64), Bloom(bits=128)
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         small.lift(1) | other.lift(1)
     with pytest.raises(ValueError, match="another bloom"):
         small.load(other.dump(other.lift(1)))

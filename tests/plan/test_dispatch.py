@@ -53,14 +53,14 @@ def test_spark(host: Any) -> None:
 
 
 def test_an_iterator_of_batches(host: Any) -> None:
-    host("sash.engine", stream=lambda query, batches: list(batches))
+    host("sash.engine", stream=lambda _query, batches: list(batches))
     assert QUERY.run(iter([1, 2])) == [1, 2]
     assert QUERY.run(batch for batch in (3,)) == [3]
 
 
 @pytest.mark.parametrize("data", [None, 5, [1, 2], {"x": [1]}])
 def test_what_no_host_takes(data: Any) -> None:
-    with pytest.raises(TypeError, match=r"a query runs on frames of pandas, polars, .*; got a builtins\."):
+    with pytest.raises(TypeError, match=r"a query runs on pandas, polars, .*; got a builtins\."):
         QUERY.run(data)
 
 
@@ -75,8 +75,8 @@ def test_a_host_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         QUERY.operator()
 
 
-def test_what_a_host_misses_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> ModuleType:
+def test_an_import_that_a_host_misses_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_name: str) -> ModuleType:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 
     monkeypatch.setattr("sash.plan.dispatch.importlib.import_module", missing)

@@ -15,11 +15,11 @@ import sash
 from sash.aggregators import Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids.algebra import agree
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
 from tests.plan.event_windows import AGGREGATES, START, prefer, results, streams
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 
-def check(window, events, belongs, full=lambda n: True, **options):
+def check(window, events, belongs, full=lambda _n: True, **options):
     """Push all events; after each, compare with those before and it that belong to the window it ends."""
     loop = sash.Window(window, **AGGREGATES, **options)
     for i, event in enumerate(events):
@@ -36,7 +36,7 @@ def test_count(events, size, full, preferred):
         sash.Count(size, full=full),
         events,
         lambda seen: seen[-size:],
-        (lambda n: n >= size) if full else (lambda n: True),
+        (lambda n: n >= size) if full else (lambda _n: True),
         prefer=preferred,
     )
 
@@ -119,7 +119,7 @@ def test_policy(events, limit, preferred):
 
 
 def test_policy_of_one_aggregate_and_one_that_gives_up_everything():
-    loop = sash.Window(sash.Policy(lambda total, prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
+    loop = sash.Window(sash.Policy(lambda total, _prefix: total >= 10, over=sash.sum("x")), sash.collect("x"))
     assert [loop.push({"x": x}) for x in (4, 5, 3, 1)] == [[4], [4, 5], None, [1]]
 
 
@@ -138,12 +138,12 @@ def test_every_aggregate_on_every_structure_it_admits(name):
             with pytest.raises(TypeError, match=f"{structure} needs a monoid with the property"):
                 sash.Window(5, monoid, structure=structure)
     for i, row in enumerate(rows):
-        judge = Recalc(monoid)
+        recalc = Recalc(monoid)
         for one in rows[max(0, i - 4) : i + 1]:
-            judge.insert(*one)
+            recalc.insert(*one)
         for loop in loops:
             found = loop.push(row if len(row) > 1 else row[0])
-            assert agree(found, judge.query(), 0.0 if monoid.exact else 1e-9), loop.structures
+            assert agree(found, recalc.query(), 0.0 if monoid.exact else 1e-9), loop.structures
 
 
 # ---- without an event ----
@@ -157,7 +157,7 @@ def test_advance():
     assert loop.advance(10) == {"n": 1, "high": 3}
     assert loop.advance(14) == loop.query() == {"n": 0, "high": None}
     assert len(loop) == 0
-    with pytest.raises(ValueError, match="time=13 is behind 14"):
+    with pytest.raises(ValueError, match="time=13 is before 14"):
         loop.push({"x": 1}, 13)
     assert loop.push({"x": 1}, 14) == {"n": 1, "high": 1}
     with pytest.raises(TypeError, match=r"advance\(time\) takes a time"):
@@ -190,7 +190,7 @@ def test_advance_changes_nothing_where_time_does_not_count(window):
     loop = sash.Window(window, sash.sum("x"))
     loop.push({"x": 1, "end": False}, 1)
     assert loop.advance(10**9) == 1
-    with pytest.raises(ValueError, match="behind"):
+    with pytest.raises(ValueError, match="is before"):
         loop.push({"x": 1, "end": False}, 2)
 
 
@@ -243,9 +243,9 @@ def test_columns_that_are_missing():
 def test_a_column_that_decreases():
     loop = sash.Window(sash.Delta("km", 5), sash.count())
     loop.push({"km": 10})
-    with pytest.raises(ValueError, match=r"km=9 is behind 10.*Delta\('km', 5\) must not decrease"):
+    with pytest.raises(ValueError, match=r"km=9 is before 10.*Delta\('km', 5\) must not decrease"):
         loop.push({"km": 9})
-    with pytest.raises(TypeError, match="km is a number, a datetime or a date; got None"):
+    with pytest.raises(TypeError, match="km must be a number, a datetime or a date; got None"):
         loop.push({"km": None})
     assert loop.push({"km": 10}) == 2
 
@@ -257,7 +257,7 @@ def test_a_delta_of_times():
 
 def test_a_mark_is_true_or_false():
     loop = sash.Window(sash.Punctuation("end"), sash.count())
-    with pytest.raises(TypeError, match=r"column 'end' of Punctuation.* is True or False; got 1, a int"):
+    with pytest.raises(TypeError, match=r"column 'end' of Punctuation.* must be True or False; got 1, a int"):
         loop.push({"end": 1})
     assert [loop.push({"end": mark}) for mark in (False, np.bool_(True), None, True, False)] == [1, 2, 1, 2, 1]
     assert loop.query() == 1

@@ -38,7 +38,7 @@ def test_zones_are_one_time():
 def test_dates():
     loop = sash.Window("7d", sash.monoids.Count())
     assert [loop.push(0, date(2024, 2, day)) for day in (20, 26, 27, 28)] == [1, 2, 2, 3]
-    with pytest.raises(ValueError, match=r"Time\('36h'\) is measured in '36h', no whole number of days"):
+    with pytest.raises(ValueError, match=r"Time\('36h'\) is measured in '36h', not a whole number of days"):
         sash.Window("36h", sash.monoids.Count()).push(0, date(2024, 2, 20))
 
 
@@ -81,7 +81,7 @@ def test_timestamps_of_pandas():
     loop = sash.Window("2ns", sash.monoids.Count())
     first = pandas.Timestamp("2024-01-01T00:00:00.000000001")
     assert [loop.push(0, first + pandas.Timedelta(n, "ns")) for n in (0, 1, 2)] == [1, 2, 2]
-    with pytest.raises(ValueError, match="NaT is no time"):
+    with pytest.raises(ValueError, match="NaT is not a time"):
         loop.push(0, pandas.NaT)
 
 
@@ -100,16 +100,16 @@ def refused(error, match, window, aggregate, *pushes):
 def test_times_that_are_refused():
     count = sash.monoids.Count()
     refused(
-        ValueError, r"time=4 is behind 5, the last one: .*Sort them.*lateness=", sash.Time(9), count, (0, 5), (0, 4)
+        ValueError, r"time=4 is before 5, the last one: .*Sort them.*lateness=", sash.Time(9), count, (0, 5), (0, 4)
     )
-    refused(ValueError, "time=4 is behind 5", 3, count, (0, 5), (0, 4))
-    refused(ValueError, "time=4 is behind 5", sash.Session(3), count, (0, 5), (0, 4))
+    refused(ValueError, "time=4 is before 5", 3, count, (0, 5), (0, 4))
+    refused(ValueError, "time=4 is before 5", sash.Session(3), count, (0, 5), (0, 4))
     refused(TypeError, r"Time\('1h'\) is measured in time: push\(x, time\)", "1h", count, (0,))
     refused(TypeError, r"Session\(3\) is measured in time: push\(x, time\)", sash.Session(3), count, (0, 1), (0,))
-    refused(ValueError, "time=nan is no place", sash.Time(9), count, (0, 5), (0, math.nan))
-    refused(ValueError, "time=inf is no place", sash.Time(9), count, (0, math.inf))
-    refused(TypeError, "time is a number, a datetime or a date; got '5', a str", sash.Time(9), count, (0, "5"))
-    refused(TypeError, "time is a number, a datetime or a date; got True", sash.Time(9), count, (0, True))
+    refused(ValueError, "time=nan is not finite", sash.Time(9), count, (0, 5), (0, math.nan))
+    refused(ValueError, "time=inf is not finite", sash.Time(9), count, (0, math.inf))
+    refused(TypeError, "time must be a number, a datetime or a date; got '5', a str", sash.Time(9), count, (0, "5"))
+    refused(TypeError, "time must be a number, a datetime or a date; got True", sash.Time(9), count, (0, True))
     refused(TypeError, r"Time\('1h'\) is measured in '1h', a duration, and time=5 is a number", "1h", count, (0, 5))
     refused(TypeError, r"Time\(9\) is measured in 9, a number, .*one of datetimes", sash.Time(9), count, (0, START))
     refused(

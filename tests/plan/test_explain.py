@@ -9,11 +9,10 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.plan.default_schema import default_schema
-from sash.plan.explain_text import partials
+from sash.plan.explain_text import most_panes
 from sash.plan.planner import DEQUE_SIZES
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.windows.slices import edges
-from sash.windows.slices import partials as exactly
+from tests.windows.pane_edges import edges, panes
 
 SCHEMA = pa.schema(
     [
@@ -115,7 +114,7 @@ def test_several_windows_per_slide_without_a_schema() -> None:
           rows at most 10s behind the latest time; later ones are counted and dropped
 
         shared
-          d, w: slices, kept once for 2 windows
+          d, w: panes, kept once for 2 windows
           s: a running partial
 
         structures
@@ -281,7 +280,7 @@ def test_what_a_key_keeps() -> None:
 
 
 @pytest.mark.parametrize(
-    "spans",
+    "queries",
     [
         [(4, 2)],
         [(5, 2)],
@@ -293,15 +292,15 @@ def test_what_a_key_keeps() -> None:
         [(86400, 60), (3600, 1)],
     ],
 )
-def test_partials_are_not_understated(spans: list[tuple[int, int]]) -> None:
+def test_panes_are_not_understated(queries: list[tuple[int, int]]) -> None:
     class Window:
         def __init__(self, size: int, every: int) -> None:
             self.size, self.every, self.offset = size, every, 0
 
-    cuts = edges(spans)
-    most = max(max(exactly(size, every, cuts)) for size, every in spans)
-    found = partials([Window(size, every) for size, every in spans])  # type: ignore[list-item]
-    assert most <= found <= most + len(spans)
+    cuts = edges(queries)
+    most = max(max(panes(size, every, cuts)) for size, every in queries)
+    found = most_panes([Window(size, every) for size, every in queries])  # type: ignore[list-item]
+    assert most <= found <= most + len(queries)
 
 
 def test_structures() -> None:
@@ -318,7 +317,7 @@ def test_structures() -> None:
     assert same[3] == "where all rows are at hand: kernels of whole columns for high"
 
 
-def test_what_does_not_fit_is_told_as_elsewhere() -> None:
+def test_a_query_that_does_not_fit_raises_as_elsewhere() -> None:
     with pytest.raises(KeyError, match="did you mean 'price'"):
         Query(5, high=sash.max("prise")).explain(SCHEMA)
     with pytest.raises(TypeError, match="the property 'inverse'"):

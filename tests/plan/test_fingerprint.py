@@ -62,7 +62,7 @@ CHANGED: list[dict[str, Any]] = [
     {"windows": Policy(gives_up, sash.sum("x"))},
     {"windows": Policy(gives_up, sash.sum("i"))},
     {"windows": Policy(gives_up, (sash.sum("i"),))},
-    {"windows": Policy(lambda t, p: True, sash.sum("i"))},
+    {"windows": Policy(lambda _t, _p: True, sash.sum("i"))},
     {"by": None},
     {"by": ["k", "i"]},
     {"on": ["ts", "i"]},

@@ -9,8 +9,8 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, WindowGroup
-from sash.testing.discovery import monoids
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from tests.shared.discovery import monoids
 
 SCHEMA = pa.schema(
     [
@@ -46,7 +46,7 @@ def test_all_that_end_at_a_row_share_the_rows() -> None:
         "lifetime": Lifetime(),
         "punctuation": Punctuation("end"),
     }
-    assert planned(windows).series == (
+    assert planned(windows).groups == (
         WindowGroup("rows", (0, 1, 2, 3, 4)),
         WindowGroup("running", (5,)),
         WindowGroup("running", (6,)),
@@ -67,11 +67,11 @@ def test_slides() -> None:
         "i": Lifetime(every="1h"),
         "j": Lifetime(every=3),
     }
-    assert planned(windows).series == (
-        WindowGroup("slices", (0, 2)),
-        WindowGroup("slices", (1,)),
+    assert planned(windows).groups == (
+        WindowGroup("time panes", (0, 2)),
+        WindowGroup("time panes", (1,)),
         WindowGroup("rows", (3, 6)),
-        WindowGroup("counted", (4, 5)),
+        WindowGroup("row panes", (4, 5)),
         WindowGroup("running", (7,)),
         WindowGroup("running", (8,)),
         WindowGroup("running", (9,)),
@@ -204,7 +204,7 @@ def test_a_structure_that_cannot_be(structure: str, bound: Any, says: str) -> No
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match=r"structure= of Options is one of Recalc, .*FiBA; got 'BTree'"):
+    with pytest.raises(ValueError, match=r"structure= of Options must be one of Recalc, .*FiBA; got 'BTree'"):
         Options(structure="BTree")
 
 
@@ -212,7 +212,7 @@ def test_eager_is_served_by_fiba_alone() -> None:
     query = Query({"a": "1h", "b": Lifetime()}, on="ts", emit="eager", high=sash.max("x"), n=sash.count("x"))
     assert {choice.structure for choice in query.plan(SCHEMA).choices.values()} == {"FiBA"}
     assert [len(group) for group in query.plan(SCHEMA).states] == [1, 1], "each aggregate has a tree of its own"
-    with pytest.raises(ValueError, match=r"Options\(structure='AMTA'\) cannot serve emit='eager'.*: FiBA serves it"):
+    with pytest.raises(ValueError, match=r"Options\(structure='AMTA'\) does not support emit='eager'.*: use 'FiBA'"):
         Query("1h", on="ts", emit="eager", options=Options(structure="AMTA"), high=sash.max("x"))
 
 

@@ -77,10 +77,8 @@ def test_it_reads_as_it_was_written() -> None:
         ahead="1m",
         n=sash.count(),
     )
-    shown = (
-        "Query({'h': Time('1h'), 'k': Count(5)}, by='s', on=['ts', 'i'], lateness='10s', late='error', forget='1d', "
-    )
-    assert repr(q) == shown + "ahead='1m', n=count())"
+    text = "Query({'h': Time('1h'), 'k': Count(5)}, by='s', on=['ts', 'i'], lateness='10s', late='error', forget='1d', "
+    assert repr(q) == text + "ahead='1m', n=count())"
     assert repr(Query(5, options=Options(threads=2), n=sash.count())) == (
         "Query(Count(5), options=Options(threads=2), n=count())"
     )
@@ -120,18 +118,18 @@ def test_any_other_name_is_free() -> None:
 @pytest.mark.parametrize(
     ("windows", "error", "says"),
     [
-        (0, ValueError, r"size= of Count is at least 1; got 0"),
-        (-3, ValueError, r"size= of Count is at least 1; got -3"),
-        ("0s", ValueError, r"size= of Time is above zero; got '0s'"),
-        ("soon", ValueError, r"size= of Time is a number and a unit, .*; got 'soon'"),
-        (2.5, TypeError, r"windows= is a window such as sash\.Time\('1h'\), .*; got 2\.5, a float"),
-        (True, TypeError, r"windows= is a window .*; got True, a bool"),
-        (None, TypeError, r"windows= is a window .*; got None"),
-        (["1h", "2h"], TypeError, r"windows= is a window .* or a dict of named ones; got \['1h', '2h'\]"),
+        (0, ValueError, r"size= of Count must be at least 1; got 0"),
+        (-3, ValueError, r"size= of Count must be at least 1; got -3"),
+        ("0s", ValueError, r"size= of Time must be above zero; got '0s'"),
+        ("soon", ValueError, r"size= of Time must be a number and a unit, .*; got 'soon'"),
+        (2.5, TypeError, r"windows= must be a window such as sash\.Time\('1h'\), .*; got 2\.5, a float"),
+        (True, TypeError, r"windows= must be a window .*; got True, a bool"),
+        (None, TypeError, r"windows= must be a window .*; got None"),
+        (["1h", "2h"], TypeError, r"windows= must be a window .* or a dict of named ones; got \['1h', '2h'\]"),
         ({}, ValueError, r"windows= names no window"),
-        ({"": 5}, TypeError, r"windows= are named by text; got the name ''"),
-        ({5: 5}, TypeError, r"windows= are named by text; got the name 5"),
-        ({"a": 1.5}, TypeError, r"windows=\{'a': …\} is a window .*; got 1\.5"),
+        ({"": 5}, TypeError, r"names of windows= must be text; got the name ''"),
+        ({5: 5}, TypeError, r"names of windows= must be text; got the name 5"),
+        ({"a": 1.5}, TypeError, r"windows=\{'a': …\} must be a window .*; got 1\.5"),
         (sash.max("x"), TypeError, r"an aggregate cannot be named 'windows', which is a parameter of Query"),
     ],
 )
@@ -165,26 +163,30 @@ def test_an_aggregate_under_the_name_of_a_result(name: str) -> None:
         ({}, TypeError, r"a query needs at least one aggregate, such as high=sash\.max\('price'\)"),
         ({"": sash.count()}, ValueError, r"an aggregate needs a name, which is that of its column; got ''"),
         ({"high": sash.monoids.Max()}, TypeError, r"high=Max\(.*\) is not bound to columns: call it with their names"),
-        ({"high": sash.max}, TypeError, r"high= is no parameter of Query and no aggregate of columns .*a function"),
-        ({"high": "price"}, TypeError, r"high= is no parameter of Query and no aggregate .*; got 'price', a str"),
-        ({"by": 5}, TypeError, r"by= is a column's name or a list of them; got 5, a int"),
-        ({"by": [5]}, TypeError, r"by= names columns by text; got 5, a int"),
+        ({"high": sash.max}, TypeError, r"high= must be a parameter of Query or an aggregate of columns .*a function"),
+        ({"high": "price"}, TypeError, r"high= must be a parameter of Query or an aggregate .*; got 'price', a str"),
+        ({"by": 5}, TypeError, r"by= must be a column's name or a list of names; got 5, a int"),
+        ({"by": [5]}, TypeError, r"by= must name columns by text; got 5, a int"),
         ({"by": ["a", "a"]}, ValueError, r"by= names the column 'a' twice"),
-        ({"on": {"ts"}}, TypeError, r"on= is a column's name or a list of them; got \{'ts'\}"),
+        ({"on": {"ts"}}, TypeError, r"on= must be a column's name or a list of names; got \{'ts'\}"),
         ({"on": ["ts", "ts"]}, ValueError, r"on= names the column 'ts' twice"),
-        ({"on": "ts", "lateness": "-1s"}, ValueError, r"lateness= is not negative; got '-1s'"),
-        ({"on": "ts", "lateness": -1}, ValueError, r"lateness= is not negative; got -1"),
-        ({"on": "ts", "lateness": "late"}, ValueError, r"lateness= is a number and a unit, .*; got 'late'"),
-        ({"on": "ts", "lateness": []}, TypeError, r"lateness= is a duration .*; got \[\], a list"),
-        ({"on": "ts", "forget": "0s"}, ValueError, r"forget= is above zero; got '0s'"),
-        ({"on": "ts", "ahead": "-1s"}, ValueError, r"ahead= is not negative; got '-1s'"),
-        ({"emit": "soon"}, ValueError, r"emit= is one of 'final', 'changes', 'eager'; got 'soon'"),
-        ({"late": "keep"}, ValueError, r"late= is one of 'drop', 'flag', 'error'; got 'keep'"),
-        ({"late": ["drop"]}, ValueError, r"late= is one of 'drop', 'flag', 'error'; got \['drop'\]"),
-        ({"options": {"threads": 2}}, TypeError, r"options= is a sash\.Options\(…\); got \{'threads': 2\}, a dict"),
-        ({"lateness": "1s"}, ValueError, r"lateness='1s' is a length of time: say which column has the time with on="),
-        ({"forget": "1d"}, ValueError, r"forget='1d' is a length of time: say which column"),
-        ({"ahead": 5}, ValueError, r"ahead=5 is a length of time: say which column"),
+        ({"on": "ts", "lateness": "-1s"}, ValueError, r"lateness= must not be negative; got '-1s'"),
+        ({"on": "ts", "lateness": -1}, ValueError, r"lateness= must not be negative; got -1"),
+        ({"on": "ts", "lateness": "late"}, ValueError, r"lateness= must be a number and a unit, .*; got 'late'"),
+        ({"on": "ts", "lateness": []}, TypeError, r"lateness= must be a duration .*; got \[\], a list"),
+        ({"on": "ts", "forget": "0s"}, ValueError, r"forget= must be above zero; got '0s'"),
+        ({"on": "ts", "ahead": "-1s"}, ValueError, r"ahead= must not be negative; got '-1s'"),
+        ({"emit": "soon"}, ValueError, r"emit= must be one of 'final', 'changes', 'eager'; got 'soon'"),
+        ({"late": "keep"}, ValueError, r"late= must be one of 'drop', 'flag', 'error'; got 'keep'"),
+        ({"late": ["drop"]}, ValueError, r"late= must be one of 'drop', 'flag', 'error'; got \['drop'\]"),
+        (
+            {"options": {"threads": 2}},
+            TypeError,
+            r"options= must be a sash\.Options\(…\); got \{'threads': 2\}, a dict",
+        ),
+        ({"lateness": "1s"}, ValueError, r"lateness='1s' is a length of time: set the column of the time with on="),
+        ({"forget": "1d"}, ValueError, r"forget='1d' is a length of time: set the column"),
+        ({"ahead": 5}, ValueError, r"ahead=5 is a length of time: set the column"),
     ],
 )
 def test_arguments_that_are_none(keywords: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -206,14 +208,16 @@ def test_arguments_that_are_none(keywords: dict[str, Any], error: type[Exception
     ids=repr,
 )
 def test_time_without_on(window: Any) -> None:
-    with pytest.raises(ValueError, match=r"the window, .*, is measured in time: say which column has it with on="):
+    with pytest.raises(ValueError, match=r"the window, .*, is measured in time: set its column with on="):
         Query(window, n=sash.count())
-    with pytest.raises(ValueError, match=r"the window 'w', .*, is measured in time: say which column has it with on="):
+    with pytest.raises(ValueError, match=r"the window 'w', .*, is measured in time: set its column with on="):
         Query({"w": window}, n=sash.count())
 
 
 def test_per_row_beside_per_slide() -> None:
-    says = r"the window 'a', Count\(5\), gives a result for each row and the window 'b', .*, one a slide: .*two queries"
+    says = (
+        r"the window 'a', Count\(5\), gives a result for each row and the window 'b', .*, one per slide: .*two queries"
+    )
     with pytest.raises(ValueError, match=says):
         Query({"a": 5, "b": Count(5, every=5)}, n=sash.count())
 
@@ -226,12 +230,12 @@ def test_two_results_of_one_name() -> None:
 
 
 def test_results_named_as_a_column_that_the_query_names() -> None:
-    """Told at once: the data must have it."""
+    """Refused at once: the data must have it."""
     for name in ("price", "ts", "symbol"):
-        says = f"the results would have two columns '{name}', for each row keeps its columns: rename the aggregate"
+        says = f"the results would have two columns '{name}', because each row keeps its columns: rename the aggregate"
         with pytest.raises(ValueError, match=says):
             Query("1h", by="symbol", on="ts", **{name: sash.max("price")})
-    with pytest.raises(ValueError, match="two columns 'n_h', for each row"):
+    with pytest.raises(ValueError, match="two columns 'n_h', because each row"):
         Query({"h": 5}, by="n_h", n=sash.count())
     for window, name in (
         (sash.Delta("n", 5), "n"),
@@ -249,7 +253,7 @@ def test_slides_keep_only_the_columns_of_by(name: str) -> None:
     windows = {"w": Time("1h", every="1m")}
     Query(windows, by="symbol", on="ts", emit="eager", n=sash.max("n"))
     with pytest.raises(
-        ValueError, match=rf"the results would have two columns '{name}', for results keep the columns of by="
+        ValueError, match=rf"the results would have two columns '{name}', because results keep the columns of by="
     ):
         Query(windows, by=name, on="ts", emit="eager", n=sash.count())
     if name == "window":
@@ -259,20 +263,22 @@ def test_slides_keep_only_the_columns_of_by(name: str) -> None:
 @pytest.mark.parametrize(
     ("window", "says"),
     [
-        (Session("1m", every="close"), r"not with every='close'"),
-        (Punctuation("p", every="close"), r"not with every='close'"),
-        (Punctuation("p"), r"not with Punctuation"),
-        (Policy(gives_up, sash.sum("x")), r"not with Policy"),
+        (Session("1m", every="close"), r"every='close'"),
+        (Punctuation("p", every="close"), r"every='close'"),
+        (Punctuation("p"), r"Punctuation"),
+        (Policy(gives_up, sash.sum("x")), r"Policy"),
     ],
     ids=repr,
 )
 def test_eager_refuses(window: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=rf"emit='eager' cannot serve the window, .*: {says}; use emit='final'"):
+    with pytest.raises(
+        ValueError, match=rf"emit='eager' does not support the window, .*, because of {says}: use emit='final'"
+    ):
         Query(window, on="ts", emit="eager", n=sash.count())
 
 
 def test_flag_refuses_slides() -> None:
-    with pytest.raises(ValueError, match=r"late='flag' marks rows, and windows with every= give no row of the input"):
+    with pytest.raises(ValueError, match=r"late='flag' marks rows, and windows with every= return no input rows"):
         Query(Time("1h", every="1m"), on="ts", late="flag", n=sash.count())
 
 
@@ -315,12 +321,12 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     ("keywords", "error", "says"),
     [
-        ({"structure": "Daba"}, ValueError, r"structure= of Options is one of Recalc, .*; got 'Daba'"),
-        ({"structure": sash.aggregators.DABA}, ValueError, r"structure= of Options is one of Recalc"),
-        ({"prefer": "speed"}, ValueError, r"prefer= of Options is 'throughput' or 'latency'; got 'speed'"),
-        ({"threads": 0}, ValueError, r"threads= of Options is at least 1; got 0"),
-        ({"split": 1.5}, TypeError, r"split= of Options is a whole number; got 1\.5, a float"),
-        ({"shards": True}, TypeError, r"shards= of Options is a whole number; got True"),
+        ({"structure": "Daba"}, ValueError, r"structure= of Options must be one of Recalc, .*; got 'Daba'"),
+        ({"structure": sash.aggregators.DABA}, ValueError, r"structure= of Options must be one of Recalc"),
+        ({"prefer": "speed"}, ValueError, r"prefer= of Options must be 'throughput' or 'latency'; got 'speed'"),
+        ({"threads": 0}, ValueError, r"threads= of Options must be at least 1; got 0"),
+        ({"split": 1.5}, TypeError, r"split= of Options must be a whole number; got 1\.5, a float"),
+        ({"shards": True}, TypeError, r"shards= of Options must be a whole number; got True"),
     ],
 )
 def test_options_that_are_none(keywords: dict[str, Any], error: type[Exception], says: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import sash
 from sash import Options, Query
-from sash.testing.discovery import kinds_of, monoids, sample_rows
+from tests.shared.discovery import kinds_of, monoids, sample_rows
 
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.float64()), ("i", pa.int64()), ("s", pa.string()), ("u", pa.uint64())])
 
@@ -15,7 +15,7 @@ SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.float64()), ("i", pa.int64()), (
 def shared(**aggregates: Any) -> list[dict[str, str]]:
     """What each aggregate of a group reads, by name; the first keeps the state."""
     groups = Query(10, **aggregates).plan(SCHEMA).states
-    return [{member.part.name: member.reads for member in group} for group in groups]
+    return [{member.aggregate.name: member.reads for member in group} for group in groups]
 
 
 def test_a_mean_holds_a_sum_and_a_count() -> None:

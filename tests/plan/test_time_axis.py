@@ -64,16 +64,16 @@ def test_a_size_in_the_columns_units(type_: Any, size: Any, number: Any) -> None
             pa.timestamp("s"),
             Duration.of("500ms"),
             ValueError,
-            r"is '500ms', no whole number of s, and the column 't' is",
+            r"is '500ms', not a whole number of s, and the column 't' is",
         ),
         (
             pa.timestamp("us"),
             Duration(1),
             ValueError,
-            r"is '1ns', no whole number of us, .* cast it to timestamp\('ns'\)",
+            r"is '1ns', not a whole number of us, .* cast it to timestamp\('ns'\)",
         ),
-        (pa.date32(), HOUR, ValueError, r"is '1h', no whole number of days, and the column 't' is of type date32"),
-        (pa.date64(), HOUR, ValueError, r"is '1h', no whole number of days"),
+        (pa.date32(), HOUR, ValueError, r"is '1h', not a whole number of days, and the column 't' is of type date32"),
+        (pa.date64(), HOUR, ValueError, r"is '1h', not a whole number of days"),
         (pa.int64(), 2.5, ValueError, r"is 2\.5, and the column 't' is of type int64: give a whole number"),
         (pa.int64(), 2**63, ValueError, r"is 9223372036854775808, beyond 64 bits in the units of the column 't'"),
         (pa.timestamp("ns"), Duration.of("200000d"), ValueError, r"is '200000d', beyond 64 bits .*sash\.Lifetime\(\)"),
@@ -100,9 +100,7 @@ def test_a_size_that_does_not_fit(type_: Any, size: Any, error: type[Exception],
     ids=str,
 )
 def test_what_has_no_measure(type_: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"on= names the column 't' of type .*; a column to measure on is a timestamp, a d"
-    ):
+    with pytest.raises(TypeError, match=r"on= names the column 't' of type .*; it must be a timestamp, a d"):
         TimeAxis.of("t", type_)
 
 

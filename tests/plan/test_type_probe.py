@@ -90,7 +90,7 @@ def test_values_of_the_column_keep_its_type(over: pa.DataType, wanted: pa.DataTy
 
 def test_a_struct_is_named_as_the_tuple() -> None:
     low_high = namedtuple("low_high", "low high")
-    assert str(result(rows(lambda a: low_high(1, 2.5)), pa.int8())) == "struct<low: int64, high: double>"
+    assert str(result(rows(lambda _a: low_high(1, 2.5)), pa.int8())) == "struct<low: int64, high: double>"
 
 
 def test_several_columns_and_none() -> None:
@@ -101,7 +101,7 @@ def test_several_columns_and_none() -> None:
 
 def test_a_column_of_nulls_has_no_samples() -> None:
     assert result(rows(len), pa.null()) == pa.int64()
-    with pytest.raises(TypeError, match=r"could not be found by trying it on sample values \(every result was None\)"):
+    with pytest.raises(TypeError, match=r"could not be found by trying sample values \(every result was None\)"):
         result(rows(oldest), pa.null())
 
 
@@ -126,32 +126,32 @@ def test_warnings_of_a_trial_are_not_shown() -> None:
     ("lower", "over", "says"),
     [
         (
-            lambda a: None,
+            lambda _a: None,
             pa.int8(),
-            r"r=odd\('c0'\): what type odd gives could not be found by trying it on sample values \(every",
+            r"r=odd\('c0'\): the result type of odd could not be found by trying sample values \(every",
         ),
         (
             lambda a: a[0][0].no,
             pa.int8(),
-            r"\(it raised AttributeError: .*\): say it with returns='float64' or another Arrow",
+            r"\(it raised AttributeError: .*\): set it with returns='float64' or another Arrow",
         ),
         (
-            lambda a: object(),
+            lambda _a: object(),
             pa.int8(),
             r"odd gave <object .*> on sample values, for which there is no one Arrow type .*returns=",
         ),
-        (lambda a: len(a) if len(a) > 1 else "x", pa.int8(), r"\(the results are of int, str\): say it with returns="),
+        (lambda a: len(a) if len(a) > 1 else "x", pa.int8(), r"\(the results are of int, str\): set it with returns="),
         (lambda a: len(a) if len(a) > 1 else True, pa.int8(), r"\(the results are of bool, int\)"),
-        (lambda a: [], pa.int8(), r"\(the results are of None alone\)"),
-        (lambda a: (), pa.int8(), r"\(the results are tuples of several lengths, or of none\)"),
-        (lambda a: (1,) * len(a), pa.int8(), r"\(the results are tuples of several lengths, or of none\)"),
-        (lambda a: {1: 2}, pa.int8(), r"\(a struct's fields are named by text, not 1\)"),
+        (lambda _a: [], pa.int8(), r"\(the results are of None alone\)"),
+        (lambda _a: (), pa.int8(), r"\(the results are tuples of different lengths, or empty ones\)"),
+        (lambda a: (1,) * len(a), pa.int8(), r"\(the results are tuples of different lengths, or empty ones\)"),
+        (lambda _a: {1: 2}, pa.int8(), r"\(the fields of a struct must be named by text, not 1\)"),
         (
-            lambda a: __import__("decimal").Decimal(1),
+            lambda _a: __import__("decimal").Decimal(1),
             pa.int8(),
-            r"\(how many digits a Decimal has, samples cannot tell\)",
+            r"\(samples do not show how many digits a Decimal has\)",
         ),
-        (lambda a: 2**70, pa.int8(), r"for which there is no one Arrow type"),
+        (lambda _a: 2**70, pa.int8(), r"for which there is no one Arrow type"),
     ],
 )
 def test_a_trial_that_fails_asks_for_returns(lower: Any, over: pa.DataType, says: str) -> None:
@@ -177,10 +177,10 @@ def test_what_it_returns_is_said(returns: Any, type_: pa.DataType) -> None:
 
 def test_returns_that_is_no_type() -> None:
     with pytest.raises(
-        TypeError, match=r"returns= is an Arrow type or the name of one, such as 'float64'; got <class 'float'>"
+        TypeError, match=r"returns= must be an Arrow type or the name of one, such as 'float64'; got <class 'float'>"
     ):
         rows(len, returns=float)
-    with pytest.raises(TypeError, match=r"r=.*: returns= is an Arrow type or the name of one, .*; got 'floaty'"):
+    with pytest.raises(TypeError, match=r"r=.*: returns= must be an Arrow type or the name of one, .*; got 'floaty'"):
         result(rows(len, returns="floaty"), pa.int8())
     assert rows(len).returns is None
     assert sash.monoids.Max().returns is None

@@ -14,7 +14,7 @@ from sash.monoids import functions
 from sash.monoids.functions import AGGREGATES
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.type_probe import samples
-from sash.plan.types import RULES, admits, column, kind
+from sash.plan.types import BY_COLUMNS, BY_PARAMETERS, FIXED, admits, column, kind
 
 COLUMNS = {
     "bool": pa.bool_(),
@@ -102,7 +102,7 @@ def bound_query(name: str, type_: pa.DataType, second: pa.DataType | None = None
 
 def test_the_table_is_complete() -> None:
     assert TABLE.keys() == AGGREGATES.keys()
-    assert {*AGGREGATES.values(), sash.monoids.DirectProduct} == RULES.keys()
+    assert {*AGGREGATES.values()} == {*FIXED, *BY_COLUMNS, *BY_PARAMETERS}
 
 
 @pytest.mark.parametrize(("name", "over", "wanted"), CASES)
@@ -172,7 +172,7 @@ def test_what_has_no_order(type_: pa.DataType) -> None:
         (
             "sum",
             pa.duration("s"),
-            r"reads numbers; .* duration\[s\], which has an order but is no number: cast it to int64",
+            r"reads numbers; .* duration\[s\], which is ordered but not a number: cast it to int64",
         ),
         ("any", pa.int8(), r"reads booleans; .* int8: compare it first, or cast it to bool"),
         ("concat", pa.int8(), r"reads text; .* int8: cast it to string"),
@@ -221,7 +221,7 @@ def test_sketches_of_several() -> None:
     assert part.result == pa.list_(pa.float64())
     assert part.array([(1.0, 2.0), None]).to_pylist() == [[1.0, 2.0], None]
     with pytest.raises(
-        TypeError, match=r"c=count_min\('x'\): count_min without items= gives an object that no column ho"
+        TypeError, match=r"c=count_min\('x'\): count_min without items= gives an object that does not fit"
     ):
         Query(Lifetime(), c=sash.count_min("x")).bind(schema)
 

@@ -51,14 +51,14 @@ sash.Session("30m", every="close")
 sash.Punctuation("checkout", every="close")
 sash.Lifetime(every="1h")
 sash.Policy(lambda total, prefix: bool(total - prefix > 10), over=sash.sum("x"))
-sash.Policy(lambda total, prefix: True, over=[sash.sum("x"), sash.count()])
+sash.Policy(lambda _total, _prefix: True, over=[sash.sum("x"), sash.count()])
 sash.Time("1h", "1m")  # wrong: every is a keyword
 sash.Time(None)  # wrong: a size is needed
 sash.Time("1h", closed="middle")  # wrong: an unknown word
 sash.Count("1h")  # wrong: a number of rows
 sash.Count(2.5)  # wrong: a whole number
 sash.Session("30m", every="1h")  # wrong: only at the close
-sash.Policy(lambda total, prefix: True, over="x")  # wrong: an aggregate of columns
+sash.Policy(lambda _total, _prefix: True, over="x")  # wrong: an aggregate of columns
 
 # ---- queries ----
 

@@ -1,7 +1,4 @@
-"""Tests that need a session of Spark are marked: `make test` runs them apart, for they share one JVM.
-
-Those that only pretend need none, and run with all others.
-"""
+"""Marks tests that need a Spark session, and the frame that several of them share."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +6,16 @@ from typing import Any
 
 import pytest
 
+OWN_SESSIONS = ("test_parity.py", "test_session.py")
+"""Modules with tests that start sessions of their own."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and not item.path.name.startswith("test_pretend_"):
+        fixtures = getattr(item, "fixturenames", ())
+        if here in item.path.parents and ("spark" in fixtures or item.path.name in OWN_SESSIONS):
             item.add_marker(pytest.mark.spark)
 
 

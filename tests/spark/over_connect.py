@@ -21,9 +21,9 @@ from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
 CHOSEN = {name: query for name, query in CASES.items() if name.startswith("all windows")}
 CHOSEN |= {name: CASES[name] for name in ("row: lifetime", "slide: time", "timestamps, every", "local times", "dates")}
-PARTS = Options(split=5)
-CHOSEN["in parts"] = Query(Time(4), by="k", on=ON, options=PARTS, **FEW)
-CHOSEN["in parts, with folds"] = Query(Lifetime(), on=ON, options=PARTS, **FEW)
+RANGES = Options(split=5)
+CHOSEN["in ranges"] = Query(Time(4), by="k", on=ON, options=RANGES, **FEW)
+CHOSEN["in ranges, with partials"] = Query(Lifetime(), on=ON, options=RANGES, **FEW)
 """Every kind of window, every aggregate and every type: the other cases differ in nothing that Connect sees."""
 
 

@@ -11,7 +11,7 @@ from sash import Lifetime, Options, Query, Session, Time
 from sash.spark.arrow_ipc import batches_of
 from sash.spark.batch import pack_ranges, partition_task, range_split
 from sash.spark.batch.pack_ranges import PackRanges
-from sash.spark.batch.time_ranges import why_whole
+from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.spark_types import arrow_schema
 from sash.testing import assert_same
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE
@@ -19,19 +19,19 @@ from tests.spark.cases import CASES, ON, SCHEMA, check, rows
 from tests.spark.test_batch import jobs
 
 
-def in_parts(query: Query, parts: int) -> Query:
+def in_ranges(query: Query, ranges: int) -> Query:
     windows = query.windows.get("", query.windows)
     kept = {name: getattr(query, name) for name in ("by", "on", "forget", "emit")}
-    return Query(windows, **kept, options=Options(split=parts), **query.aggregates)
+    return Query(windows, **kept, options=Options(split=ranges), **query.aggregates)
 
 
 def splits(query: Query) -> bool:
-    return why_whole(query.bind(SCHEMA)) is None
+    return why_not_split(query.bind(SCHEMA)) is None
 
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
     alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
-    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no tail beside them
+    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no lookback beside them
     return {name.replace(" ", "_"): w for name, w in windows.items() if name not in apart and splits(alone[name])}
 
 
@@ -53,9 +53,9 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize("name", QUERIES)
-def test_what_is_split_is_what_is_whole(frame: Any, name: str) -> None:
+def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
     assert splits(QUERIES[name])
-    check(frame, rows(), in_parts(QUERIES[name], 6))
+    check(frame, rows(), in_ranges(QUERIES[name], 6))
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, si
     packed = [
         blob
         for batch in rows().to_batches(max_chunksize=16)
-        for blob in PackRanges(query, SCHEMA, found.pieces)([batch])
+        for blob in PackRanges(query, SCHEMA, found.routing)([batch])
     ]
     blobs = pa.Table.from_batches(packed)
-    assert set(range(len(found.parts))) <= set(blobs["part"].to_pylist())
+    assert set(range(len(found.ranges))) <= set(blobs["range"].to_pylist())
     own = blobs.filter(blobs["own"])
     assert (
         sum(batch.num_rows for blob in own["rows"] if len(blob.as_py()) for batch in batches_of(blob.as_buffer()))
@@ -91,9 +91,9 @@ def test_a_key_is_found_again_whatever_its_type(frame: Any, by: Any, on: str, si
 def test_one_action_and_not_before_it_is_needed(spark: Any, frame: Any) -> None:
     before = jobs(spark)
     query = Query(Time(3), on=ON, **FEW)
-    in_parts(query, 4).run(frame)
+    in_ranges(query, 4).run(frame)
     assert jobs(spark) == before + 1
-    in_parts(query, 1).run(frame)
+    in_ranges(query, 1).run(frame)
     sash.rolling(frame, Time(3), by="k", on=ON, **FEW)
     sash.rolling(frame, sash.Delta("n", 3), on=ON, **FEW)
     assert jobs(spark) == before + 1
@@ -111,22 +111,32 @@ def test_a_hot_key_is_spread_over_all_partitions(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("by", [(), "k"])
-@pytest.mark.parametrize("more", [{}, {"ever": Lifetime(every=Time(900))}], ids=["", "beside a lifetime"])
-def test_long_windows_that_slide_start_with_partials(spark: Any, by: Any, more: dict[str, Any]) -> None:
+def test_lifetimes_start_with_partials(spark: Any, by: Any) -> None:
     data = spark.range(20_000).selectExpr("if(id % 10 = 0, id % 7 + 1, 0) as k", "id as t", "id * 37 % 1000 / 8 as x")
     data = data.repartition(3)
-    long = {"long": Time(6_000, every=500), "longer": Time(9_000, every=700, closed="right"), **more}
+    windows = {"ever": Lifetime(every=Time(900)), "more": Lifetime(every=Time(700))}
     aggregates = {"low": sash.min("x"), "mean": sash.mean("x"), "n": sash.count(), "at": sash.arg_max("x", "t")}
-    query = Query(long, by=by, on="t", options=Options(split=8), **aggregates)
+    query = Query(windows, by=by, on="t", options=Options(split=8), **aggregates)
     found = range_split.split_of(data, query.bind(arrow_schema(data.schema)))
     assert found is not None
-    assert any(place < last for place, last in enumerate(found.lasts))
-    assert all(part.tail == part.begin for part in found.parts)
+    assert any(number < last for number, last in enumerate(found.lasts))
+    assert all(one.lookback == one.begin for one in found.ranges)
     check(data, data.toArrow(), query)
 
 
+def test_windows_longer_than_a_range_have_fewer_ranges(spark: Any) -> None:
+    data = spark.range(20_000).selectExpr("id as t", "id * 37 % 1000 / 8 as x").repartition(3)
+    sizes = {}
+    for size in (500, 2_000, 15_000):
+        query = Query(Time(size, every=500), on="t", options=Options(split=8), high=sash.max("x"))
+        found = range_split.split_of(data, query.bind(arrow_schema(data.schema)))
+        sizes[size] = 1 if found is None else len(found.ranges)
+        check(data, data.toArrow(), query)
+    assert sizes[500] > sizes[2_000] > sizes[15_000] == 1
+
+
 def test_untimed_rows_and_names_that_are_taken(spark: Any) -> None:
-    table = pa.table({"part": [5, 6, 7, 8], "part_own": [None, 1.0, 2.0, float("nan")]})
-    query = Query(2, on="part_own", options=Options(split=2), n=sash.count())
-    got = query.run(spark.createDataFrame(table)).toArrow().sort_by("part")
+    table = pa.table({"extra": [5, 6, 7, 8], "extra_own": [None, 1.0, 2.0, float("nan")]})
+    query = Query(2, on="extra_own", options=Options(split=2), n=sash.count())
+    got = query.run(spark.createDataFrame(table)).toArrow().sort_by("extra")
     assert_same(got, query.run(table))

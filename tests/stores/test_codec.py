@@ -22,7 +22,7 @@ import sash.stores
 from sash.aggregators import Recalc
 from sash.stores import codec
 from sash.stores.codec import dumps, loads
-from sash.testing.discovery import monoids, sample_kinds, sample_rows
+from tests.shared.discovery import monoids, sample_kinds, sample_rows
 
 zones = st.sampled_from(
     [None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30)), dt.timezone(dt.timedelta(hours=1), "here")]
@@ -259,14 +259,14 @@ def test_noise(data):
     ("data", "why"),
     [
         (b"", "truncated"),
-        (b"?", "no value begins with"),
-        (b"t\xff\xff\xff\xff_", "4294967295 parts in 1 bytes"),
-        (b"e\2\0\0\0TT", "a set holds something twice"),
-        (b"m\2\0\0\0TTTF", "a dict holds something twice"),
+        (b"?", "unknown type"),
+        (b"t\xff\xff\xff\xff_", "4294967295 items in 1 bytes"),
+        (b"e\2\0\0\0TT", "a set contains an element twice"),
+        (b"m\2\0\0\0TTTF", "a dict contains an element twice"),
         (b"m\1\0\0\0l\0\0\0\0T", "unhashable"),
         (b"n\1x", "numbers of kinds"),
         (b"n\0", "numbers of kinds"),
-        (b"D\1\0\0\0x", "no decimal"),
+        (b"D\1\0\0\0x", "not a decimal"),
         (b"N\4\0\0\0|O 1", "damaged"),
         (b"y\0\0\0\0", "damaged"),
         (b"s\1\0\0\0\xff", "damaged"),

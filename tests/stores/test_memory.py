@@ -47,7 +47,7 @@ def test_only_bytes_are_pages(page):
 
 def test_what_is_a_store():
     class Half:
-        def get_many(self, ids):
+        def get_many(self, _ids):
             return []
 
     assert isinstance(MemoryStore(), Store)

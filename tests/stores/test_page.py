@@ -97,7 +97,7 @@ def test_a_page_of_no_rows_and_one_of_no_batches():
 
 @pytest.mark.parametrize("data", [b"PK\3\4" + bytes(60), b"{}", b"sash" + bytes(90), b"\0" * 100])
 def test_not_a_page(data):
-    with pytest.raises(PageError, match=r"page 'k/7' is not one of sash's: it begins with b'"):
+    with pytest.raises(PageError, match=r"page 'k/7' was not written by sash: it begins with b'"):
         unpacked(data)
 
 
@@ -122,7 +122,7 @@ def test_another_format_version():
 
 
 def test_another_kind():
-    with pytest.raises(PageError, match="page 'k/7' is a header page, and a run page was wanted"):
+    with pytest.raises(PageError, match="page 'k/7' is a header page; expected a run page"):
         unpacked(packed(kind="header"))
 
 
@@ -137,7 +137,9 @@ def test_damage_anywhere():
     for bit in range(8 * len(whole)):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
-        wanted = "is not one of sash's" if bit < 32 else "has format version" if bit < 48 else "is damaged|is truncated"
+        wanted = (
+            "was not written by sash" if bit < 32 else "has format version" if bit < 48 else "is damaged|is truncated"
+        )
         with pytest.raises(PageError, match=f"page 'k/7' ({wanted})"):
             unpacked(bytes(data))
 
@@ -164,7 +166,7 @@ def test_what_passes_the_checksum_is_not_trusted_with_lengths(draw):
 
 
 def test_batches_of_another_schema():
-    with pytest.raises(PageError, match="page 'k/7' has 1 batches, and a run page of this query 2"):
+    with pytest.raises(PageError, match="page 'k/7' has 1 batches; a run page of this query has 2"):
         unpacked(packed(), schemas=[BATCH.schema, BATCH.schema])
     wider = pa.schema([*BATCH.schema, pa.field("y", pa.int64())])
     with pytest.raises(PageError, match="page 'k/7' is damaged"):
@@ -190,7 +192,7 @@ def test_dictionaries_are_refused_when_written():
 
 
 def test_meta_that_is_not_json():
-    with pytest.raises(TypeError, match="the meta of a run page is written as JSON: Object of type set"):
+    with pytest.raises(TypeError, match="the meta of a run page must be JSON: Object of type set"):
         packed(meta={"a": {1}})
 
 

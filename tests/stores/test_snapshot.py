@@ -44,11 +44,11 @@ def test_what_is_refused_says_why():
         snapshot.unpack(data, OTHER)
     with pytest.raises(PageError, match="the snapshot is damaged: its checksum"):
         snapshot.unpack(data[:-1] + b"\1", OURS)
-    with pytest.raises(PageError, match="the snapshot is not one of sash's"):
+    with pytest.raises(PageError, match="the snapshot was not written by sash"):
         snapshot.unpack(b"something else", OURS)
-    with pytest.raises(PageError, match="the snapshot is a run page, and a snapshot page was wanted"):
+    with pytest.raises(PageError, match="the snapshot is a run page; expected a snapshot page"):
         snapshot.unpack(page.pack("run", OURS, {}, []), OURS)
-    with pytest.raises(TypeError, match=r"a snapshot is bytes.*got a str"):
+    with pytest.raises(TypeError, match=r"a snapshot is the bytes.*got a str"):
         snapshot.unpack("text", OURS)
 
 

@@ -15,7 +15,7 @@ from sash.monoids.algebra import Bound
 from sash.testing.queries import SCALES, queries
 from sash.testing.streams import Case, calls
 
-SHOWN: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s")}
+AGGREGATES: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s")}
 """Three aggregates, exact, inexact and of text: what most cases have, so that little is compiled."""
 
 
@@ -26,7 +26,7 @@ def few_aggregates(draw: st.DrawFn, max_rows: int, more: dict[str, Bound] | None
     scale = draw(st.sampled_from([SCALES[0], SCALES[0], SCALES[1], SCALES[-1], None]))
     drawn = draw(queries(scale, ("final", "changes") if mode == "sorted" else ("final", "changes", "eager")))
     kept = {name: getattr(drawn, name) for name in ("by", "on", "lateness", "emit", "late", "forget")}
-    query = sash.Query(drawn.windows.get("", drawn.windows), **kept, **SHOWN, **(more or {}))
+    query = sash.Query(drawn.windows.get("", drawn.windows), **kept, **AGGREGATES, **(more or {}))
     return draw(calls(query, scale, mode, max_rows))
 
 

@@ -38,7 +38,7 @@ LIMITS = {"VmSize": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
 
 PER_ROW: tuple[Any, ...] = (sash.Time(5000), sash.Count(300), sash.Session(3), sash.Lifetime(), sash.Time(40))
 PER_SLIDE: tuple[Any, ...] = (sash.Time(4000, every=50), sash.Count(100, every=10), sash.Lifetime(every=sash.Time(64)))
-SHOWN: dict[str, Any] = {
+AGGREGATES: dict[str, Any] = {
     "high": sash.max("x"),
     "total": sash.sum("x"),
     "n": sash.count(),
@@ -111,10 +111,10 @@ class LittleMemory:
         if self.is_frame and chance.random() < 0.5:
             rows *= 3  # enough for threads
         rows = rows // 10 if emit == "eager" else rows
-        shown = chance.sample(sorted(SHOWN), chance.randint(1, 3))
+        chosen = chance.sample(sorted(AGGREGATES), chance.randint(1, 3))
         if getattr(window, "size", 1000) >= 200:  # lists of whole windows are more than any memory
-            shown = [name for name in shown if name != "held"] or ["n"]
-        aggregates = {name: SHOWN[name] for name in shown}
+            chosen = [name for name in chosen if name != "held"] or ["n"]
+        aggregates = {name: AGGREGATES[name] for name in chosen}
         self.query = sash.Query(window, by="k", on="t", lateness=chance.choice([0, 1000]), emit=emit, **aggregates)
         batch = stream(chance, rows, chance.choice([1, 30, 3000]))
         self.schema = batch.schema

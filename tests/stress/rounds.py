@@ -80,7 +80,7 @@ class Round:
             try:
                 assert len(self.play.clean) == len(self.play.expected)
             except Exception as error:
-                raise Failure(f"an operator that nothing has happened to is wrong:\n{told(error)}") from error
+                raise Failure(f"an operator that nothing has happened to is wrong:\n{report_of(error)}") from error
             for number in range(PLAYS):
                 with tempfile.TemporaryDirectory(prefix="sash-stress-") as folder:
                     counts += TroubledPlay(self, f"{self.seed} {number}", Path(folder)).run()
@@ -235,10 +235,10 @@ class TroubledPlay:
             return file.get_batch(0)
 
     def _told(self, error: BaseException) -> str:
-        return f"{told(error)}\nstore: {'log' if self.is_atomic else 'page files'}"
+        return f"{report_of(error)}\nstore: {'log' if self.is_atomic else 'page files'}"
 
 
-def told(error: BaseException) -> str:
+def report_of(error: BaseException) -> str:
     """An error with where it was raised."""
     return "".join(traceback.format_exception(error))
 

@@ -98,7 +98,7 @@ class TroubledStore:
 def ctrl_c(seconds: float) -> Iterator[None]:
     """SIGINT after some seconds."""
 
-    def press(number: int, frame: Any) -> None:
+    def press(_number: int, _frame: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -64,8 +64,8 @@ def test_a_wrong_identity(identity: Any) -> None:
 
 
 def test_an_identity_on_one_side_only() -> None:
-    finds("identity", sash.monoid(identity=0, combine=lambda a, b: a), INTS)
-    finds("identity", sash.monoid(identity=0, combine=lambda a, b: b), INTS)
+    finds("identity", sash.monoid(identity=0, combine=lambda a, _b: a), INTS)
+    finds("identity", sash.monoid(identity=0, combine=lambda _a, b: b), INTS)
 
 
 def test_the_minimum_without_infinity() -> None:
@@ -192,7 +192,7 @@ class Halves(Monoid):
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor
 
-    def typed(self, *kinds: str) -> Monoid:
+    def typed(self, *_kinds: str) -> Monoid:
         return Halves(0.5)
 
     def lift(self, x: float) -> float:

@@ -1,6 +1,6 @@
-"""The reference judged by hand: which rows each kind of window holds, where it starts and ends.
+"""The reference checked by hand: which rows each kind of window holds, where it starts and ends.
 
-Rows are shown by their arrival numbers; see `played.py` for how streams are written.
+Rows are written as their arrival numbers; see `stream_text.py` for how streams are written.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""The reference judged by hand: what is late, when results leave, and how keys are forgotten.
+"""The reference checked by hand: what is late, when results leave, and how keys are forgotten.
 
-W is written where it matters; rows are shown by their arrival numbers (see `played.py`).
+W is written where it matters; rows are written as their arrival numbers (see `stream_text.py`).
 """
 
 from typing import Any
@@ -284,16 +284,16 @@ def test_splitting_the_input_changes_nothing_of_final(case: Case) -> None:
 @given(cases(modes=("rows",), emits=("eager",), lates=("drop", "flag")))
 def test_the_last_revision_equals_final(case: Case) -> None:
     final, eager = Reference(rewritten(case.query, emit="final"), case.schema), Reference(case.query, case.schema)
-    shown: dict[int, dict[str, Any]] = {}
+    emitted: dict[int, dict[str, Any]] = {}
     expected: list[dict[str, Any]] = []
     try:
         for batch in case.data.to_batches():
             expected += as_rows(final.process(batch))
-            shown |= {row["_row"]: row for row in as_rows(eager.process(batch))}
+            emitted |= {row["_row"]: row for row in as_rows(eager.process(batch))}
     except ValueError:
         return  # a row behind, and no lateness
     expected += as_rows(final.finish())
-    kept = [{name: row[name] for name in row if name not in ("_row", "_revision")} for row in shown.values()]
+    kept = [{name: row[name] for name in row if name not in ("_row", "_revision")} for row in emitted.values()]
     assert sorted(map(repr, kept)) == sorted(map(repr, expected))
 
 

@@ -35,7 +35,7 @@ def test_what_is_read(written: object, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nanoseconds", "shown"),
+    ("nanoseconds", "text"),
     [
         (0, "0s"),
         (1, "1ns"),
@@ -46,9 +46,9 @@ def test_what_is_read(written: object, nanoseconds: int) -> None:
         (-(10**9), "-1s"),
     ],
 )
-def test_the_short_form(nanoseconds: int, shown: str) -> None:
-    assert str(Duration(nanoseconds)) == shown
-    assert repr(Duration(nanoseconds)) == f"Duration({shown!r})"
+def test_the_short_form(nanoseconds: int, text: str) -> None:
+    assert str(Duration(nanoseconds)) == text
+    assert repr(Duration(nanoseconds)) == f"Duration({text!r})"
 
 
 @given(st.integers(-(2**80), 2**80))
@@ -59,18 +59,18 @@ def test_the_short_form_says_the_same(nanoseconds: int) -> None:
 @pytest.mark.parametrize(
     ("written", "error", "says"),
     [
-        ("", ValueError, r"gap= is a number and a unit, such as '500ms', .*; got ''"),
+        ("", ValueError, r"gap= must be a number and a unit, such as '500ms', .*; got ''"),
         ("10", ValueError, r"a number and a unit.*; got '10'"),
         ("s", ValueError, r"a number and a unit.*; got 's'"),
         ("1h30m", ValueError, r"a number and a unit.*; got '1h30m'"),
-        ("1e3s", ValueError, r"gap= is a number and a unit.*; got '1e3s'"),
+        ("1e3s", ValueError, r"gap= must be a number and a unit.*; got '1e3s'"),
         ("\u0661\u0660s", ValueError, r"a number and a unit"),
         ("10x", ValueError, r"gap= has the unit 'x' in '10x'; the units are ns, us, ms, s, m, h, d, w"),
         ("10S", ValueError, r"the unit 'S' in '10S'"),
         ("1 month", ValueError, r"the unit 'month'"),
-        ("0.5ns", ValueError, r"gap= is a whole number of nanoseconds; '0.5ns' is not"),
-        (10, TypeError, r"gap= is a duration such as '10s' or '1h'; got 10, a int"),
-        (None, TypeError, r"gap= is a duration .*; got None, a NoneType"),
+        ("0.5ns", ValueError, r"gap= must be a whole number of nanoseconds; '0.5ns' is not"),
+        (10, TypeError, r"gap= must be a duration such as '10s' or '1h'; got 10, a int"),
+        (None, TypeError, r"gap= must be a duration .*; got None, a NoneType"),
     ],
 )
 def test_what_is_refused(written: object, error: type[Exception], says: str) -> None:

@@ -119,7 +119,7 @@ STEPS = (
 
 def _refuse(error: str, structure: str, *_arguments: Any) -> Any:
     raise RuntimeError(
-        f"this {structure} is half-way through a change in which the monoid raised {error}; clear() it and start anew"
+        f"this {structure} is incomplete: the monoid raised {error} during a change. Call clear() and insert again"
     )
 
 
@@ -169,4 +169,4 @@ def fold(monoid: Monoid, states: Iterator[State]) -> State:
 def expect(structure: Aggregator, what: str, stored: State, defined: State) -> None:
     """AssertionError unless a stored aggregate means the same as its definition."""
     if not structure.monoid.same(stored, defined):
-        raise AssertionError(f"{type(structure).__name__}: {what} is {stored!r}, by definition {defined!r}")
+        raise AssertionError(f"{type(structure).__name__}: {what} is {stored!r}; expected {defined!r}")

@@ -288,7 +288,7 @@ def checked_arity(min_arity: Any) -> int:
     try:
         arity = index(min_arity)
     except TypeError:
-        raise TypeError(f"min_arity is a whole number of children; got {min_arity!r}") from None
+        raise TypeError(f"min_arity must be a whole number of children; got {min_arity!r}") from None
     if arity < 2:
-        raise ValueError(f"min_arity is 2 at least; got {arity}")
+        raise ValueError(f"min_arity must be at least 2; got {arity}")
     return arity

@@ -63,7 +63,7 @@ class BulkEvict(InOrder):
         super().__init__(monoid)
         if store is not None:
             if isinstance(store, type) or not isinstance(store, Blocks):
-                raise TypeError(f"store= has the methods of sash.aggregators.block_levels.Blocks; got {store!r}")
+                raise TypeError(f"store= must have the methods of sash.aggregators.block_levels.Blocks; got {store!r}")
             self._store = self.levels = cast(Levels, store)
 
     def evict_many(self, n: int) -> None:
@@ -76,7 +76,7 @@ class BulkEvict(InOrder):
         except TypeError:
             raise TypeError(f"evict_many(n) takes a whole number of elements; got {n!r}") from None
         if n < 0:
-            raise ValueError(f"evict_many({n}): n is 0 at least")
+            raise ValueError(f"evict_many({n}): n must be at least 0")
         if n > len(self):
             raise IndexError(f"evict_many({n}): the window has {len(self)} elements")
         self._step(self.drop, n)

@@ -75,7 +75,7 @@ class InOrder(Aggregator):
     def evict(self) -> None:
         """Remove the oldest element. Raises IndexError if there is none."""
         if not self.size():
-            raise IndexError(f"evict() from an empty {type(self).__name__}: insert() first, or ask len()")
+            raise IndexError(f"evict() from an empty {type(self).__name__}: insert() first, or check len()")
         self._step(self.pop)
 
     def query(self) -> Any:

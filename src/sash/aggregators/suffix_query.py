@@ -94,7 +94,7 @@ def checked_ranges(ranges: Iterable[int]) -> tuple[int, ...]:
     found = tuple(whole("a range", n) for n in ranges)
     for n in found:
         if n < 1:
-            raise ValueError(f"a range has at least one element; got {n}")
+            raise ValueError(f"a range must have at least one element; got {n}")
     return found
 
 
@@ -103,4 +103,4 @@ def whole(what: str, n: Any) -> int:
     try:
         return index(n)
     except TypeError:
-        raise TypeError(f"{what} is a whole number of elements; got {n!r}") from None
+        raise TypeError(f"{what} must be a whole number of elements; got {n!r}") from None

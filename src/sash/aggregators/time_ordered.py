@@ -76,7 +76,7 @@ class TimeOrdered(Aggregator):
         moments, *inputs = map(_listed, (times, *columns))
         if any(len(column) != len(moments) for column in inputs):
             lengths = ", ".join(str(len(column)) for column in (moments, *inputs))
-            raise ValueError(f"insert_many() takes columns of one length; got {lengths} elements")
+            raise ValueError(f"insert_many() takes columns of equal length; got {lengths} elements")
         for time in moments:
             require_time(time)
         states = [self._lifted(row) for row in zip(*inputs, strict=True)] if inputs else []
@@ -103,7 +103,7 @@ class TimeOrdered(Aggregator):
             if found:
                 self._step(self.take_out, node, place)
         elif self.vacant():
-            raise IndexError(f"evict() from an empty {type(self).__name__}: insert() first, or ask len()")
+            raise IndexError(f"evict() from an empty {type(self).__name__}: insert() first, or check len()")
         else:
             self._step(self.take_out, self.first_node(), 0)
         self.tidy()
@@ -171,12 +171,12 @@ def require_time(time: Time) -> None:
     """Raises ValueError for None and NaN, TypeError for what has no order."""
     try:
         if time is None or bool(time != time):
-            raise ValueError(f"a time is anything with an order, which {time!r} does not have")
+            raise ValueError(f"a time must be an ordered value; got {time!r}")
         ordered = not isinstance(time, set | frozenset) and not bool(time < time)
     except TypeError:
         ordered = False
     if not ordered:
-        raise TypeError(f"a time is anything with an order, which {time!r}, a {type(time).__name__}, does not have")
+        raise TypeError(f"a time must be an ordered value; got {time!r}, a {type(time).__name__}")
 
 
 def _listed(column: Iterable[Any]) -> list[Any]:

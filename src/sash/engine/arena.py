@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.slot_table import SlotTable
 from sash.kernels.jit.numba_struct import BLOCK
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
 from sash.kernels.loops.slot_loops import free_blocks, move_blocks, take_blocks
-
-Ints = NDArray[np.int64]
 
 LEAST = 1 << 12
 """An arena of fewer elements is never packed."""

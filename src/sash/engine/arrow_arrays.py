@@ -1,4 +1,4 @@
-"""Arrays of NumPy as columns of Arrow, in the same memory.
+"""Arrays of NumPy as columns of Arrow and back, in the same memory.
 
 `pa.array` would do, but it imports pandas, where that is installed, to see whether it was given a Series: half a second
 that a query on polars or Arrow need not pay.
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Numbers = NDArray[Any]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from sash.kernels.loops.array_types import Flags, Ints
+
+# ---- to Arrow ----
 
 
-def array(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def array(values: NDArray[Any], valid: Flags | None = None) -> pa.Array:
     """Numbers, booleans or times as a column; null where they are not valid.
 
     >>> array(np.array([1, 2, 3]), np.array([True, False, True])).to_pylist()
@@ -26,16 +26,20 @@ def array(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Ar
     """
     kind = pa.from_numpy_dtype(values.dtype)
     data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
-    mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [mask, pa.py_buffer(data)])
+    return pa.Array.from_buffers(kind, len(values), [null_mask(valid), pa.py_buffer(data)])
 
 
-def integers(values: NDArray[np.int64]) -> pa.Array:
+def integers(values: Ints) -> pa.Array:
     """Integers, all valid and one after the other in memory, as a column: in half the time."""
     return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(values)])
 
 
 _INT64 = pa.int64()
+
+
+def null_mask(valid: Flags | None) -> pa.Buffer | None:
+    """The validity bitmap of an Arrow column; None if all values are valid."""
+    return None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def together(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -44,9 +48,74 @@ def together(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+        return no_rows(schema)
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+# ---- from Arrow ----
+
+
+def words_of(column: pa.Array, kind: np.dtype[Any]) -> NDArray[Any]:
+    """The values of a column of a fixed width as an array of this type; nulls are any value."""
+    if not len(column):
+        return np.zeros(0, kind)
+    return np.frombuffer(column.buffers()[1], kind, len(column), kind.itemsize * column.offset)
+
+
+def word_type(kind: pa.DataType) -> np.dtype[Any] | None:
+    """How the values of a column of 64-bit numbers or times are stored; None for other columns."""
+    if pa.types.is_float64(kind):
+        return np.dtype(np.float64)
+    timed = pa.types.is_temporal(kind) and not pa.types.is_interval(kind) and kind.bit_width == 64
+    return np.dtype(np.int64) if timed or pa.types.is_int64(kind) else None
+
+
+def bits_of(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:
+    """So many bits of a bitmap, a byte each."""
+    first, skipped = divmod(offset, 8)
+    bits = np.frombuffer(buffer, np.uint8, offset=first)
+    return np.unpackbits(bits, count=skipped + count, bitorder="little")[skipped:]
+
+
+def validity(column: pa.Array) -> Flags | None:
+    """Which values are not null; None if all are."""
+    if not column.null_count:
+        return None
+    buffer = column.buffers()[0]
+    if buffer is None:  # a column of type null
+        return np.zeros(len(column), np.bool_)
+    return bits_of(buffer, column.offset, len(column)).view(np.bool_)
+
+
+# ---- flags that are all alike ----
+
+_flags: dict[bool, Flags] = {False: np.zeros(1 << 12, np.bool_), True: np.ones(1 << 12, np.bool_)}
+
+
+def everyone(count: int) -> Flags:
+    """True for so many; not to be written to."""
+    return _alike(True, count)
+
+
+def nobody(count: int) -> Flags:
+    """False for so many; not to be written to."""
+    return _alike(False, count)
+
+
+def _alike(value: bool, count: int) -> Flags:
+    found = _flags[value]
+    if count > len(found):
+        found = _flags[value] = np.full(2 * count, value)
+    return found[:count]
+
+
+# ---- order ----
 
 
 def stable_order(codes: Ints, count: int) -> Ints:

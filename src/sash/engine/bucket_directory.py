@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.step_data import Ints
+from sash.kernels.loops.array_types import Ints
 
 Hashes = NDArray[np.uint64]
 

@@ -117,8 +117,8 @@ class BucketReader:
                     found.append(StoredRun(page, a, e, start + skipped, batch.slice(skipped)))
                 if marks != expected:
                     raise PageError(
-                        f"one of the pages '{prefix}{first}' to '{prefix}{stop - 1}' is of another call than their "
-                        "bucket says: only a part of a write has reached the store, or an older copy was put back"
+                        f"one of the pages '{prefix}{first}' to '{prefix}{stop - 1}' is not of the call that their "
+                        "bucket names: a write reached the store only in part, or an older copy was restored"
                     )
         return found
 

@@ -1,4 +1,4 @@
-"""Flow: rows sorted by key and time that come in batches, through the path of whole tables, a piece at a time.
+"""Rows sorted by key and time that come in batches, computed without state, a piece at a time.
 
     batches   ▢ ▢ ▢ ▢ ▢ ▢ ▢ …
     piece 1   ├──────────┼┤                 the last peers wait: more of them may come
@@ -16,13 +16,13 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import together
+from sash.engine.arrow_arrays import no_rows, together
 from sash.engine.key_values import decoded_schema
 from sash.engine.operator import Operator
 from sash.engine.output import Output, plain_batch
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import at_rows, plan
+from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
 PIECE = 1 << 16
@@ -34,15 +34,15 @@ REACH = ("time", "count", "delta")
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state?"""
-    return at_rows(bound_query) and all(span.kind in REACH for span in bound_query.windows)
+    return is_stateless(bound_query) and all(window.kind in REACH for window in bound_query.windows)
 
 
 def over_sorted(
     query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
 ) -> ChunkedExecutor | Operator:
-    """What takes batches sorted by key and time, and no others: a flow where the query allows it, else an operator.
+    """What takes batches sorted by key and time: a chunked executor where the query allows it, else an operator.
 
-    `threads` are those of a flow whose query does not say.
+    `threads` are those of an executor whose query does not say.
     """
     if is_chunkable(query.bind(schema)):
         return ChunkedExecutor(query, schema, clock, threads)
@@ -66,20 +66,15 @@ class ChunkedExecutor:
         self.query, self.clock = query, clock
         self.bound_query = query.bind(schema)
         self.schema = decoded_schema(schema)
-        self.whole = StatelessExecutor(plan(self.bound_query), clock, threads)
+        self.executor = StatelessExecutor(plan(self.bound_query), clock, threads)
         self.output = Output(self.bound_query, "sorted")
-        read = {name for part in self.bound_query.aggregates for name in part.columns} | {
-            *self.bound_query.by,
-            *query.on,
-        }
-        read |= {span.column for span in self.bound_query.windows if span.column}
+        read = {name for spec in self.bound_query.aggregates for name in spec.columns}
+        read |= {*self.bound_query.by, *query.on}
+        read |= {window.column for window in self.bound_query.windows if window.column}
         self.read = [name for name in self.schema.names if name in read]
-        self.tail = self._nothing().select(self.read)
+        self.tail = no_rows(self.schema).select(self.read)
         self.waiting: list[pa.RecordBatch] = []
         self.count, self.enough = 0, PIECE
-
-    def _nothing(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([], schema=self.schema)
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take a batch; gives the results of rows whose piece is full. Raises what the engine raises of bad rows."""
@@ -94,11 +89,11 @@ class ChunkedExecutor:
         return self._piece(last=True)
 
     def _piece(self, last: bool) -> pa.RecordBatch:
-        new = together(self.waiting or [self._nothing()], self.schema)
+        new = together(self.waiting, self.schema)
         known = self.tail.num_rows
         table = together([self.tail, new.select(self.read)], self.tail.schema)
         try:
-            found = self.whole.found(table)
+            found = self.executor.found(table)
         except NeedsOperator as unfit:
             raise self._error_of(table) from unfit
         settled = table.num_rows if last else max(found.settled, known)
@@ -111,11 +106,11 @@ class ChunkedExecutor:
         return results
 
     def _error_of(self, table: pa.RecordBatch) -> Exception:
-        """What the engine says of these rows, which it does not take either."""
+        """The error that the engine raises for these rows."""
         operator = Operator(self.query, table.schema, mode="sorted", clock=self.clock)
         try:
             operator.process(table)
             operator.finish()
         except Exception as error:
             return error
-        return AssertionError("the engine takes rows that the path of whole tables does not")
+        return AssertionError("the engine takes rows that the stateless executor does not")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.backend import Backend
 from sash.engine.eager_codec import EagerCodec
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
@@ -21,22 +20,13 @@ from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
 
-class EagerBackend:
+class EagerBackend(Backend):
     """Live state of one eager operator."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+        super().__init__(plan, mode, output)
         self.engine = EagerEngine(plan, mode, plan.bound_query.query.retract)
-        self.durable = None if store is None else EagerPages(self.engine, store, mode)
-
-    @property
-    def numbers(self) -> np.dtype[Any]:
-        """The type of times."""
-        return self.engine.numbers
-
-    def require_room(self, batch: pa.RecordBatch, time: Any, taken: Any) -> None:
-        """Refuse rows whose windows would have no place."""
-        self.engine.require_room(batch, time, taken)
+        self.durable: EagerPages | None = None if store is None else EagerPages(self.engine, store, mode)
 
     # ---- a call ----
 
@@ -62,7 +52,7 @@ class EagerBackend:
             self.durable.committed()
         self.engine.commit()
         if self.durable is not None:
-            self.durable.transaction.sweep()
+            self.durable.transaction.delete_garbage()
         self.engine.compact()
         if self.engine.is_sparse:
             self._rebuild()
@@ -82,16 +72,18 @@ class EagerBackend:
         else:
             pages = EagerPages(engine, old.transaction.store, self.mode)
             try:
-                pages.open(_finite)
+                pages.open()
             except Exception:  # the call has succeeded, and what is in memory is right: a later call tries again
                 return
             pages.transaction.take_over(old.transaction)
         all_at_once(attributes(self, engine=engine, durable=pages))
 
-    def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
-        """Take rows, and give the results that are new or have changed; without `rows` only the watermark moves."""
-        if rows:
-            return self.engine.process(given, now, closing)
+    def step(self, given: TimedRows, now: Any) -> pa.RecordBatch:
+        """Take rows, and give the results that are new or have changed."""
+        return self.engine.process(given, now)
+
+    def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
+        """Raise the watermark: results below it are final."""
         self.engine.settle(now, closing)
         return self.output.empty()
 
@@ -100,7 +92,7 @@ class EagerBackend:
     def open(self) -> Header | None:
         """Take up the state that the store has; None if it is empty. Raises PageError."""
         assert self.durable is not None
-        return self.durable.open(_finite)
+        return self.durable.open()
 
     def held(self) -> TimedRows | None:
         """Rows are in their trees at once."""
@@ -124,10 +116,7 @@ class EagerBackend:
 
     def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
         """For each window and aggregate a column, in the order of these keys."""
-        found = EagerLookup(self.engine, columns, watermark)
-        if at is None and self.bound_query.time is not None:
-            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
-        return found.results(at, last)
+        return self.look(EagerLookup(self.engine, columns, watermark), at, last, watermark)
 
     @property
     def due(self) -> Any:
@@ -137,24 +126,10 @@ class EagerBackend:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Keys, elements and bytes of the state."""
-        nbytes = self.engine.nbytes
-        if self.durable is not None:
-            nbytes = self.durable.transaction.nbytes + self.durable.transaction.header
+        nbytes = self.engine.nbytes if self.stored_bytes is None else self.stored_bytes
         return self.engine.keys, self.engine.elements, nbytes
-
-    @property
-    def pages(self) -> tuple[int, int]:
-        """Pages read and written."""
-        if self.durable is None:
-            return 0, 0
-        return self.durable.transaction.read_count, self.durable.transaction.written_count
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
         names = [catalogue_name(aggregate.kernel.spec.structure) for aggregate in self.engine.state.aggregates]
         return {(w, p): name for w in range(len(self.bound_query.windows)) for p, name in enumerate(names)}
-
-
-def _finite(watermark: Any) -> Any:
-    """A watermark below infinity; None if there is none."""
-    return None if watermark is None or watermark == math.inf else watermark

@@ -1,12 +1,12 @@
 """State of an eager engine as Arrow batches, and back: some of it for a page of a store, all of it for a snapshot.
 
-    keys       the by columns, rows kept and passed, last time; of each window with a base: since when, and its states
-    rows       time, arrival, revision, the row's columns, Delta values; of each aggregate: is it seen, its state
+    keys       the by columns, rows needed and passed, last time; of each window with a base: since when, its states
+    rows       time, arrival, revision, the row's columns, Delta values; of each aggregate: is it non-null, its state
     revisions  of older rows: arrival and revision; GONE of a row that was taken back
     slides     a batch for each window that slides: key, name, number and revision of what was emitted
 
 Pages are read in the order in which they were written, and what comes later counts. Rows need no order: it follows from
-their times, tie-breakers and arrival, and the key says how many of the last ones are kept. States are stored as values,
+their times, tie-breakers and arrival, and the key says how many of the last are needed. States are stored as values,
 not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are not stored:
 they are made again from the rows.
 """
@@ -20,29 +20,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.eager_aggregate import EagerAggregate, States, stored, subset
+from sash.engine.eager_aggregate import EagerAggregate, subset
 from sash.engine.eager_checks import EagerChecks
 from sash.engine.eager_engine import EagerEngine
-from sash.engine.eager_log import BatchColumns
 from sash.engine.eager_records import RowRecords, TimeRecords
 from sash.engine.eager_rows import NewRows
-from sash.engine.eager_slides import SlideResults
 from sash.engine.eager_timers import expiry
 from sash.engine.input_encoding import numbers
 from sash.engine.state_checks import require
+from sash.engine.step_data import BatchColumns
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, States
 from sash.kernels.loops.eager_windows import COUNT, PASSED, STRIDE
-from sash.stores import codec
 from sash.stores.envelope import decoding
-
-Ints = NDArray[np.int64]
 
 GONE = -2
 """The revision of a row that was taken back."""
-
-_NONE = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -53,8 +47,8 @@ class EagerShare:
     rids: Ints
     of: Ints
     """The slots of the rows."""
-    revised: Ints = field(default_factory=lambda: _NONE)
-    gone: Ints = field(default_factory=lambda: _NONE)
+    revised: Ints = field(default_factory=lambda: NO_INTS)
+    gone: Ints = field(default_factory=lambda: NO_INTS)
     slides: list[Ints] = field(default_factory=list)
     """By window rows of (slot, name, revision) or (slot, name, number, revision), of these slots."""
 
@@ -65,59 +59,61 @@ class EagerCodec:
     def __init__(self, engine: EagerEngine) -> None:
         self.engine, self.state = engine, engine.state
         self.checks = EagerChecks(engine)
-        self.records: Sequence[TimeRecords | RowRecords] = (
-            engine.results.records if isinstance(engine.results, SlideResults) else ()
-        )
-        self.schemas = [batch.schema for batch in self.encode(EagerShare(_NONE, _NONE, _NONE, slides=self.no_slides()))]
+        self.records: Sequence[TimeRecords | RowRecords] = engine.results.records
+        self.schemas = [
+            batch.schema for batch in self.encode(EagerShare(NO_INTS, NO_INTS, NO_INTS, slides=self.no_slides()))
+        ]
 
     def no_slides(self) -> list[Ints]:
         """No slides, of each window."""
-        return [np.zeros((0, 3 + isinstance(records, RowRecords)), np.int64) for records in self.records]
+        return [np.zeros((0, records.width), np.int64) for records in self.records]
 
     def everything(self) -> EagerShare:
         """The whole state."""
         slots = np.flatnonzero(self.state.alive)
         counts = self.state.rows.heads[slots, COUNT]
-        slides = [np.stack(records.dump(), 1) for records in self.records]
+        slides = [records.dump() for records in self.records]
         return EagerShare(slots, self.state.rows.first_rids(slots, counts), np.repeat(slots, counts), slides=slides)
 
     # ---- out ----
 
-    def encode(self, part: EagerShare) -> list[pa.RecordBatch]:
+    def encode(self, share: EagerShare) -> list[pa.RecordBatch]:
         """Some of the state as batches."""
         rows = self.state.rows
-        arrival = np.concatenate([rows.arrival[part.revised], rows.arrival[part.gone]])
-        revision = np.concatenate([rows.revision[part.revised], np.full(len(part.gone), GONE)])
+        arrival = np.concatenate([rows.arrival[share.revised], rows.arrival[share.gone]])
+        revision = np.concatenate([rows.revision[share.revised], np.full(len(share.gone), GONE)])
         revisions = pa.RecordBatch.from_pydict({"arrival": array(arrival), "revision": array(revision)})
-        slides = [self._slides(table, part.slots) for table in part.slides]
-        return [self._keys(part.slots), self._rows(part), revisions, *slides]
+        slides = [self._slides(table, share.slots) for table in share.slides]
+        return [self._keys(share.slots), self._rows(share), revisions, *slides]
 
     def _keys(self, slots: Ints) -> pa.RecordBatch:
         state = self.state
         columns: dict[str, pa.Array] = {
             f"key:{name}": column for name, column in zip(state.bound_query.by, state.keys.keys(slots), strict=True)
         }
-        columns["kept"], columns["passed"] = (
-            array(state.rows.heads[slots, COUNT]),
-            array(state.rows.heads[slots, PASSED]),
-        )
+        columns["kept"] = array(state.rows.heads[slots, COUNT])
+        columns["passed"] = array(state.rows.heads[slots, PASSED])
         columns["last"] = array(state.last[slots])
         for a in range(state.rules.anchors):
             columns[f"anchored{a}"] = array(state.anchored[slots, a])
             columns[f"begin{a}"] = array(state.begins[slots, a])
             at = slots * state.rules.anchors + a
             for p, aggregate in enumerate(state.aggregates):
-                _put(columns, f"base{a}:{p}", aggregate, aggregate.base_seen[at], subset(aggregate.bases, at))
+                trees = aggregate.trees
+                _put(columns, f"base{a}:{p}", aggregate, trees.base_non_null[at], subset(trees.bases, at))
         return pa.RecordBatch.from_pydict(columns)
 
-    def _rows(self, part: EagerShare) -> pa.RecordBatch:
-        rows, rids = self.state.rows, part.rids
-        columns: dict[str, pa.Array] = {"key": array(part.slots.searchsorted(part.of)), "time": array(rows.times[rids])}
+    def _rows(self, share: EagerShare) -> pa.RecordBatch:
+        rows, rids = self.state.rows, share.rids
+        columns: dict[str, pa.Array] = {
+            "key": array(share.slots.searchsorted(share.of)),
+            "time": array(rows.times[rids]),
+        }
         columns["arrival"], columns["revision"] = array(rows.arrival[rids]), array(rows.revision[rids])
         columns |= {f"row:{n}": c for n, c in zip(rows.columns.schema.names, rows.columns.take(rids), strict=True)}
         columns |= {f"delta:{name}": array(values[rids]) for name, values in rows.deltas.items()}
         for p, aggregate in enumerate(self.state.aggregates):
-            _put(columns, f"state:{p}", aggregate, aggregate.seen[rids], subset(aggregate.states, rids))
+            _put(columns, f"state:{p}", aggregate, aggregate.non_null[rids], subset(aggregate.states, rids))
         return pa.RecordBatch.from_pydict(columns)
 
     def _slides(self, table: Ints, slots: Ints) -> pa.RecordBatch:
@@ -131,7 +127,7 @@ class EagerCodec:
     def load(self, pages: Mapping[str, Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
         """Put pages, by their names, into a new engine of the same query.
 
-        Returns the row numbers of each page's rows that are kept. Raises PageError for a page that cannot be; then the
+        Returns the row numbers of each page's retained rows. Raises PageError for a page that cannot be; then the
         engine is of no use.
         """
         names = [f"page {name!r}" for name in pages]
@@ -143,46 +139,43 @@ class EagerCodec:
     def _load(self, names: list[str], pages: list[Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
         state = self.state
         slots = [self._find(name, page[0]) for name, page in zip(names, pages, strict=True)]
-        every = np.unique(np.concatenate(slots)) if slots else _NONE
+        every = np.unique(np.concatenate(slots)) if slots else NO_INTS
         state.reserve(every, np.zeros(len(every), np.int64))
-        self._kept = np.zeros(len(state.alive), np.int64)
+        self._retained = np.zeros(len(state.alive), np.int64)
         for name, page, of in zip(names, pages, slots, strict=True):
             with decoding(name):
                 self._load_keys(page[0], of)
-        if (
-            self.engine.bound_query.time is not None and now is not None and len(every)
-        ):  # long expired, but in old pages
+        has_time = self.engine.bound_query.time is not None
+        if has_time and now is not None and len(every):  # long expired, but in old pages
             when, ever = expiry(state, every)
             gone = ever & (when <= now)
             state.release(every[gone])
             every = every[~gone]
-        kept = self._load_rows(names, pages, slots)
+        rids = self._load_rows(names, pages, slots)
         state.watch(every)
         with decoding(f"the state in {', '.join(names)}"):
             self._load_slides(pages, slots)
-            self.checks.loaded(every, self._kept, self.records)
-        return kept
+            self.checks.loaded(every, self._retained, self.records)
+        return rids
 
     def _find(self, name: str, keys: pa.RecordBatch) -> Ints:
-        columns = [keys.column(f"key:{name}") for name in self.state.bound_query.by]
-        if not keys.num_rows:
-            return _NONE
         with decoding(name):
-            slots = self.state.keys.find(columns, keys.num_rows).slots
+            slots = self._slots(keys, insert=True)
             require(len(np.unique(slots)) == len(slots), "it has a key twice")
         return slots
 
     def slots_of(self, keys: pa.RecordBatch) -> Ints:
         """The slots of keys that were loaded; -1 of those that have expired."""
-        columns = [keys.column(f"key:{name}") for name in self.state.bound_query.by]
-        if not keys.num_rows:
-            return _NONE
-        found = self.state.keys.find(columns, keys.num_rows, insert=False).slots
+        found = self._slots(keys, insert=False)
         return np.where((found >= 0) & self.state.alive[found], found, -1)
+
+    def _slots(self, keys: pa.RecordBatch, insert: bool) -> Ints:
+        columns = [keys.column(f"key:{name}") for name in self.state.bound_query.by]
+        return self.state.keys.find(columns, keys.num_rows, insert).slots
 
     def _load_keys(self, keys: pa.RecordBatch, slots: Ints) -> None:
         state = self.state
-        self._kept[slots] = numbers(keys.column("kept"))
+        self._retained[slots] = numbers(keys.column("kept"))
         state.rows.heads[slots, PASSED] = numbers(keys.column("passed"))
         state.last[slots], state.alive[slots] = numbers(keys.column("last")), True
         for a in range(state.rules.anchors):
@@ -190,8 +183,8 @@ class EagerCodec:
             state.begins[slots, a] = numbers(keys.column(f"begin{a}"))
             at = slots * state.rules.anchors + a
             for p, aggregate in enumerate(state.aggregates):
-                aggregate.base_seen[at] = numbers(keys.column(f"base{a}:{p}"))
-                _take(aggregate, aggregate.bases, at, keys, f"base{a}:{p}")
+                aggregate.trees.base_non_null[at] = numbers(keys.column(f"base{a}:{p}"))
+                _take(aggregate, aggregate.trees.bases, at, keys, f"base{a}:{p}")
 
     def _load_rows(
         self, names: list[str], pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]
@@ -200,7 +193,7 @@ class EagerCodec:
         counts = [page[1].num_rows for page in pages]
         total = sum(counts)
         if not total:
-            return [_NONE for _ in pages]
+            return [NO_INTS for _ in pages]
         rids = rows.fresh_numbers(total)
         of, time = np.empty(total, np.int64), np.empty(total, rows.numbers)
         at = 0
@@ -222,16 +215,16 @@ class EagerCodec:
         order = there[np.lexsort((arrival[there], *parts, time[there], of[there]))]
         held = np.bincount(of[order], minlength=len(state.alive))
         behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many of its key follow, itself included
-        order = order[behind <= self._kept[of[order]]]
+        order = order[behind <= self._retained[of[order]]]
         touched, more = np.unique(of[order], return_counts=True)
         state.reserve(touched, more)
         rows.labels[rids[order]] = STRIDE // 2**16 * (np.arange(len(order)) + 1)
         rows.insert(NewRows(of[order], time[order], rids[order], order), np.zeros(len(order), np.int64))
-        is_kept = np.zeros(total, np.bool_)
-        is_kept[order] = True
-        rows.release(rids[~is_kept])
+        is_retained = np.zeros(total, np.bool_)
+        is_retained[order] = True
+        rows.release(rids[~is_retained])
         edges = np.cumsum([0, *counts])
-        return [rids[a:b][is_kept[a:b]] for a, b in pairwise(edges.tolist())]
+        return [rids[a:b][is_retained[a:b]] for a, b in pairwise(edges.tolist())]
 
     def _load_columns(self, batch: pa.RecordBatch, rids: Ints) -> None:
         """What belongs to rows, in any order."""
@@ -246,7 +239,7 @@ class EagerCodec:
         for name, values in rows.deltas.items():
             values[rids] = numbers(batch.column(f"delta:{name}"))
         for p, aggregate in enumerate(state.aggregates):
-            aggregate.seen[rids] = numbers(batch.column(f"state:{p}"))
+            aggregate.non_null[rids] = numbers(batch.column(f"state:{p}"))
             _take(aggregate, aggregate.states, rids, batch, f"state:{p}")
 
     def _load_slides(self, pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]) -> None:
@@ -269,35 +262,17 @@ def _later_revisions(pages: Sequence[Sequence[pa.RecordBatch]]) -> Mapping[int, 
     return found
 
 
-def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, seen: Any, states: States) -> None:
-    """A state for each place that is seen; null, or anything, elsewhere."""
-    columns[name] = array(seen)
+def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, non_null: Flags, states: States) -> None:
+    """A state for each place that is not null; null, or anything, elsewhere."""
+    columns[name] = array(non_null)
     if not aggregate.kernel.compiled:
-        blank = np.empty(len(seen), object)
-        blank[seen] = states[0][seen]
+        blank = np.empty(len(non_null), object)
+        blank[non_null] = states[0][non_null]
         states = (blank,)
-    for i, column in enumerate(stored(aggregate, states)):
+    for i, column in enumerate(aggregate.values.store(states)):
         columns[f"{name}:{i}"] = column
 
 
 def _take(aggregate: EagerAggregate, states: States, at: Ints, batch: pa.RecordBatch, name: str) -> None:
     """Put stored states at places."""
-    if not aggregate.kernel.compiled:
-        read = aggregate.part.monoid.load or codec.loads
-        for place, data in zip(at.tolist(), batch.column(f"{name}:0").to_pylist(), strict=True):
-            states[0][place] = aggregate.kernel.monoid.identity if data is None else read(data)
-        return
-    for i in range(len(states)):
-        column, j = batch.column(f"{name}:{i}"), aggregate.encoder.state_of.get(i)
-        if j is None:
-            states[i][at] = numbers(column)
-        else:
-            codes = aggregate.encoded(j, column)
-            states[i][at] = codes
-            if aggregate.encoder.forms[j] == "rank":
-                identity = _flat(aggregate.kernel.monoid.identity)[i]
-                states[i][at] = np.where(codes < 0, identity, codes)
-
-
-def _flat(value: Any) -> list[Any]:
-    return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple) else [value]
+    aggregate.values.load(states, at, [batch.column(f"{name}:{i}") for i in range(len(states))])

@@ -17,34 +17,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from sash.engine.eager_aggregate import TreeFailed
-from sash.engine.eager_log import BatchColumns
+from sash.engine.eager_change import Removed, Touched
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
 from sash.engine.eager_slides import SlideResults
-from sash.engine.eager_state import AggregateRaised, EagerState, Removed, Touched, empty_rows
+from sash.engine.eager_state import AggregateRaised, EagerState
 from sash.engine.eager_timers import expiry, next_look
-from sash.engine.key_values import encode_as, format_row, format_value, key_column
+from sash.engine.key_values import format_key, format_row, key_column
+from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_errors import RoomCheck, failure
+from sash.engine.row_errors import aggregate_failure, decreasing
+from sash.engine.step_data import BatchColumns
+from sash.engine.value_encoder import LARGE
 from sash.kernels.loops import eager_order
+from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.eager_kernel import TreeFailed
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING
 from sash.kernels.loops.eager_windows import COUNT, DELTA, SLOT
 from sash.plan.planner import Plan
-from sash.plan.types import value_type
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 MANY = 1024
-"""Rows that are dropped at once, at least, unless they are a quarter of those kept."""
-
-_NONE = np.zeros(0, np.int64)
-
-LARGE = 4096
-"""Arrays and dictionaries of fewer entries are left as they are."""
+"""Rows that are dropped at once, at least, unless they are a quarter of those retained."""
 
 
 class EagerEngine:
@@ -73,34 +67,22 @@ class EagerEngine:
         bound_query = self.bound_query = plan.bound_query
         self.state = EagerState(bound_query)
         self.numbers = self.state.numbers
-        self.schema = bound_query.output(mode)
-        kinds = list(enumerate(field.type for field in self.schema))
-        if bound_query.per_row:
-            kinds = [(i, kind) for i, kind in kinds[: len(bound_query.schema)] if kind != value_type(kind)]
-        self._restored = kinds
-        """The columns that may be of another type than that in which they are kept."""
-        self.room = RoomCheck(bound_query)
+        self.output = Output(bound_query, mode)
         self.results: RowResults | SlideResults
         if bound_query.per_row:
             self.results = RowResults(self.state, bound_query.query.late == "flag")
         else:
-            self.results = SlideResults(self.state)
-        self._nothing = _nothing(self.numbers)
+            self.results = SlideResults(self.state, self.output)
+        self._none_removed = Removed(NO_INTS, NO_INTS, np.zeros(0, self.numbers), NO_INTS)
         self._has_float_keys = any(map(pa.types.is_floating, self.state.keys.types))
         self._turn: Any = None
         """What the call is about to answer, for messages."""
         self.arrived = 0
         """The arrival number of the next row: the watermark where the query has no `on`."""
 
-    # ---- what can be told of rows as they come ----
-
-    def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
-        """Refuse rows whose windows would have no place; see `RoomCheck`."""
-        self.room.require(batch, time, taken)
-
     # ---- calls ----
 
-    def process(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
+    def process(self, given: TimedRows, now: Any) -> pa.RecordBatch:
         """Take rows that are neither late nor untimed, in arrival order; `now` is the watermark after the call.
 
         Gives every result that is new or has changed. Raises what a monoid raises, naming row and key, and ValueError
@@ -108,19 +90,19 @@ class EagerEngine:
         """
         state = self.state
         self._columns = BatchColumns(given.table)
-        columns = [self._columns[name] for name in self.bound_query.by]
+        columns = [self._columns.column(name) for name in self.bound_query.by]
         if self._has_float_keys:
             columns = [key_column(column) for column in columns]
         self._arrived_before = self.arrived
         keys = state.keys.find(columns, len(given))
         state.begin(keys.fresh)
         if not len(given):
-            self._move_to(now, closing)
-            return empty_rows(self.schema)
+            self._move_to(now, closing=False)
+            return self.output.empty()
         self.arrived = int(given.arrival[-1]) + 1
         try:
             found = self._changed(given, keys.slots, keys.touched)
-            self._settle(self._slots, now, closing)
+            self._settle(self._slots, now, closing=False)
         except AggregateRaised as blamed:
             raise self._named(blamed, given) from blamed.failed.error
         return found
@@ -128,12 +110,12 @@ class EagerEngine:
     def settle(self, now: Any, closing: bool = False) -> None:
         """Move the watermark: results below it are final, and what no window needs any more is dropped."""
         self._arrived_before = self.arrived
-        self.state.begin(_NONE)
+        self.state.begin(NO_INTS)
         self._move_to(now, closing)
 
     def _move_to(self, now: Any, closing: bool) -> None:
         try:
-            self._settle(_NONE, now, closing)
+            self._settle(NO_INTS, now, closing)
         except AggregateRaised as blamed:
             raise self._named(blamed, None) from blamed.failed.error
 
@@ -143,7 +125,7 @@ class EagerEngine:
         numbered, self._rids = rows.number(given, self._columns, of, touched)
         lifted = [aggregate.inputs(self._columns, self._rids) for aggregate in state.aggregates]
         slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
-        new, removed, unused = numbered, self._nothing, _NONE
+        new, removed, unused = numbered, self._none_removed, NO_INTS
         if self.retract is not None:
             state.reserve(slots, np.zeros(len(slots), np.int64))
             new, removed, unused = retracted(state, numbered, given.table.column(self.retract))
@@ -163,23 +145,18 @@ class EagerEngine:
             newest = slice(-1, None) if one else new.slots.searchsorted(slots, side="right") - 1
             last = new.slots[newest]
             state.last[last] = np.maximum(state.last[last], new.time[newest])
+        entered, left = change.entered, change.left
         for work, rows_in in zip(works, lifted, strict=True):
-            work.lifted = rows_in
-            work.inserted, work.removed = change.moved
-        columns = self.results.after(change, turn, state.turn(works, turn.ranges))
-        if len(removed) and isinstance(self.results, RowResults):
-            pairs = zip(self.results.taken_back(removed.rids), columns, strict=True)
-            columns = [pa.concat_arrays(pair) for pair in pairs]
+            work.lifted, work.inserted, work.removed = rows_in, entered, left
+        columns = self.results.after(turn, state.turn(works, turn.ranges))
         assert state.journal is not None
         state.journal.dropped += [removed.rids, unused]
-        for i, kind in self._restored:
-            columns[i] = encode_as(columns[i], kind)
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return self.output.typed(columns)
 
     def _require_rising(self, change: Touched) -> None:
         rows, done = self.state.rows, set()
         for place, rule in enumerate(self.state.rules.rules):
-            name = str(rule.span.column)
+            name = str(rule.window.column)
             if rule.kind != DELTA or name in done:
                 continue
             done.add(name)
@@ -187,10 +164,7 @@ class EagerEngine:
             before, bad = rows.run(eager_order.decreasing_at, *arguments)
             if bad >= 0:
                 values = rows.deltas[name]
-                raise ValueError(
-                    f"the column {name!r} of a Delta window must not decrease, but goes from {values[before]} to "
-                    f"{values[bad]} at {self._row(bad)}"
-                )
+                raise decreasing(name, values[before], values[bad], self._row(bad))
 
     # ---- the watermark ----
 
@@ -204,16 +178,15 @@ class EagerEngine:
             journal.gone = np.flatnonzero(state.alive)
             return
         state.watch(touched)
-        slots = state.timers.fired(now)
+        slots = state.timers.due(now)
         if not len(slots):
             return
         state.save(slots)
         when, ever = expiry(state, slots)
         gone = ever & (when <= now)
         settled, needed = state.needed(slots, now)
-        if isinstance(self.results, SlideResults):
-            self.results.settle(slots, now, settled)
-        state.timers.set(slots, next_look(state, slots, now, settled, np.where(ever, when, state.never)))
+        self.results.settle(slots, now, settled)
+        state.timers.set(slots, next_look(state, slots, now, settled, np.where(ever, when, state.timers.never)))
         count = state.rows.heads[slots, COUNT]
         cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
         if len(cut):
@@ -225,20 +198,18 @@ class EagerEngine:
     def commit(self) -> None:
         """The call has succeeded."""
         journal = self.state.journal
-        gone = _NONE if journal is None else journal.gone
-        if isinstance(self.results, SlideResults):
-            for records in self.results.records:
-                records.commit()
-                records.clear(gone)
+        gone = NO_INTS if journal is None else journal.gone
+        for records in self.results.records:
+            records.commit()
+            records.clear(gone)
         self.state.commit()
 
     def rollback(self) -> None:
         """Undo the call that has not been committed; does nothing if there is none."""
         if self.state.journal is None:
             return
-        if isinstance(self.results, SlideResults):
-            for records in self.results.records:
-                records.rollback()
+        for records in self.results.records:
+            records.rollback()
         self.arrived = self._arrived_before
         self.state.rollback()
 
@@ -265,14 +236,13 @@ class EagerEngine:
 
     @property
     def elements(self) -> int:
-        """How many rows are kept."""
+        """How many rows are retained."""
         return int(self.state.rows.heads[:, COUNT].sum())
 
     @property
     def nbytes(self) -> int:
         """The memory of the state."""
-        records = self.results.records if isinstance(self.results, SlideResults) else []
-        return self.state.nbytes + sum(one.nbytes for one in records)
+        return self.state.nbytes + sum(records.nbytes for records in self.results.records)
 
     @property
     def due(self) -> Any:
@@ -289,10 +259,8 @@ class EagerEngine:
 
     def _named(self, blamed: AggregateRaised, given: TimedRows | None) -> Exception:
         """What a monoid raised, with the row, or the slide and its key."""
-        failed = blamed.failed
-        return failure(
-            f"the aggregate {self.bound_query.aggregates[blamed.part].name!r}", failed, self._where(failed, given)
-        )
+        where = self._where(blamed.failed, given)
+        return aggregate_failure(self.bound_query, blamed.number, blamed.failed, where)
 
     def _where(self, failed: TreeFailed, given: TimedRows | None) -> str:
         place = failed.place
@@ -312,14 +280,8 @@ class EagerEngine:
         return format_row(given.table, int(mine[0])) if len(mine) and given is not None else self._row(place)
 
     def _whose(self, slot: Ints) -> str:
-        names = zip(self.bound_query.by, self.state.keys.keys(slot), strict=True)
-        whose = ", ".join(f"{name}={format_value(column[0])}" for name, column in names)
-        return f" of key {whose}" if whose else ""
+        return format_key(self.bound_query.by, self.state.keys.keys(slot))
 
 
 def _mostly_unused(used: int, length: int) -> bool:
     return length > LARGE and 8 * used < length
-
-
-def _nothing(numbers: np.dtype[Any]) -> Removed:
-    return Removed(_NONE, _NONE, np.zeros(0, numbers), _NONE)

@@ -10,34 +10,27 @@ row is written O(log n) times.
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
+from sash.engine.eager_change import EagerJournal
 from sash.engine.eager_codec import EagerCodec, EagerShare
+from sash.engine.eager_columns import longer
 from sash.engine.eager_engine import EagerEngine
-from sash.engine.eager_log import longer
-from sash.engine.eager_records import RowRecords
 from sash.engine.input_encoding import numbers
-from sash.engine.page_transaction import Pages
-from sash.engine.state_header import Header, directories, read_header, write_header
+from sash.engine.state_header import Header, PageEntry, StoredState, read_header
+from sash.engine.time_numbers import finite
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.eager_windows import COUNT
 from sash.stores import PageError, Store
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 FAN_OUT = 16
 """Pages of similar size that are merged into one."""
 
 SPARSE = 64
 """Rows of a page from which on it is written anew when most of them have gone."""
-
-_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +51,22 @@ class EagerPage:
         return max(entries.bit_length() - 1, 0) // (FAN_OUT.bit_length() - 1)
 
 
-class EagerPages:
+class EagerPages(StoredState):
     """The state of one eager engine as pages of a store."""
 
     def __init__(self, engine: EagerEngine, store: Store, mode: str) -> None:
-        self.engine, self.mode = engine, mode
-        self.transaction = Pages(store, engine.bound_query.fingerprint)
+        super().__init__(store, engine.bound_query, mode)
+        self.engine = engine
         self.codec = EagerCodec(engine)
         self.pages: tuple[EagerPage, ...] = ()
-        self.next = 0
-        self.token = ""
         self.page_of = np.full(len(engine.state.rows.labels), -1, np.int64)
         """By row number: the page that has the row."""
-        self.kept: dict[int, int] = {}
-        """By page: how many of its rows it has still to keep."""
+        self.retained: dict[int, int] = {}
+        """By page: how many of its rows are still needed."""
         self.looked_at = 0
         """How many rows were looked at to merge pages."""
         self._moved: list[tuple[Ints, Ints]] = []
-        self._before: Any = None
+        self._before: tuple[tuple[EagerPage, ...], int, dict[int, int]] | None = None
         engine.state.rows.followers.append(self)
 
     def grow_rows(self, length: int) -> None:
@@ -91,32 +82,27 @@ class EagerPages:
         """The state is in memory alone from now on."""
         self.engine.state.rows.followers.remove(self)
 
-    @property
-    def number_type(self) -> pa.DataType:
-        """The type of times."""
-        return pa.int64() if self.engine.numbers.kind == "i" else pa.float64()
-
     # ---- opening ----
 
-    def open(self, now: Any) -> Header | None:
-        """Take up the state that the store has, `now(header)` being its watermark; None if it is empty."""
+    def open(self) -> Header | None:
+        """Take up the state that the store has; None if it is empty."""
         found = read_header(self.transaction, self.mode, self.number_type)
         if found is None:
             return None
         header, _, directory = found
         if not header.eager:
             raise PageError(
-                "the state was written with another emit=: it has windows as they were at the watermark, and "
-                "emit='eager' needs the rows themselves. Open it with emit='final' or 'changes', or begin anew"
+                "the state was written with another emit=: it holds windows as of the watermark, and "
+                "emit='eager' needs the rows. Open it with emit='final' or 'changes', or start without it"
             )
         self.transaction.opened()
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
         self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
         self.engine.arrived = header.counters[0]
-        rids = self.codec.load(dict(zip(names, read, strict=True)), now(header.watermark))
+        rids = self.codec.load(dict(zip(names, read, strict=True)), finite(header.watermark))
         rows = self.engine.state.rows
-        every = np.concatenate(rids) if rids else _NONE
+        every = np.concatenate(rids) if rids else NO_INTS
         by_arrival = dict(zip(rows.arrival[every].tolist(), every.tolist(), strict=True))
         pages = []
         for name, batches, mine in zip(names, read, rids, strict=True):
@@ -130,8 +116,8 @@ class EagerPages:
             alive = slots[slots >= 0]
             pages.append(EagerPage(int(name[1:]), mine, revised, np.array(arrival, np.int64), alive, slides))
             self.page_of[mine] = pages[-1].number
-        self.kept = {page.number: len(page.rids) for page in pages}
-        self.pages, self.next, self.token = tuple(pages), header.page, header.token
+        self.retained = {page.number: len(page.rids) for page in pages}
+        self.pages, self.next_page, self.token = tuple(pages), header.page, header.token
         self.transaction.rollback()
         return header
 
@@ -140,8 +126,8 @@ class EagerPages:
     def write(self, header: Header) -> None:
         """Hand to the store what the call has changed, and the header."""
         state, journal = self.engine.state, self.engine.state.journal
-        self._before = self.pages, self.next, self.kept
-        self.kept = dict(self.kept)
+        self._before = self.pages, self.next_page, self.retained
+        self.retained = dict(self.retained)
         self.transaction.number_call()
         if journal is not None:
             if state.keys.count > len(journal.gone):
@@ -149,7 +135,7 @@ class EagerPages:
                 self._merge(journal.gone)
             else:
                 self.transaction.drop([f"e{page.number}" for page in self.pages])
-                self.pages, self.kept = (), {}
+                self.pages, self.retained = (), {}
         self._write_header(header)
 
     def _living(self, slots: Ints, gone: Ints) -> Flags:
@@ -159,78 +145,53 @@ class EagerPages:
 
     def write_all(self, header: Header) -> None:
         """Write the whole state as one page."""
-        part = self.codec.everything()
-        self.next += 1
-        self.transaction.write("eager", "e0", {}, self.codec.encode(part))
-        self.pages = (EagerPage(0, part.rids, _NONE, _NONE, part.slots, []),)
+        share = self.codec.everything()
+        self.next_page += 1
+        self.transaction.write("eager", "e0", {}, self.codec.encode(share))
+        self.pages = (EagerPage(0, share.rids, NO_INTS, NO_INTS, share.slots, []),)
         self._write_header(header, shared=False)
 
     def _write_header(self, header: Header, shared: bool = True) -> None:
-        token = secrets.token_hex(16) if shared else ""
-        header = replace(header, page=self.next, token=token)
-        buckets, waiting = directories(self.number_type)
         generation = self.transaction.generation_of
-        listed = [
-            {
-                "page": page.number,
-                "low": 0,
-                "high": 0,
-                "rows": len(page.rids),
-                "generation": generation(f"e{page.number}"),
-            }
-            for page in self.pages
-        ]
-        empty = pa.RecordBatch.from_pylist([], schema=buckets)
-        write_header(self.transaction, header, self.mode, empty, pa.RecordBatch.from_pylist(listed, schema=waiting))
-        self.transaction.commit()
-        self.token = token
+        listed = [PageEntry(page.number, 0, 0, len(page.rids), generation(f"e{page.number}")) for page in self.pages]
+        self.commit_header(header, None, listed, shared)
 
-    def _write_call(self, journal: Any) -> None:
+    def _write_call(self, journal: EagerJournal) -> None:
         state, change = self.engine.state, journal.change
-        fresh, of, taken_back = (_NONE, _NONE, _NONE) if change is None else (
-            change.new.rids, change.new.slots, change.removed.rids
-        )  # fmt: skip
+        fresh, of, taken_back = NO_INTS, NO_INTS, NO_INTS
+        if change is not None:
+            fresh, of, taken_back = change.new.rids, change.new.slots, change.removed.rids
         lost = np.concatenate(
             [*journal.dropped, state.rows.first_rids(journal.gone, state.rows.heads[journal.gone, COUNT])]
         )
-        kept = self._living(of, journal.gone) & ~np.isin(fresh, lost)
-        fresh, of = fresh[kept], of[kept]
-        revised = np.unique(np.concatenate([rids for rids, _ in journal.revised] or [_NONE]))
+        stays = self._living(of, journal.gone) & ~np.isin(fresh, lost)
+        fresh, of = fresh[stays], of[stays]
+        revised = np.unique(np.concatenate([rids for rids, _ in journal.revised] or [NO_INTS]))
         revised = revised[~np.isin(revised, np.concatenate([fresh, lost])) & (self.page_of[revised] >= 0)]
         slots = np.unique(journal.slots[self._living(journal.slots, journal.gone)])
         self._move(lost, -1)
-        slides = [self._of(records.changes(), slots) for records in self.codec.records]
+        slides = [_of(records.changes(), slots, records.width) for records in self.codec.records]
         if len(slots) or len(revised) or len(taken_back):
             self._put(EagerShare(slots, fresh, of, revised, taken_back, slides))
 
-    def _of(self, rows: list[Any], slots: Ints) -> Ints:
-        """Changes of slides of some slots, in one table."""
-        if not rows:
-            return np.zeros((0, 2), np.int64)
-        table = np.array(rows, np.int64)
-        return table[np.isin(table[:, 0], slots)]
-
-    def _put(self, part: EagerShare) -> None:
+    def _put(self, share: EagerShare) -> None:
         """Write a page."""
-        number, self.next = self.next, self.next + 1
-        widths = [3 + isinstance(records, RowRecords) for records in self.codec.records]
-        part.slides = [table.reshape(-1, width) if len(table) else np.zeros((0, width), np.int64)
-                       for table, width in zip(part.slides, widths, strict=True)]  # fmt: skip
-        self.transaction.write("eager", f"e{number}", {}, self.codec.encode(part))
-        arrival = self.engine.state.rows.arrival[part.revised]
-        slides = [table[:, :2] for table in part.slides]
-        self.pages = (*self.pages, EagerPage(number, part.rids, part.revised, arrival, part.slots, slides))
-        self._move(part.rids, number)
+        number, self.next_page = self.next_page, self.next_page + 1
+        self.transaction.write("eager", f"e{number}", {}, self.codec.encode(share))
+        arrival = self.engine.state.rows.arrival[share.revised]
+        slides = [table[:, :2] for table in share.slides]
+        self.pages = (*self.pages, EagerPage(number, share.rids, share.revised, arrival, share.slots, slides))
+        self._move(share.rids, number)
 
     def _move(self, rids: Ints, page: int) -> None:
         before = self.page_of[rids]
         self._moved.append((rids, before))
         self.page_of[rids] = page
         for number, count in zip(*(part.tolist() for part in np.unique_counts(before)), strict=True):
-            if number in self.kept:
-                self.kept[number] -= count
+            if number in self.retained:
+                self.retained[number] -= count
         if page >= 0:
-            self.kept[page] = len(rids)
+            self.retained[page] = len(rids)
 
     # ---- merging ----
 
@@ -245,7 +206,7 @@ class EagerPages:
                 break
             self._rewrite(many, gone)
         for page in self.pages:
-            if len(page.rids) >= SPARSE and 4 * self.kept[page.number] < len(page.rids):
+            if len(page.rids) >= SPARSE and 4 * self.retained[page.number] < len(page.rids):
                 self._rewrite([page], gone)
 
     def _rows_of(self, page: EagerPage) -> Ints:
@@ -265,15 +226,15 @@ class EagerPages:
         slots = np.unique(np.concatenate([rows.slot_of[rids], *(page.slots for page in pages)]))
         slots = slots[self._living(slots, gone)]
         slides = [
-            self._of(records.current(np.concatenate([page.slides[w] for page in pages])), slots)
+            _of(records.current(np.concatenate([page.slides[w] for page in pages])), slots, records.width)
             for w, records in enumerate(self.codec.records)
         ]
         self.pages = tuple(page for page in self.pages if page not in pages)
         self.transaction.drop([f"e{number}" for number in ours])
         if len(slots):
-            self._put(EagerShare(slots, rids, rows.slot_of[rids], revised, _NONE, slides))
+            self._put(EagerShare(slots, rids, rows.slot_of[rids], revised, NO_INTS, slides))
         for number in ours:
-            del self.kept[number]
+            del self.retained[number]
 
     # ---- all or nothing ----
 
@@ -290,5 +251,11 @@ class EagerPages:
             self.page_of[rids] = before
             self._moved.pop()
         if self._before is not None:
-            self.pages, self.next, self.kept = self._before
+            self.pages, self.next_page, self.retained = self._before
             self._before = None
+
+
+def _of(rows: list[Any], slots: Ints, width: int) -> Ints:
+    """Records of slides of some slots, in one table."""
+    table = np.array(rows, np.int64).reshape(-1, width)
+    return table[np.isin(table[:, 0], slots)]

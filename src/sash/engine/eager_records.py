@@ -7,22 +7,47 @@ slides of the key before it, and each record says after which row its slide ends
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from sash.kernels.loops.array_types import NO_INTS, Ints
 
 VANISHED = np.iinfo(np.int64).max
 """The number of a slide by rows that was emitted and is not there any more."""
 
-_NONE = np.zeros(0, np.int64)
+
+class SlideRecords:
+    """What is known of slides by slot, and how to undo what a call has changed."""
+
+    slots: dict[int, Any]
+    undo: list[Any]
+
+    def commit(self) -> None:
+        """The call has succeeded."""
+        self.undo.clear()
+
+    def rollback(self) -> None:
+        """Undo what was changed since the last commit. May be interrupted, and called again."""
+        while self.undo:
+            self._undo(self.undo[-1])
+            self.undo.pop()
+
+    def _undo(self, entry: Any) -> None:
+        raise NotImplementedError
+
+    def clear(self, slots: Ints) -> None:
+        """Slots have gone."""
+        for slot in slots.tolist():
+            self.slots.pop(slot, None)
 
 
 @dataclass
-class TimeRecords:
+class TimeRecords(SlideRecords):
     """The revisions of slides in time: by slot, then by number."""
+
+    width: ClassVar[int] = 3
+    """Columns of a record: slot, number, revision."""
 
     slots: dict[int, dict[int, int]] = field(default_factory=dict)
     undo: list[tuple[int, int, int | None]] = field(default_factory=list)
@@ -69,31 +94,23 @@ class TimeRecords:
             else:
                 self.slots.get(s, {}).pop(k, None)
 
-    def commit(self) -> None:
-        """The call has succeeded."""
-        self.undo.clear()
-
-    def rollback(self) -> None:
-        """Undo what was changed since the last commit."""
-        while self.undo:
-            s, k, revision = self.undo[-1]
-            if revision is None:
-                self.slots.get(s, {}).pop(k, None)
-            else:
-                self.slots.setdefault(s, {})[k] = revision
-            self.undo.pop()
+    def _undo(self, entry: tuple[int, int, int | None]) -> None:
+        s, k, revision = entry
+        if revision is None:
+            self.slots.get(s, {}).pop(k, None)
+        else:
+            self.slots.setdefault(s, {})[k] = revision
 
     def clear(self, slots: Ints) -> None:
         """Slots have gone."""
+        super().clear(slots)
         for s in slots.tolist():
-            self.slots.pop(s, None)
             self.tidied.pop(s, None)
 
-    def dump(self) -> tuple[Ints, Ints, Ints]:
+    def dump(self) -> Ints:
         """All records: slots, numbers, revisions."""
         found = [(s, k, revision) for s, mine in self.slots.items() for k, revision in mine.items()]
-        made = np.array(found, np.int64).reshape(-1, 3)
-        return made[:, 0].copy(), made[:, 1].copy(), made[:, 2].copy()
+        return np.array(found, np.int64).reshape(-1, self.width)
 
     @property
     def nbytes(self) -> int:
@@ -102,15 +119,18 @@ class TimeRecords:
 
 
 @dataclass
-class RowRecords:
+class RowRecords(SlideRecords):
     """The revisions of slides by rows: by slot the first ordinal, then numbers and revisions in order."""
+
+    width: ClassVar[int] = 4
+    """Columns of a record: slot, ordinal, number, revision."""
 
     slots: dict[int, tuple[int, Ints, Ints]] = field(default_factory=dict)
     undo: list[tuple[int, tuple[int, Ints, Ints] | None]] = field(default_factory=list)
 
     def of(self, slot: int) -> tuple[int, Ints, Ints]:
         """The records of a slot."""
-        return self.slots.get(slot, (0, _NONE, _NONE))
+        return self.slots.get(slot, (0, NO_INTS, NO_INTS))
 
     def set(self, slot: int, first: int, numbers: Ints, revisions: Ints) -> None:
         """Remember the records of a slot."""
@@ -125,30 +145,17 @@ class RowRecords:
             if done:
                 self.set(slot, first + done, numbers[done:].copy(), revisions[done:].copy())
 
-    def commit(self) -> None:
-        """The call has succeeded."""
-        self.undo.clear()
-
-    def rollback(self) -> None:
-        """Undo what was changed since the last commit."""
-        while self.undo:
-            slot, before = self.undo[-1]
-            if before is None:
-                self.slots.pop(slot, None)
-            else:
-                self.slots[slot] = before
-            self.undo.pop()
-
-    def clear(self, slots: Ints) -> None:
-        """Slots have gone."""
-        for slot in slots.tolist():
+    def _undo(self, entry: tuple[int, tuple[int, Ints, Ints] | None]) -> None:
+        slot, before = entry
+        if before is None:
             self.slots.pop(slot, None)
+        else:
+            self.slots[slot] = before
 
-    def dump(self) -> tuple[Ints, Ints, Ints, Ints]:
+    def dump(self) -> Ints:
         """All records: slots, ordinals, numbers, revisions, as `load` takes them."""
         found = [row for slot in self.slots for row in self._from(slot, 0)]
-        made = np.array(found, np.int64).reshape(-1, 4)
-        return made[:, 0].copy(), made[:, 1].copy(), made[:, 2].copy(), made[:, 3].copy()
+        return np.array(found, np.int64).reshape(-1, self.width)
 
     def _from(self, slot: int, ordinal: int) -> list[tuple[int, int, int, int]]:
         """The records of a slot from an ordinal on; before them its first ordinal, numbered -1, and theirs."""
@@ -188,10 +195,10 @@ class RowRecords:
         while at < len(rows):
             slot, first, _, begin = rows[at]
             stop = next((i for i in range(at + 1, len(rows)) if rows[i][2] == -1), len(rows))
-            start, numbers, revisions = self.slots.get(slot, (begin, _NONE, _NONE))
-            kept = slice(max(first - start, 0), max(begin - start, 0))
+            start, numbers, revisions = self.slots.get(slot, (begin, NO_INTS, NO_INTS))
+            same = slice(max(first - start, 0), max(begin - start, 0))
             more = np.array(rows[at + 1 : stop], np.int64).reshape(-1, 4)
-            merged = np.concatenate([numbers[kept], more[:, 2]]), np.concatenate([revisions[kept], more[:, 3]])
+            merged = np.concatenate([numbers[same], more[:, 2]]), np.concatenate([revisions[same], more[:, 3]])
             self.slots[slot] = (first, *merged)
             at = stop
 

@@ -3,26 +3,26 @@
     before the rows come     rows whose windows may hold them ──▶ ranges
     after                    the same rows and the new ones   ──▶ ranges ──▶ answers of both ──▶ those that differ
 
-What was last emitted of a row is what its windows held before the call, so nothing of it is kept but its revision.
+What was last emitted of a row is what its windows held before the call, so nothing of it is stored but its revision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, integers
-from sash.engine.eager_aggregate import LabelRanges, RangeResults
-from sash.engine.eager_state import EagerState, Touched
+from sash.engine.eager_aggregate import MovedRows
+from sash.engine.eager_change import Touched
+from sash.engine.eager_state import EagerState
 from sash.kernels.loops import eager_changes, eager_order, eager_windows
+from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import RANGE
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -34,10 +34,17 @@ class RowTurn:
     changed: Flags
     pairs: Ints
     ranges: LabelRanges
+    touched: Touched
 
 
 class RowResults:
     """The results of a query that has one for each row."""
+
+    records: Sequence[Any] = ()
+    """What was emitted of slides: there are none."""
+
+    def settle(self, slots: Ints, now: Any, settled: Ints) -> None:
+        """Nothing is kept of results that are final."""
 
     def __init__(self, state: EagerState, flags: bool) -> None:
         self.state, self.flags = state, flags
@@ -71,14 +78,14 @@ class RowResults:
         if found < room:  # some were removed
             slots, index, changed = slots[:found], index[:found], changed[:found]
             table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
-        return RowTurn(slots, index, changed, pairs, LabelRanges(table, self.windows * count))
+        return RowTurn(slots, index, changed, pairs, LabelRanges(table, self.windows * count), touched)
 
-    def after(self, touched: Touched, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
-        """The columns of results that are new or have changed."""
+    def after(self, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
+        """The columns of results that are new or have changed; rows that are taken back come first."""
         state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
         count = len(changed)
         if len(turn.pairs):
-            moved = (*touched.moved, rows.labels)
+            moved = MovedRows(turn.touched.entered, turn.touched.left, rows.labels)
             for aggregate, found in zip(state.aggregates, answers, strict=True):
                 aggregate.compare(found, ranges, turn.pairs, changed, moved)
         out = np.empty((3, count), np.int64)
@@ -94,19 +101,23 @@ class RowResults:
             places = at + (ranges.split + window * count)
             for aggregate, found in zip(state.aggregates, answers, strict=True):
                 columns.append(aggregate.column(found, ranges, places))
-        return self._finished(columns, rids, revision)
+        columns = self._finished(columns, rids, revision)
+        removed = turn.touched.removed.rids
+        if not len(removed):
+            return columns
+        return [pa.concat_arrays(pair) for pair in zip(self._taken_back(removed), columns, strict=True)]
 
     def _finished(self, columns: list[pa.Array], rids: Ints, revision: Ints) -> list[pa.Array]:
         if self.flags:
             columns.append(array(np.zeros(len(rids), np.bool_)))
         return [*columns, integers(self.state.rows.arrival[rids]), integers(revision)]
 
-    def taken_back(self, rids: Ints) -> list[pa.Array]:
+    def _taken_back(self, rids: Ints) -> list[pa.Array]:
         """The columns of rows that are taken back: once more, without results."""
         state, rows = self.state, self.state.rows
         columns = rows.columns.take(rids)
         for _ in state.rules.rules:
-            columns += [pa.nulls(len(rids), part.result) for part in state.bound_query.aggregates]
+            columns += [pa.nulls(len(rids), spec.result) for spec in state.bound_query.aggregates]
         return self._finished(columns, rids, rows.revision[rids] + 1)
 
     def row_of(self, turn: RowTurn, place: int) -> int | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sash.engine.eager_change import Removed
 from sash.engine.eager_rows import NewRows
-from sash.engine.eager_state import EagerState, Removed
+from sash.engine.eager_state import EagerState
 from sash.engine.key_values import decode
 from sash.kernels.loops import eager_order
-
-Ints = NDArray[np.int64]
+from sash.kernels.loops.array_types import Ints
 
 
 def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, Removed, Ints]:

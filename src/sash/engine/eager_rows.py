@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.eager_log import BatchColumns, RowColumns, TieCodes, longer
+from sash.engine.arrow_arrays import word_type
+from sash.engine.eager_columns import RowColumns, TieCodes, longer
 from sash.engine.eager_rules import WindowRules
-from sash.engine.plain_arrays import word_type
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
 from sash.kernels.loops.live_kernel import call_loop
 from sash.plan.bound_query import BoundQuery
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 BLOCK = 8
 """Rows of the smallest block."""
 
@@ -68,11 +68,11 @@ class OrderedRows:
         self.times = np.zeros(0, self.numbers)
         self.tie_codes = np.zeros((0, 2 * len(bound_query.ties)), np.int64)
         of_floats = sum(kind for kind, _ in rules.deltas.values())
-        self.wholes = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
-        self.reals = np.zeros((0, of_floats))
-        self.axes = {str(span.column): span.axis for span in bound_query.windows if span.kind == "delta"}
-        kept = schema.names if bound_query.per_row else list(bound_query.ties)
-        self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(kept)]))
+        self.delta_ints = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
+        self.delta_floats = np.zeros((0, of_floats))
+        self.axes = {str(w.column): w.axis for w in bound_query.windows if w.kind == "delta"}
+        names = schema.names if bound_query.per_row else list(bound_query.ties)
+        self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
         self.followers: list[Any] = []
         """Aggregates: they grow with the row numbers, slots and blocks."""
@@ -82,13 +82,13 @@ class OrderedRows:
     @property
     def lists(self) -> tuple[Any, ...]:
         """What the loops take of the ordered rows."""
-        return self.time, self.rids, self.breaks, self.labels, self.wholes, self.reals
+        return self.time, self.rids, self.breaks, self.labels, self.delta_ints, self.delta_floats
 
     @property
     def deltas(self) -> dict[str, NDArray[Any]]:
         """The values of the columns of Delta windows, by row number."""
         found = self.rules.deltas.items()
-        return {name: (self.reals if of_floats else self.wholes)[:, at] for name, (of_floats, at) in found}
+        return {name: (self.delta_floats if of_floats else self.delta_ints)[:, at] for name, (of_floats, at) in found}
 
     def run(self, kernel: Any, *arguments: Any) -> Any:
         """Run a loop over the ordered rows."""
@@ -105,9 +105,9 @@ class OrderedRows:
         self.slot_of[rids] = slots
         codes = None
         if self.bound_query.ties:
-            codes = self.tie_codes[rids] = self.tie_code([columns[name] for name in self.bound_query.ties])
+            codes = self.tie_codes[rids] = self.tie_code([columns.column(name) for name in self.bound_query.ties])
         for name, values in self.deltas.items():
-            values[rids] = self.axes[name].numbers(columns[name])[0]  # type: ignore[union-attr]
+            values[rids] = self.axes[name].numbers(columns.column(name))[0]  # type: ignore[union-attr]
         time = self.times[rids] = np.ascontiguousarray(given.time, self.numbers)
         self.columns.set(rids, columns, {self.time_name: time})
         if count == 1:
@@ -144,7 +144,7 @@ class OrderedRows:
         for follower in self.followers:
             follower.grow_rows(length)
         self.columns.grow(length)
-        for name in ("wholes", "reals", "tie_codes", "arrival", "revision", "slot_of", "times", "labels"):
+        for name in ("delta_ints", "delta_floats", "tie_codes", "arrival", "revision", "slot_of", "times", "labels"):
             setattr(self, name, longer(getattr(self, name), length))
 
     def release(self, rids: Ints) -> None:
@@ -157,7 +157,7 @@ class OrderedRows:
 
     @property
     def live(self) -> Ints:
-        """The numbers of all rows that are kept."""
+        """The numbers of all rows that are retained."""
         counts = self.heads[:, COUNT]
         slots = np.flatnonzero(counts)
         return self.first_rids(slots, counts[slots])
@@ -171,7 +171,7 @@ class OrderedRows:
     # ---- blocks ----
 
     def reserve(self, capacity: int, slots: Ints, more: Ints, moving: Callable[[Ints], None]) -> None:
-        """Make room for more rows in slots, of which there are `capacity`. `moving` is told whose blocks move.
+        """Make room for more rows in slots, of which there are `capacity`; `moving` gets those whose blocks move.
 
         Every slot gets a block, also for no row: trees lie at the place of the block, and one without would lie where
         the first block does.
@@ -242,7 +242,7 @@ class OrderedRows:
         return found
 
     def locate(self, rows: NewRows, stale: Callable[[Ints], None]) -> Ints:
-        """Where new rows belong, as indices; they get their labels. Slots that must be relabelled are told `stale`."""
+        """Where new rows belong, as indices; they get their labels. `stale` gets the slots that are relabelled."""
         places = np.empty(len(rows), np.int64)
         given = (rows.slots, rows.time, rows.rids)
         while True:
@@ -259,10 +259,10 @@ class OrderedRows:
         self.run(eager_order.insert_rows, *given, self.heads, self.lists, self.rules.gaps)
 
     def compact(self) -> None:
-        """Drop columns and tie-breakers of rows that are not kept, where most are not."""
-        kept = self.numbered - self.free_count
-        self.columns.compact(kept, lambda: self.live)
-        for k, mapped in self.ties.compact(kept, lambda: self.tie_codes[self.live]).items():
+        """Drop columns and tie-breakers of rows that are not retained, where most are not."""
+        retained = self.numbered - self.free_count
+        self.columns.compact(retained, lambda: self.live)
+        for k, mapped in self.ties.compact(retained, lambda: self.tie_codes[self.live]).items():
             self.tie_codes[:, k] = mapped(self.tie_codes[:, k])
 
     @property
@@ -271,7 +271,7 @@ class OrderedRows:
         arrays: Sequence[NDArray[Any]] = (
             *(self.heads, self.time, self.rids, self.breaks, self.labels, self.arrival, self.revision),
             *(self.slot_of, self.times),
-            *(self.tie_codes, self.free, self.wholes, self.reals),
+            *(self.tie_codes, self.free, self.delta_ints, self.delta_floats),
         )
         return sum(part.nbytes for part in arrays) + self.columns.nbytes + self.ties.nbytes
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sash.engine.time_numbers import time_type
 from sash.kernels.loops.eager_windows import COUNTED, DELTA, LEAST_INT, LIFETIME, SESSION, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
 MOST_ROWS = 2**61
-
-Ints = NDArray[np.int64]
 
 
 class WindowRule:
@@ -24,30 +22,30 @@ class WindowRule:
     """
 
     def __init__(self, bound_query: BoundQuery, place: int, life: int, column: int, anchor: int) -> None:
-        span = self.span = bound_query.windows[place]
+        window = self.window = bound_query.windows[place]
         self.place, self.life, self.column, self.anchor = place, life, column, anchor
-        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
-        self.kind = KINDS[span.kind]
-        in_time = span.slide == "time"
-        self.peers = span.closed in ("right", "both") if span.kind == "time" or in_time else span.kind != "count"
-        open_start = span.closed in ("right", "neither")
-        is_time = span.kind == "time"
-        whole = self.numbers.kind == "i"
-        size: Any = span.size if is_time else 0
+        self.numbers = time_type(bound_query)
+        self.kind = KINDS[window.kind]
+        in_time = window.slide == "time"
+        self.peers = window.closed in ("right", "both") if window.kind == "time" or in_time else window.kind != "count"
+        open_start = window.closed in ("right", "neither")
+        is_time = window.kind == "time"
+        is_int = self.numbers.kind == "i"
+        size: Any = window.size if is_time else 0
         inclusive = not open_start
-        if whole and is_time and not in_time and open_start:
+        if is_int and is_time and not in_time and open_start:
             size, inclusive = int(size) - 1, True
-        self.size, self.floor, self.least = bounds(size, whole)
+        self.size, self.floor, self.least = bounds(size, is_int)
         self.inclusive = inclusive
-        self.count = min(int(span.size or 1), MOST_ROWS) if span.kind == "count" else 0
-        self.every = min(int(span.every or 1), MOST_ROWS) if span.slide == "rows" else 0
+        self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
+        self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
 
     def ints(self, delta: int) -> list[int]:
         """The integers of the rule, as `eager_windows` has them; `delta`: the place of its column among its kind."""
-        of_floats = self.span.axis is not None and self.span.axis.kind != "int"
-        is_whole = self.kind == DELTA and not of_floats
-        size, floor, _ = bounds(int(self.span.size or 1) - 1 if is_whole else 0, True)
-        gaps = [self.column, self.life, self.anchor, int(self.span.full)]
+        of_floats = self.window.axis is not None and self.window.axis.kind != "int"
+        is_int = self.kind == DELTA and not of_floats
+        size, floor, _ = bounds(int(self.window.size or 1) - 1 if is_int else 0, True)
+        gaps = [self.column, self.life, self.anchor, int(self.window.full)]
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor]
 
     @property
@@ -55,25 +53,25 @@ class WindowRule:
         """The slides of a window in time."""
         scalar: Any = int if self.numbers.kind == "i" else float
         of_floats = self.numbers.kind == "f"
-        return of_floats, scalar(self.span.offset), scalar(self.span.every or 1), self.span.closed == "right"
+        return of_floats, scalar(self.window.offset), scalar(self.window.every or 1), self.window.closed == "right"
 
 
-def bounds(size: Any, whole: bool) -> tuple[Any, Any, Any]:
+def bounds(size: Any, is_int: bool) -> tuple[Any, Any, Any]:
     """A size, the least number from which it can be subtracted, and the least number there is."""
-    if whole:
+    if is_int:
         return int(size), LEAST_INT + max(int(size), 0), LEAST_INT
     return float(size), -np.inf, -np.inf
 
 
-def gap_row(span: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
+def gap_row(window: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
     """A kind of gap: that of a session (None: of none), and that of `forget` (None: none)."""
-    whole = numbers.kind == "i"
-    gap: Any = 0 if span is None else span.size
-    size, floor, least = bounds(gap - 1 if whole and span is not None else gap, whole)
-    silence, silence_floor, _ = bounds(forget or 0, whole)
-    has_gap, has_forget = span is not None, forget is not None
-    finite = (least, floor, silence_floor) if whole else (0.0, 0.0, 0.0)
-    return [not whole, has_gap, size, finite[1], has_forget, silence, finite[2], finite[0]]
+    is_int = numbers.kind == "i"
+    gap: Any = 0 if window is None else window.size
+    size, floor, least = bounds(gap - 1 if is_int and window is not None else gap, is_int)
+    silence, silence_floor, _ = bounds(forget or 0, is_int)
+    has_gap, has_forget = window is not None, forget is not None
+    finite = (least, floor, silence_floor) if is_int else (0.0, 0.0, 0.0)
+    return [not is_int, has_gap, size, finite[1], has_forget, silence, finite[2], finite[0]]
 
 
 class WindowRules:
@@ -83,7 +81,7 @@ class WindowRules:
     """
 
     def __init__(self, bound_query: BoundQuery) -> None:
-        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
+        self.numbers = time_type(bound_query)
         rows: list[list[Any]] = []
         self.life = -1
         if bound_query.forget is not None:
@@ -91,21 +89,21 @@ class WindowRules:
             rows.append(gap_row(None, bound_query.forget, self.numbers))
         self.rules: list[WindowRule] = []
         self.anchors = 0
-        for place, span in enumerate(bound_query.windows):
+        for place, window in enumerate(bound_query.windows):
             column, anchor = self.life, -1
-            if span.kind == "session":
+            if window.kind == "session":
                 column = len(rows)
-                rows.append(gap_row(span, bound_query.forget, self.numbers))
-            if span.kind in ("session", "lifetime"):
+                rows.append(gap_row(window, bound_query.forget, self.numbers))
+            if window.kind in ("session", "lifetime"):
                 anchor = self.anchors
                 self.anchors += 1
             self.rules.append(WindowRule(bound_query, place, self.life, column, anchor))
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
         self.deltas = delta_columns(bound_query)
         """The columns of Delta windows: whether they are of floats, and their places among those of their kind."""
-        ints = [rule.ints(self.deltas.get(str(rule.span.column), (False, -1))[1]) for rule in self.rules]
+        ints = [rule.ints(self.deltas.get(str(rule.window.column), (False, -1))[1]) for rule in self.rules]
         numbers = [(rule.size, rule.floor, rule.least) for rule in self.rules]
-        sizes = [[float(rule.span.size or 0) if rule.kind == DELTA else 0.0] for rule in self.rules]
+        sizes = [[float(rule.window.size or 0) if rule.kind == DELTA else 0.0] for rule in self.rules]
         self.tables = np.array(ints, np.int64), np.array(numbers, self.numbers), np.array(sizes, np.float64)
         """The rules as the loops take them."""
 
@@ -118,8 +116,8 @@ class WindowRules:
 def delta_columns(bound_query: BoundQuery) -> dict[str, tuple[bool, int]]:
     """The columns of Delta windows."""
     found: dict[str, tuple[bool, int]] = {}
-    for span in bound_query.windows:
-        if span.kind == "delta" and span.axis is not None and str(span.column) not in found:
-            of_floats = span.axis.kind != "int"
-            found[str(span.column)] = of_floats, sum(kind == of_floats for kind, _ in found.values())
+    for window in bound_query.windows:
+        if window.kind == "delta" and window.axis is not None and str(window.column) not in found:
+            of_floats = window.axis.kind != "int"
+            found[str(window.column)] = of_floats, sum(kind == of_floats for kind, _ in found.values())
     return found

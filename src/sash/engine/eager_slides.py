@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.eager_aggregate import LabelRanges, RangeResults
+from sash.engine.eager_aggregate import MovedRows
+from sash.engine.eager_change import RowPlaces, Touched
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
 from sash.engine.eager_results import united
-from sash.engine.eager_state import EagerState, Touched
+from sash.engine.eager_state import EagerState
 from sash.engine.key_values import Keys
+from sash.engine.output import Output
+from sash.engine.time_numbers import below
 from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass
@@ -45,14 +47,25 @@ class Slides:
 
 
 @dataclass
+class KnownSlides:
+    """Slides of one window that a call may change, as they were before it."""
+
+    slides: Slides
+    firsts: Ints
+    """Of slides by rows: slots, and the number of the first slide of each."""
+    ordinals: Ints
+    """Of slides by rows: the ordinal of the first slide of each slot."""
+
+
+@dataclass
 class SlideTurn:
     """Slides that may change, window by window: as they were, and as they are; and the ranges of all of them."""
 
-    old: list[Any]
-    new: list[Any]
+    old: list[KnownSlides]
+    new: list[Slides]
     ranges: LabelRanges
     answers: list[RangeResults]
-    moved: Any
+    moved: MovedRows
 
 
 class SlideResults:
@@ -62,76 +75,79 @@ class SlideResults:
     does not hold the row it ends at: all slides behind the late row end at other rows from then on.
     """
 
-    def __init__(self, state: EagerState) -> None:
-        self.state = state
+    def __init__(self, state: EagerState, output: Output) -> None:
+        self.state, self.output = state, output
         self.windows = state.bound_query.windows
         self.records: list[TimeRecords | RowRecords] = [
-            TimeRecords() if span.slide == "time" else RowRecords() for span in self.windows
+            TimeRecords() if window.slide == "time" else RowRecords() for window in self.windows
         ]
-        self.named = any(span.name for span in self.windows)
 
-    def before(self, touched: Touched) -> list[Any]:
+    def before(self, touched: Touched) -> list[KnownSlides]:
         """The slides that the touched rows may change, as they are now."""
         return [
-            self._time_before(place, touched) if span.slide == "time" else self._rows_before(place, touched)
-            for place, span in enumerate(self.windows)
+            self._time_before(place, touched) if window.slide == "time" else self._rows_before(place, touched)
+            for place, window in enumerate(self.windows)
         ]
 
-    def turn(self, touched: Touched, known: list[Any]) -> SlideTurn:
+    def turn(self, touched: Touched, known: list[KnownSlides]) -> SlideTurn:
         """Change the rows, and find the slides as they are then."""
         rows, new, removed = self.state.rows, touched.new, touched.removed
         fresh, gone = (new.slots, touched.places, new.time, new.rids), (removed.slots, removed.index)
         given = (rows.heads, rows.lists, self.state.rules.gaps, touched.done)
         rows.run(eager_order.change_rows, fresh, gone, touched.among_the_rest(), *given)
         after = []
-        for place, (span, before) in enumerate(zip(self.windows, known, strict=True)):
-            if span.slide == "time":
-                after.append(self._slides(place, before.slots, before.names, before.ends))
-                after[-1].revisions = before.revisions
+        for place, (window, before) in enumerate(zip(self.windows, known, strict=True)):
+            if window.slide == "time":
+                was = before.slides
+                after.append(self._slides(place, was.slots, was.names, was.ends))
+                after[-1].revisions = was.revisions
             else:
-                after.append(self._rows_after(place, before[1]))
-        old = [before if isinstance(before, Slides) else before[0] for before in known]
+                after.append(self._rows_after(place, before.firsts))
+        old = [before.slides for before in known]
         at = 0
         for one in (*old, *after):
             one.at = at
             at += len(one.slots)
         table = np.concatenate([one.ranges for one in (*old, *after)])
-        return SlideTurn(known, after, LabelRanges(table, after[0].at), [], (*touched.moved, rows.labels))
+        moved = MovedRows(touched.entered, touched.left, rows.labels)
+        return SlideTurn(known, after, LabelRanges(table, after[0].at), [], moved)
 
-    def after(self, touched: Touched, turn: SlideTurn, answers: list[RangeResults]) -> list[pa.Array]:
+    def after(self, turn: SlideTurn, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
         turn.answers = answers
         parts = [
-            (self._time_changed if span.slide == "time" else self._rows_changed)(place, turn)
-            for place, span in enumerate(self.windows)
+            (self._time_changed if window.slide == "time" else self._rows_changed)(place, turn)
+            for place, window in enumerate(self.windows)
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
     def slide_of(self, turn: SlideTurn, place: int) -> tuple[Ints, Any]:
         """The slot of the slide to which a range belongs, and when the slide ends."""
-        slides = [before if isinstance(before, Slides) else before[0] for before in turn.old] + turn.new
+        slides = [before.slides for before in turn.old] + turn.new
         found = next(one for one in reversed(slides) if one.at <= place and len(one.slots))
-        return found.slots[place - found.at : place - found.at + 1], self._bound(found.ends[place - found.at :])[0]
+        return found.slots[place - found.at : place - found.at + 1], self.output.bound(found.ends[place - found.at :])[
+            0
+        ]
 
     # ---- slides in time ----
 
-    def _time_before(self, place: int, touched: Touched) -> Slides:
-        state, span, rule = self.state, self.windows[place], self.state.rules.rules[place]
+    def _time_before(self, place: int, touched: Touched) -> KnownSlides:
+        state, window, rule = self.state, self.windows[place], self.state.rules.rules[place]
         slots, _, time, _ = given = touched.all()
         if rule.kind == TIME:
-            right = span.closed == "right"
-            begin = slide_grid.last_end(span, time, right) + 1
-            of, names = united(state, slots, begin, slide_grid.last_start(span, time, right) + 1)
+            right = window.closed == "right"
+            begin = slide_grid.last_end(window, time, right) + 1
+            of, names = united(state, slots, begin, slide_grid.last_start(window, time, right) + 1)
         else:
             of, names = self._later(place, given)
-        ends = slide_grid.ends(span, names)
+        ends = slide_grid.ends(window, names)
         found = self._slides(place, of, names, ends)
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         found.revisions = records.revisions(of, names)
-        return found
+        return KnownSlides(found, NO_INTS, NO_INTS)
 
-    def _later(self, place: int, given: Any) -> tuple[Ints, Ints]:
+    def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
         out = np.zeros(0, np.int64), np.zeros(0, np.int64)
         while True:
@@ -142,18 +158,18 @@ class SlideResults:
             out = np.empty(count, np.int64), np.empty(count, np.int64)
 
     def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any]) -> Slides:
-        state, span = self.state, self.windows[place]
+        state, window = self.state, self.windows[place]
         is_time = self.state.rules.rules[place].kind == TIME
-        starts = ends - span.size if is_time else ends
+        starts = ends - window.size if is_time else ends
         ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
             starts = state.starts(place, of, ranges)
-            newest = slide_grid.last_end(span, state.newest(of, ranges), span.closed == "right") + 1
+            newest = slide_grid.last_end(window, state.newest(of, ranges), window.closed == "right") + 1
             ranges[:, SOME] &= newest == names  # it has new rows
         return Slides(of, names, starts, ends, ranges, np.full(len(of), -1))
 
     def _time_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
-        old, new = turn.old[place], turn.new[place]
+        old, new = turn.old[place].slides, turn.new[place]
         there, was = new.some, old.some & (old.revisions >= 0)
         changed = there & ~was
         both = np.flatnonzero(there & was)
@@ -178,22 +194,22 @@ class SlideResults:
 
     # ---- slides by rows ----
 
-    def _rows_before(self, place: int, touched: Touched) -> tuple[Slides, Ints, Ints]:
-        """The slides from the first that the touched rows may change; by slot that slide's number, and its ordinal."""
+    def _rows_before(self, place: int, touched: Touched) -> KnownSlides:
+        """The slides from the first that the touched rows may change."""
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
         given = touched.all()
-        first = np.append(True, given[0][1:] != given[0][:-1]) if len(given[0]) else np.zeros(0, np.bool_)
-        given = tuple(part[first] for part in given)
-        begin = given[1]
+        first = np.append(True, given.slots[1:] != given.slots[:-1]) if len(given.slots) else np.zeros(0, np.bool_)
+        given = RowPlaces(*(part[first] for part in given))
+        begin = given.places
         if rule.kind != eager_windows.COUNTED:
-            begin = np.empty(len(given[1]), np.int64)
+            begin = np.empty(len(given.places), np.int64)
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, begin)
             rows.run(eager_windows.first_changed, *arguments)
-        from_number = (rows.heads[given[0], PASSED] + begin) // rule.every + 1
+        from_number = (rows.heads[given.slots, PASSED] + begin) // rule.every + 1
         records = self.records[place]
         assert isinstance(records, RowRecords)
         slots, names, numbers, revisions, ordinals = [], [], [], [], []
-        for slot, least in zip(given[0].tolist(), from_number.tolist(), strict=True):
+        for slot, least in zip(given.slots.tolist(), from_number.tolist(), strict=True):
             start, known, last = records.of(slot)
             at = int(np.searchsorted(known, least))
             stop = int(np.searchsorted(known, VANISHED))
@@ -204,19 +220,15 @@ class SlideResults:
             revisions.append(last[at:stop])
         found = self._at_rows(place, _joined(slots), _joined(names), _joined(numbers))
         found.revisions = _joined(revisions)
-        return found, np.stack([given[0], from_number], 1), np.array(ordinals, np.int64)
+        return KnownSlides(found, np.stack([given.slots, from_number], 1), np.array(ordinals, np.int64))
 
     def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints) -> Slides:
-        state, rows, span = self.state, self.state.rows, self.windows[place]
+        state, rows, window = self.state, self.state.rows, self.windows[place]
         rule = state.rules.rules[place]
         index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
         ranges = state.row_ranges(place, slots, index)
         ends = rows.time_at(slots, index)
-        starts = (
-            slide_grid.below(ends, span.size, open_start=False)
-            if rule.kind == TIME
-            else state.starts(place, slots, ranges)
-        )
+        starts = below(ends, window.size, open_start=False) if rule.kind == TIME else state.starts(place, slots, ranges)
         if state.bound_query.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
@@ -231,8 +243,8 @@ class SlideResults:
         return self._at_rows(place, slots, numbers, numbers)
 
     def _rows_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
-        old, firsts, ordinals = turn.old[place]
-        new = turn.new[place]
+        known, new = turn.old[place], turn.new[place]
+        old, firsts, ordinals = known.slides, known.firsts, known.ordinals
         slots, numbers, new.names = new.slots, new.names, new.names.copy()
         some = np.flatnonzero(new.some)  # an empty slide is none
         order = np.searchsorted(firsts[:, 0], slots[some])
@@ -246,7 +258,7 @@ class SlideResults:
         changed = ~paired
         pairs = np.flatnonzero(paired)
         changed[pairs] = self._differ(turn, (old, new), some[pairs], was[pairs])
-        new.revisions = self._revise(place, (firsts, ordinals), (numbers[some], changed, counts))[0]
+        new.revisions = self._revise(place, known, numbers[some], changed, counts)
         at = some[changed]
         columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), turn)
         fewer = np.flatnonzero(before > counts)
@@ -262,27 +274,26 @@ class SlideResults:
         slots = np.repeat(firsts[:, 0], counts)
         return slots, np.arange(len(slots)) + np.repeat(firsts[:, 1] - (np.cumsum(counts) - counts), counts)
 
-    def _revise(self, place: int, named: Any, found: Any) -> list[Ints]:
+    def _revise(self, place: int, known: KnownSlides, numbers: Ints, changed: Flags, counts: Ints) -> Ints:
         """Remember the slides by rows of each slot from an ordinal on. Returns the revisions of what is there."""
-        firsts, ordinals = named
-        numbers, changed, counts = found
         records = self.records[place]
         assert isinstance(records, RowRecords)
         made, at = [], 0
-        for slot, ordinal, count in zip(firsts[:, 0].tolist(), ordinals.tolist(), counts.tolist(), strict=True):
-            start, known, last = records.of(slot)
-            kept = ordinal - start
-            length = max(len(known), kept + count)
+        slots = known.firsts[:, 0].tolist()
+        for slot, ordinal, count in zip(slots, known.ordinals.tolist(), counts.tolist(), strict=True):
+            start, before, last = records.of(slot)
+            same = ordinal - start
+            length = max(len(before), same + count)
             more, revisions = np.full(length, VANISHED), np.full(length, -1)
-            more[:kept], revisions[: len(last)] = known[:kept], last
-            more[kept : kept + count] = numbers[at : at + count]
-            revisions[kept : kept + count] += changed[at : at + count]
-            there = int(np.searchsorted(known, VANISHED))
-            revisions[kept + count : there] += 1
-            made.append(revisions[kept : kept + count])
+            more[:same], revisions[: len(last)] = before[:same], last
+            more[same : same + count] = numbers[at : at + count]
+            revisions[same : same + count] += changed[at : at + count]
+            there = int(np.searchsorted(before, VANISHED))
+            revisions[same + count : there] += 1
+            made.append(revisions[same : same + count])
             records.set(slot, start, more, revisions)
             at += count
-        return [_joined(made)]
+        return _joined(made)
 
     # ---- the output ----
 
@@ -294,10 +305,7 @@ class SlideResults:
         found, at = some
         slots, names = found.slots[at], found.names[at]
         keys = state.keys.keys(slots)
-        columns = list(keys)
-        if self.named:
-            columns.append(pa.repeat(pa.scalar(self.windows[place].name, pa.string()), len(at)))
-        columns += [self._bound(found.starts[at]), self._bound(found.ends[at])]
+        columns = self.output.slide_head(keys, place, found.starts[at], found.ends[at])
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
         for aggregate, answers in zip(state.aggregates, turn.answers, strict=True):
             column = aggregate.column(answers, turn.ranges, at + found.at)
@@ -307,18 +315,14 @@ class SlideResults:
             columns.append(column)
         return [*columns, array(slide_ids(keys, place, names)), array(revisions)]
 
-    def _bound(self, numbers: NDArray[Any]) -> pa.Array:
-        axis = self.state.bound_query.time
-        return array(numbers.astype(np.int64)) if axis is None else axis.array(numbers)
-
     # ---- all or nothing ----
 
     def settle(self, slots: Ints, now: Any, settled: Ints) -> None:
         """Forget what was emitted of slides that are final."""
-        for place, (span, records) in enumerate(zip(self.windows, self.records, strict=True)):
+        for place, (window, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
-                records.settle(slots, int(slide_grid.last_end(span, at, span.closed == "right")[0]))
+                records.settle(slots, int(slide_grid.last_end(window, at, window.closed == "right")[0]))
             else:
                 passed = self.state.rows.heads[slots, PASSED] + settled
                 records.settle(slots, passed // self.state.rules.rules[place].every)

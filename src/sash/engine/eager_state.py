@@ -3,110 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.block_timers import BlockTimers
-from sash.engine.eager_aggregate import EagerAggregate, LabelRanges, RangeResults, TreeFailed, TreeWork, subset
-from sash.engine.eager_log import longer
-from sash.engine.eager_rows import NewRows, OrderedRows
+from sash.engine.eager_aggregate import EagerAggregate, subset
+from sash.engine.eager_change import EagerJournal, Touched
+from sash.engine.eager_columns import longer
+from sash.engine.eager_rows import OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decoded_schema
+from sash.engine.time_numbers import beyond, earliest
+from sash.engine.timers import BlockTimers
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.eager_kernel import (
+    NO_FOLDS,
+    Folds,
+    LabelRanges,
+    RangeResults,
+    TreeFailed,
+    TreeWork,
+)
 from sash.kernels.loops.eager_order import DONE
 from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
 from sash.plan.bound_query import BoundQuery
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-_NONE = np.zeros(0, np.int64)
-
-
-@dataclass(slots=True)
-class Removed:
-    """Rows that are taken back, sorted by slot and index: slots, indices, times and row numbers."""
-
-    slots: Ints
-    index: Ints
-    time: NDArray[Any]
-    rids: Ints
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-
-@dataclass(slots=True)
-class Touched:
-    """Where a call changes the order: rows that come, before which index, and rows that go."""
-
-    new: NewRows
-    places: Ints
-    removed: Removed
-    done: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    """How far the rows have been changed."""
-
-    @property
-    def moved(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-        """Slots and numbers of the rows that come, and of those that go."""
-        return (self.new.slots, self.new.rids), (self.removed.slots, self.removed.rids)
-
-    def among_the_rest(self) -> Ints:
-        """Where the new rows belong among those that are not removed."""
-        removed, new = self.removed, self.new
-        if not len(removed):
-            return self.places
-        width = int(max(removed.index.max(), self.places.max(initial=0))) + 1
-        theirs = np.searchsorted(removed.slots * width + removed.index, new.slots * width + self.places)
-        return self.places - theirs + np.searchsorted(removed.slots, new.slots)
-
-    def reached(self) -> Ints:
-        """Where the new rows are after the change."""
-        slots = self.new.slots
-        return self.among_the_rest() + np.arange(len(slots)) - np.searchsorted(slots, slots)
-
-    def all(self) -> tuple[Ints, Ints, NDArray[Any], Ints]:
-        """Slots, indices, times and row numbers of both, sorted by slot and order."""
-        new, removed = self.new, self.removed
-        if not len(removed):
-            return new.slots, self.places, new.time, new.rids
-        parts = [
-            np.concatenate(pair)
-            for pair in (
-                (new.slots, removed.slots),
-                (self.places, removed.index),
-                (new.time, removed.time),
-                (new.rids, removed.rids),
-            )
-        ]
-        is_removed = np.arange(len(parts[0])) >= len(new)
-        order = np.lexsort((is_removed, parts[2], parts[1], parts[0]))
-        slots, places, time, rids = (part[order] for part in parts)
-        return slots, places, time, rids
-
-
-@dataclass(slots=True)
-class EagerJournal:
-    """What a call changes, as it was: until the call is committed, it can be undone."""
-
-    fresh: Ints
-    marks: Any
-    slots: Ints = field(default_factory=lambda: _NONE)
-    saved: Sequence[NDArray[Any]] = ()
-    bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
-    change: Touched | None = None
-    copies: list[Any] = field(default_factory=list)
-    """Where loops are not compiled, and may be interrupted: the rows of slots as they were."""
-    revised: list[tuple[Ints, Ints]] = field(default_factory=list)
-    dropped: list[Ints] = field(default_factory=list)
-    """Row numbers that are free when the call has succeeded."""
-    gone: Ints = field(default_factory=lambda: _NONE)
 
 
 class EagerState:
@@ -119,15 +43,13 @@ class EagerState:
         self.plain = decoded_schema(bound_query.schema)
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
-        self.aggregates = [EagerAggregate(part, self.rules.anchors) for part in bound_query.aggregates]
+        self.aggregates = [EagerAggregate(spec, self.rules.anchors) for spec in bound_query.aggregates]
         self.rows.followers += self.aggregates
-        self.never: Any = np.iinfo(np.int64).max if self.numbers.kind == "i" else np.inf
-        self.least: Any = np.iinfo(np.int64).min if self.numbers.kind == "i" else -np.inf
         self.alive = np.zeros(0, np.bool_)
         self.last = np.zeros(0, self.numbers)
         self.timers = BlockTimers(self.numbers)
         self.anchored = np.zeros((0, self.rules.anchors), np.bool_)
-        """By slot and window with a base: does the first kept row go on with rows before it?"""
+        """By slot and window with a base: does the first retained row go on with rows before it?"""
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
         """When the session or life of these rows began."""
         self.journal: EagerJournal | None = None
@@ -141,7 +63,7 @@ class EagerState:
             before = len(self.alive)
             for name in ("last", "anchored", "begins"):
                 setattr(self, name, longer(getattr(self, name), capacity))
-            self.last[before:] = self.least
+            self.last[before:] = earliest(self.numbers)
             self.timers.grow(capacity)
             self.alive = longer(self.alive, capacity)
         self.rows.reserve(capacity, slots, more, self._move)
@@ -161,14 +83,14 @@ class EagerState:
 
     def missing(self, aggregate: EagerAggregate, slots: Ints) -> TreeWork:
         """What builds the trees of slots that are not there, from the rows of now."""
-        found = aggregate.missing(slots)
+        found = aggregate.trees.missing(slots)
         if not len(found):
             return TreeWork()
         counts = self.rows.heads[found, COUNT]
         return TreeWork(emptied=found, built=(np.repeat(found, counts), self.rows.first_rids(found, counts)))
 
     def turn(self, works: Sequence[TreeWork], ranges: LabelRanges | None) -> list[RangeResults]:
-        """Let each aggregate's trees do what a call wants of them. Raises Blamed."""
+        """Let each aggregate's trees do what a call wants of them. Raises AggregateRaised."""
         found = []
         for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
             try:
@@ -180,14 +102,14 @@ class EagerState:
     # ---- windows ----
 
     def row_ranges(self, place: int, slots: Ints, index: Ints) -> Ints:
-        """The windows of a span that end at rows."""
+        """The ranges of one window that end at rows."""
         out, rows = np.empty((len(slots), RANGE), np.int64), self.rows
-        given = (rows.heads, rows.lists, self.rules.tables, place, self.anchored, out)
-        rows.run(eager_windows.one_window_ranges, slots, index, *given)
+        given = (rows.heads, rows.lists, self.rules.tables, self.anchored, (out, 0))
+        rows.run(eager_windows.row_ranges, slots, index, len(slots), (place, place + 1), *given)
         return out
 
     def slide_ranges(self, place: int, slots: Ints, starts: NDArray[Any], ends: NDArray[Any]) -> Ints:
-        """The windows of a span that slides in time."""
+        """The ranges of one window that slides in time."""
         out, rows = np.empty((len(slots), RANGE), np.int64), self.rows
         bounds = np.ascontiguousarray(starts, self.numbers), np.ascontiguousarray(ends, self.numbers)
         given = (rows.heads, rows.lists, self.rules.tables, place, self.anchored, out)
@@ -211,14 +133,10 @@ class EagerState:
     def begin(self, fresh: Ints) -> EagerJournal:
         """Open the journal of a call, in which these keys are new."""
         rows = self.rows
-        dictionaries = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
-        marks = (
-            (rows.free_count, rows.numbered),
-            rows.columns.log.mark(),
-            rows.ties.mark(),
-            [(one, one.mark()) for one in dictionaries],
-        )
-        self.journal = EagerJournal(fresh, marks)
+        logs: list[Any] = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
+        logs += [rows.columns.log, *rows.ties.labels.values()]
+        marks = [(log, log.mark()) for log in logs]
+        self.journal = EagerJournal(fresh, (rows.free_count, rows.numbered), marks)
         return self.journal
 
     def enter(self, change: Touched, slots: Ints) -> None:
@@ -249,25 +167,22 @@ class EagerState:
             rows.run(eager_order.undo_change, fresh, gone, rows.heads, rows.lists, self.rules.gaps, change.done)
 
     def save(self, slots: Ints) -> None:
-        """Keep what belongs to slots as it is, after `reserve`; of slots that have been kept already, what it was."""
+        """Save what belongs to slots as it is, after `reserve`; of slots that have been saved already, what it was."""
         journal = self.journal
         assert journal is not None
         if journal.saved:
             slots = np.setdiff1d(slots, journal.slots)
-        arrays = self.rows.heads, self.alive, self.last, self.timers.due, self.anchored, self.begins
+        arrays = self.rows.heads, self.alive, self.last, self.timers.times, self.anchored, self.begins
         if len(slots) == 1:  # slices take a seventh of the time
             at = slots.item(0)
             saved = [part[at : at + 1].copy() for part in arrays]
         else:
             saved = [part[slots] for part in arrays]
-        if not self.rules.anchors:
-            if journal.saved:
-                saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
-                slots = np.concatenate([journal.slots, slots])
-            journal.slots, journal.saved = slots, saved
-            return
-        places = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
-        bases = [(places, *subset(one.bases, places), one.base_seen[places]) for one in self.aggregates]
+        bases: list[tuple[NDArray[Any], ...]] = []
+        if self.rules.anchors:
+            places = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
+            trees = [one.trees for one in self.aggregates]
+            bases = [(places, *subset(one.bases, places), one.base_non_null[places]) for one in trees]
         if journal.saved:
             saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
             bases = [_joined(*pair) for pair in zip(journal.bases, bases, strict=True)]
@@ -287,19 +202,17 @@ class EagerState:
             self.alive[slots], self.last[slots] = alive, last
             self.anchored[slots], self.begins[slots] = anchored, begins
             self.timers.set(slots, due)
-            for aggregate, (at, *states, seen) in zip(self.aggregates, journal.bases, strict=False):
-                for leaf, saved in zip(aggregate.bases, states, strict=True):
+            for aggregate, (at, *states, non_null) in zip(self.aggregates, journal.bases, strict=False):
+                for leaf, saved in zip(aggregate.trees.bases, states, strict=True):
                     leaf[at] = saved
-                aggregate.base_seen[at] = seen
+                aggregate.trees.base_non_null[at] = non_null
             self._undo(journal)
             self.stale(slots)
         for rids, revisions in journal.revised:
             rows.revision[rids] = revisions
-        (rows.free_count, rows.numbered), log, ties, dictionaries = journal.marks
-        rows.columns.log.rollback(log)
-        rows.ties.rollback(ties)
-        for dictionary, mark in dictionaries:
-            dictionary.rollback(mark)
+        rows.free_count, rows.numbered = journal.numbers
+        for log, mark in journal.marks:
+            log.rollback(mark)
         self.keys.release(journal.fresh)
         self.journal = None
 
@@ -318,22 +231,20 @@ class EagerState:
         self.rows.clear(slots)
         self.alive[slots], self.anchored[slots] = False, False
         self.timers.clear(slots)
-        self.last[slots] = self.least
+        self.last[slots] = earliest(self.numbers)
         self.stale(slots)
         for a in range(self.rules.anchors):
             for aggregate in self.aggregates:
-                aggregate.base_seen[slots * self.rules.anchors + a] = False
+                aggregate.trees.base_non_null[slots * self.rules.anchors + a] = False
         self.keys.release(slots)
 
     # ---- what is not needed any more ----
 
     def watch(self, slots: Ints) -> None:
         """Look at slots that have no timer when their newest row of now is settled."""
-        idle = slots[self.timers.due[slots] == self.never]
+        idle = slots[self.timers.times[slots] == self.timers.never]
         if len(idle):
-            newest = self.last[idle]
-            due = newest + (newest < self.never) if self.numbers.kind == "i" else np.nextafter(newest, np.inf)
-            self.timers.set(idle, due)
+            self.timers.set(idle, beyond(self.last[idle]))
 
     def needed(self, slots: Ints, now: Any) -> tuple[Ints, Ints]:
         """By slot: how many rows are settled at a watermark, and the first row that a window may still hold."""
@@ -345,11 +256,11 @@ class EagerState:
         return settled, first
 
     def shorten(self, slots: Ints, counts: Ints) -> None:
-        """Drop the first rows of slots, folded into the bases of the windows that begin before what is kept."""
+        """Drop the first rows of slots, folded into the bases of the windows that begin before what is retained."""
         assert self.journal is not None
         rows = self.rows
-        cuts = (slots, rows.labels[rows.at(slots, counts - 1)])
-        folds: list[Sequence[NDArray[Any]]] = []
+        upto = rows.labels[rows.at(slots, counts - 1)]
+        folds: list[Folds] = []
         changed = []
         for rule in self.rules.anchored:
             begin = np.empty(len(slots), np.int64)
@@ -358,17 +269,17 @@ class EagerState:
             folded = np.flatnonzero(begin < counts)
             first = rows.at(slots[folded], begin[folded])
             base = slots * self.rules.anchors + rule.anchor
-            folds.append((slots[folded], rows.labels[first], cuts[1][folded], base[folded], goes_on[folded]))
+            folds.append(Folds(slots[folded], rows.labels[first], upto[folded], base[folded], goes_on[folded]))
             started = np.where(goes_on, self.begins[slots, rule.anchor], rows.time_at(slots, np.minimum(begin, counts)))
             changed.append((rule.anchor, begin < counts, started, base[begin >= counts]))
-        joined = tuple(np.concatenate(parts) for parts in zip(*folds, strict=True)) if folds else _NO_FOLDS
+        joined = Folds(*(np.concatenate(parts) for parts in zip(*folds, strict=True))) if folds else NO_FOLDS
         works = [self.missing(aggregate, slots) for aggregate in self.aggregates]
         for work in works:
-            work.shorter = (joined, cuts)
+            work.folds, work.cuts = joined, (slots, upto)
         self.turn(works, None)
         for aggregate in self.aggregates:
             for _, _, _, ended in changed:
-                aggregate.base_seen[ended] = False
+                aggregate.trees.base_non_null[ended] = False
         for anchor, continues, started, _ in changed:
             self.anchored[slots, anchor], self.begins[slots, anchor] = continues, started
         self.journal.dropped.append(rows.first_rids(slots, counts))
@@ -384,21 +295,13 @@ class EagerState:
         return own + sum(aggregate.nbytes for aggregate in self.aggregates)
 
 
-_NO_FOLDS = (*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, np.bool_))
-
-
 class AggregateRaised(Exception):
     """The monoid of an aggregate raised."""
 
-    def __init__(self, part: int, failed: TreeFailed) -> None:
+    def __init__(self, number: int, failed: TreeFailed) -> None:
         super().__init__(str(failed))
-        self.part, self.failed = part, failed
+        self.number, self.failed = number, failed
 
 
 def _joined(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
     return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))
-
-
-def empty_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows."""
-    return pa.RecordBatch.from_arrays([pa.nulls(0, column.type) for column in schema], schema=schema)

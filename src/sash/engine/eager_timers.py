@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.eager_state import EagerState
+from sash.engine.time_numbers import beyond, later
+from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.eager_windows import COUNT, SESSION, TIME
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 FEW = 16
 """Rows that are not worth a look of their own."""
@@ -30,17 +29,17 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
         return last, np.zeros(len(slots), np.bool_)
     when = None
     if ends:
-        when = beyond(later(last, max(rule.span.size or 0 for rule in rules)))
+        when = beyond(later(last, max(rule.window.size or 0 for rule in rules)))
     if bound_query.forget is not None:
         forgotten = beyond(later(last, bound_query.forget))
         when = forgotten if when is None else np.minimum(when, forgotten)
     assert when is not None
     for rule in rules:  # what was emitted of a slide is needed until it is final
-        if rule.span.slide == "time":
-            right = rule.span.closed == "right"
+        if rule.window.slide == "time":
+            right = rule.window.closed == "right"
             find = slide_grid.last_start if rule.kind == TIME else slide_grid.last_end
-            number = find(rule.span, last, right) + (rule.kind != TIME)
-            end = np.asarray(slide_grid.ends(rule.span, number), state.numbers)
+            number = find(rule.window, last, right) + (rule.kind != TIME)
+            end = np.asarray(slide_grid.ends(rule.window, number), state.numbers)
             when = np.maximum(when, beyond(end) if right else end)
     return when, np.ones(len(slots), np.bool_)
 
@@ -51,26 +50,8 @@ def next_look(state: EagerState, slots: Ints, now: Any, settled: Ints, when: NDA
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
     some, there = last.copy(), np.flatnonzero(count)
     some[there] = state.rows.time_at(slots[there], index[there])
-    reach = max((rule.span.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
-    found = np.full(len(slots), state.never, state.numbers)
+    reach = max((rule.window.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
+    found = np.full(len(slots), state.timers.never, state.numbers)
     for time in (when, beyond(later(last, reach)), beyond(some)):
         found = np.where(time > now, np.minimum(found, time), found)
-    return found
-
-
-def later(time: NDArray[Any], size: Any) -> NDArray[Any]:
-    """time + size; integers saturate."""
-    if time.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            found: NDArray[Any] = time + size
-            return found
-    size = int(min(size, slide_grid.LIMIT))
-    return np.where(time <= slide_grid.LIMIT - size, time + size, slide_grid.LIMIT)
-
-
-def beyond(time: NDArray[Any]) -> NDArray[Any]:
-    """The first time behind each; the greatest integer stays."""
-    if time.dtype.kind == "f":
-        return np.asarray(np.nextafter(time, np.inf))
-    found: NDArray[Any] = time + (time < slide_grid.LIMIT)
     return found

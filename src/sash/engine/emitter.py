@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
-from sash.engine.live_engine import LiveEngine, StepResult
-from sash.engine.step_data import Flags, Ints, WindowResults
+from sash.engine.chunk_log import PlaceLog
+from sash.engine.live_engine import LiveEngine
+from sash.engine.step_data import StepResult, WindowResults
 from sash.engine.value_compare import differ
-from sash.engine.value_dictionary import PlaceLog
+from sash.kernels.loops.array_types import Flags, Ints
 
 
 @dataclass
@@ -41,14 +42,14 @@ class ChangeEmitter:
         self.engine = engine
         bound_query = engine.bound_query
         self.per_row = bound_query.per_row
-        parts = [part for _ in (bound_query.windows if self.per_row else (None,)) for part in bound_query.aggregates]
+        specs = [spec for _ in (bound_query.windows if self.per_row else (None,)) for spec in bound_query.aggregates]
         exact = {view.number: view.exact for aggregate in engine.aggregates[0] for view in aggregate.views}
-        self.exact = [exact[i % len(exact)] for i in range(len(parts))]
+        self.exact = [exact[i % len(exact)] for i in range(len(specs))]
         self.groups = 1 if self.per_row else len(bound_query.windows)
-        self.logs = [[PlaceLog(part.result) for part in parts] for _ in range(self.groups)]
+        self.logs = [[PlaceLog(spec.result) for spec in specs] for _ in range(self.groups)]
         for g in range(self.groups):
             # the place of the last result in the logs, -1 for none; the counts
-            engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(parts))
+            engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(specs))
 
     def chosen(self, step: StepResult) -> list[Flags]:
         """Which results of a step leave, for each window (per row: for all of them together)."""
@@ -89,7 +90,7 @@ class ChangeEmitter:
             found[stored] = self._unlike(given, order[stored], self._remembered(g, slots[stored], known[stored]), None)
         emitted[lost, 0] = -1
         last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
-        current = last if step.rows.has_anew is False else last[life[last] == self._lives(step, slots[last])]
+        current = last if not step.rows.has_anew else last[life[last] == step.rows.lives_of(slots[last])]
         at = order[current]
         codes = None
         for log, column in zip(self.logs[g], given.columns, strict=True):
@@ -102,9 +103,6 @@ class ChangeEmitter:
         chosen = np.empty(count, np.bool_)
         chosen[order] = found
         return chosen
-
-    def _lives(self, step: StepResult, slots: Ints) -> Any:
-        return step.rows.lives_of(slots)
 
     def _remembered(self, g: int, slots: Ints, codes: Ints) -> Compared:
         emitted, width = self.engine.table["emitted", g], len(self.logs[g])

@@ -47,7 +47,7 @@ def require_movable(schema: pa.Schema) -> None:
             pa.nulls(1, field.type).take(pa.array([0]))
         except pa.ArrowNotImplementedError as error:
             raise TypeError(
-                f"the column {field.name!r} of type {field.type} cannot go through an operator, for Arrow cannot "
+                f"the column {field.name!r} of type {field.type} cannot go through an operator, because Arrow cannot "
                 "reorder its values: drop the column, or cast it"
             ) from error
         movable.add(field.type)
@@ -87,7 +87,7 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
         table = pa.table(given)
     else:
         raise TypeError(
-            "process() takes a RecordBatch or Table of pyarrow, a frame of pandas or polars, or a dict of columns; got "
+            "process() takes a pyarrow RecordBatch or Table, a pandas or polars frame, or a dict of columns; got "
             f"a {type(given).__name__}"
         )
     if schema is not None and table.schema.names == schema.names:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.key_values import decode
+from sash.kernels.loops.array_types import Flags
 from sash.monoids import Monoid
 from sash.monoids.custom import Custom
 from sash.monoids.direct_product import DirectProduct
@@ -81,7 +81,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     return values[column.offset : column.offset + len(column)]
 
 
-def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> NDArray[np.bool_]:
+def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> Flags:
     """Which rows an aggregate sees: those without a null in a column that may have none."""
     found = np.ones(rows, np.bool_)
     for position, column in enumerate(columns):
@@ -99,11 +99,11 @@ def objects(column: pa.Array, ours: bool) -> list[Any]:
 
 
 class ValueDictionary:
-    """The values that codes of one input stand for, in this call: of the rows, then of the stored states."""
+    """The values that codes of one input stand for, in this call."""
 
-    def __init__(self, form: Form, chunks: Sequence[pa.Array]) -> None:
-        self.values = decode(pa.chunked_array(chunks, chunks[0].type))
-        total = len(self.values)
+    def __init__(self, form: Form, values: pa.Array) -> None:
+        self.values = values
+        total = len(values)
         if form == "place":
             self.codes = np.arange(total)
             self.places = self.codes
@@ -115,7 +115,7 @@ class ValueDictionary:
         if form == "rank" and self.values.null_count:
             self.codes = np.where(self.values.is_null().to_numpy(zero_copy_only=False), -1, self.codes)
 
-    def decode(self, codes: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    def decode(self, codes: NDArray[Any], valid: Flags | None = None) -> pa.Array:
         """The values; null for what is no code."""
         good = (codes >= 0) & (codes < len(self.places))
         if valid is not None:
@@ -126,7 +126,7 @@ class ValueDictionary:
         return self.values.take(array(places, good))
 
 
-def to_arrow(leaf: NDArray[Any], valid: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
+def to_arrow(leaf: NDArray[Any], valid: Flags | None, kind: pa.DataType) -> pa.Array:
     """An array of numbers as a column of this type."""
     if pa.types.is_temporal(kind):
         stored = np.int32 if kind.bit_width == 32 else np.int64

@@ -16,50 +16,54 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.arrow_arrays import bits_of, null_mask, validity, words_of
 from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.loops import key_loops
+from sash.kernels.loops.array_types import Flags, Ints
 from sash.stores.codec import dumps, loads
 
-Words = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
 LARGEST_WASTE = 1024
-"""Entries up to which a dictionary of bytes is left as it is, however many of them are dead."""
+"""Entries up to which a dictionary of bytes is left as it is, however many of them are unused."""
 
 _ALL_VALID = np.zeros(0, np.bool_)
 _ENTRIES, _BYTES = 32, 512
 
 
-def validity(column: pa.Array) -> Flags | None:
-    """Which values are not null; None if all are."""
-    if not column.null_count:
-        return None
-    buffer = column.buffers()[0]
-    if buffer is None:  # a column of type null
-        return np.zeros(len(column), np.bool_)
-    first, skipped = divmod(column.offset, 8)
-    bits = np.frombuffer(buffer, np.uint8, offset=first)
-    return np.unpackbits(bits, count=skipped + len(column), bitorder="little")[skipped:].view(np.bool_)
-
-
-def null_mask(valid: Flags | None) -> pa.Buffer | None:
-    """The validity bitmap of an Arrow column."""
-    return None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
 def is_word(kind: pa.DataType) -> bool:
     """Does a value of this type fit into a word?"""
-    if pa.types.is_nested(kind) or _is_text(kind) or _is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_nested(kind) or is_text(kind) or is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return False
     return bool(pa.types.is_null(kind) or kind.bit_width <= 64)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Is it a type of text?"""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _is_binary(kind: pa.DataType) -> bool:
+def is_binary(kind: pa.DataType) -> bool:
+    """Is it a type of bytes?"""
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+
+
+def dumped(column: pa.Array) -> pa.Array:
+    """Values as bytes by our codec: equal where the values are."""
+    return pa.array([None if value is None else dumps(value) for value in column.to_pylist()], pa.large_binary())
+
+
+def value_bytes(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
+    """The bytes of each text or binary value: offsets, and all bytes in one."""
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        column = column.cast(pa.large_string() if is_text(column.type) else pa.large_binary())
+    _, bounds, data = column.buffers()
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    storage = np.dtype(np.int64 if large else np.int32)
+    if bounds is None or not bounds.size:
+        offsets: Ints = np.zeros(len(column) + 1, np.int64)
+    else:
+        found: Any = np.frombuffer(bounds, storage, len(column) + 1, storage.itemsize * column.offset)
+        offsets = found.astype(np.int64, copy=False)
+    return offsets, np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
 
 
 class WordColumn:
@@ -76,24 +80,18 @@ class WordColumn:
         self._bits = 0 if pa.types.is_null(kind) else kind.bit_width
         self._storage: Any = np.dtype(f"i{self._bits // 8}") if self._bits >= 8 else None
 
-    def encode(self, column: pa.Array) -> tuple[Words, Flags | None]:
+    def encode(self, column: pa.Array) -> tuple[Ints, Flags | None]:
         """The words of a column, 0 for nulls, and which are valid (None: all). No copy of 64-bit values."""
         rows, valid = len(column), validity(column)
-        if self._bits == 64:
-            words: Words = np.frombuffer(column.buffers()[1], np.int64, rows, 8 * column.offset)
-        elif self._storage is not None:
-            size = self._storage.itemsize
-            values: Any = np.frombuffer(column.buffers()[1], self._storage, rows, size * column.offset)
-            words = values.astype(np.int64)
+        if self._storage is not None:
+            words: Ints = words_of(column, self._storage).astype(np.int64, copy=False)
         elif self._bits:
-            first, skipped = divmod(column.offset, 8)
-            bits = np.frombuffer(column.buffers()[1], np.uint8, offset=first)
-            words = np.unpackbits(bits, count=skipped + rows, bitorder="little")[skipped:].astype(np.int64)
+            words = bits_of(column.buffers()[1], column.offset, rows).astype(np.int64)
         else:
             words = np.zeros(rows, np.int64)
         return (words if valid is None else np.where(valid, words, 0)), valid
 
-    def decode(self, words: Words, valid: Flags | None) -> pa.Array:
+    def decode(self, words: Ints, valid: Flags | None) -> pa.Array:
         """The values of words."""
         if not self._bits:
             return pa.nulls(len(words))
@@ -116,15 +114,15 @@ class BytesColumn:
     def __init__(self, kind: pa.DataType) -> None:
         self.type = kind
         self._nested = bool(pa.types.is_nested(kind))
-        self._fixed = -1 if self._nested or _is_text(kind) or _is_binary(kind) else max(kind.bit_width, 8) // 8
+        self._fixed = -1 if self._nested or is_text(kind) or is_binary(kind) else max(kind.bit_width, 8) // 8
         self._clear(_ENTRIES, _BYTES)
 
     def _clear(self, entries: int, size: int) -> None:
-        self._table: Words = np.zeros(4 * entries, np.int64)
-        self._starts: Words = np.zeros(entries + 1, np.int64)
+        self._table: Ints = np.zeros(4 * entries, np.int64)
+        self._starts: Ints = np.zeros(entries + 1, np.int64)
         self._arena: NDArray[np.uint8] = np.zeros(size, np.uint8)
-        self._uses: Words = np.zeros(entries, np.int64)
-        self._counts: Words = np.zeros(1, np.int64)
+        self._uses: Ints = np.zeros(entries, np.int64)
+        self._counts: Ints = np.zeros(1, np.int64)
         self._used = 0
 
     def __len__(self) -> int:
@@ -140,10 +138,10 @@ class BytesColumn:
         """Is it large, and are more than half of its entries dead?"""
         return len(self) > LARGEST_WASTE and 2 * self._used < len(self)
 
-    def encode(self, column: pa.Array, insert: bool) -> Words:
+    def encode(self, column: pa.Array, insert: bool) -> Ints:
         """The codes of values: -1 for nulls, -2 for what is unknown, if it is not to be inserted."""
         offsets, data, valid = self._bytes(column)
-        codes: Words = np.empty(len(column), np.int64)
+        codes: Ints = np.empty(len(column), np.int64)
         row = 0
         while True:
             into = self._table, self._starts, self._arena, self._counts
@@ -152,7 +150,7 @@ class BytesColumn:
                 return codes
             self._grow(int(offsets[row + 1] - offsets[row]))
 
-    def decode(self, codes: Words) -> pa.Array:
+    def decode(self, codes: Ints) -> pa.Array:
         """The values of codes, null for those below 0."""
         valid: Flags = codes >= 0
         starts, data = self._gather(codes, valid)
@@ -163,18 +161,18 @@ class BytesColumn:
             return pa.array(values, self.type)
         if self._fixed >= 0:
             return pa.Array.from_buffers(self.type, len(codes), [mask, pa.py_buffer(data)])
-        wide = pa.large_string() if _is_text(self.type) else pa.large_binary()
+        wide = pa.large_string() if is_text(self.type) else pa.large_binary()
         made = pa.Array.from_buffers(wide, len(codes), [mask, pa.py_buffer(starts), pa.py_buffer(data)])
         return made if self.type == wide else made.cast(self.type)
 
-    def use(self, codes: Words, by: int) -> None:
+    def use(self, codes: Ints, by: int) -> None:
         """Keys with these codes were added (by 1) or released (by -1)."""
         self._used += key_loops.run(key_loops.count_uses, np.ascontiguousarray(codes), by, self._uses)
 
-    def rebuilt(self) -> tuple[Words, partial[Any]]:
+    def rebuilt(self) -> tuple[Ints, partial[Any]]:
         """Without the entries that no key uses: the new code of each old one, -1 for what is dropped; the change."""
-        live: Words = np.flatnonzero(self._uses[: len(self)])
-        renamed: Words = np.full(len(self), -1, np.int64)
+        live: Ints = np.flatnonzero(self._uses[: len(self)])
+        renamed: Ints = np.full(len(self), -1, np.int64)
         renamed[live] = np.arange(len(live))
         starts, data = self._gather(live, None)
         new = BytesColumn(self.type)
@@ -186,33 +184,23 @@ class BytesColumn:
         key_loops.run(key_loops.index_bytes, self._table, renamed, new._table)
         return renamed, attributes(self, **vars(new))
 
-    def _bytes(self, column: pa.Array) -> tuple[Words, NDArray[np.uint8], Flags]:
+    def _bytes(self, column: pa.Array) -> tuple[Ints, NDArray[np.uint8], Flags]:
         """The bytes of each value: offsets, all bytes in one, and which are valid (empty: all)."""
         valid = validity(column)
         flags = _ALL_VALID if valid is None else valid
-        if self._fixed >= 0:
-            data = column.buffers()[1]
-            offsets: Words = np.arange(column.offset, column.offset + len(column) + 1) * self._fixed
-        else:
-            if self._nested:
-                values = [None if value is None else dumps(value) for value in column.to_pylist()]
-                column = pa.array(values, pa.large_binary())
-            elif pa.types.is_string_view(self.type) or pa.types.is_binary_view(self.type):
-                column = column.cast(pa.large_string() if _is_text(self.type) else pa.large_binary())
-            _, bounds, data = column.buffers()
-            large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-            storage = np.dtype(np.int64 if large else np.int32)
-            found: Any = np.frombuffer(bounds, storage, len(column) + 1, storage.itemsize * column.offset)
-            offsets = found.astype(np.int64, copy=False)
+        if self._fixed < 0:
+            return *value_bytes(dumped(column) if self._nested else column), flags
+        data = column.buffers()[1]
+        offsets: Ints = np.arange(column.offset, column.offset + len(column) + 1) * self._fixed
         return offsets, np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), flags
 
-    def _gather(self, codes: Words, valid: Flags | None) -> tuple[Words, NDArray[np.uint8]]:
+    def _gather(self, codes: Ints, valid: Flags | None) -> tuple[Ints, NDArray[np.uint8]]:
         """The bytes of codes, one after the other: offsets and bytes."""
         known = codes if valid is None else np.where(valid, codes, 0)
         sizes = self._starts[known + 1] - self._starts[known]
         if valid is not None:
             sizes = np.where(valid, sizes, max(self._fixed, 0))
-        starts: Words = np.zeros(len(codes) + 1, np.int64)
+        starts: Ints = np.zeros(len(codes) + 1, np.int64)
         np.cumsum(sizes, out=starts[1:])
         data = np.zeros(int(starts[-1]), np.uint8)
         key_loops.run(key_loops.gather_bytes, np.ascontiguousarray(codes), self._starts, self._arena, starts, data)

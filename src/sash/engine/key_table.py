@@ -19,26 +19,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sash.engine.arrow_arrays import word_type, words_of
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_columns import BytesColumn, WordColumn, is_word
-from sash.engine.plain_arrays import word_type, words_of
 from sash.kernels.loops import key_loops
+from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import gather_words
 
-Slots = NDArray[np.int64]
-
 SMALLEST = 64
-"""Slots of a new table; it grows by doubling."""
+"""Ints of a new table; it grows by doubling."""
 
 LARGEST_IDLE = 1024
-"""Slots up to which a table never shrinks."""
+"""Ints up to which a table never shrinks."""
 
 _BITS = 63
-_NONE = np.zeros(0, np.int64)
 _WORD = np.dtype(np.int64)
 
 
@@ -46,16 +43,16 @@ _WORD = np.dtype(np.int64)
 class FoundKeys:
     """The slots of some rows: of each, the distinct ones in the order of first appearance, the new ones of them."""
 
-    slots: Slots
-    touched: Slots
-    fresh: Slots
+    slots: Ints
+    touched: Ints
+    fresh: Ints
 
 
 @dataclass(slots=True)
 class Shrunk:
     """A smaller key table: the new slot of each old one, -1 for free ones; its capacity; the change to it."""
 
-    places: Slots
+    places: Ints
     capacity: int
     change: partial[Any]
 
@@ -88,10 +85,10 @@ class KeyTable:
         self._is_word = len(self.types) == 1 and word_type(self.types[0]) is not None
         """Whether a key is one column of 64-bit words, which need no encoding."""
         self._call = 0
-        self._table: Slots = _NONE
-        self._records: Slots = _NONE
-        self._free: Slots = _NONE
-        self._counts: Slots = np.zeros(4, np.int64)
+        self._table: Ints = NO_INTS
+        self._records: Ints = NO_INTS
+        self._free: Ints = NO_INTS
+        self._counts: Ints = np.zeros(4, np.int64)
         self._resize(SMALLEST if self.types else 1)
 
     @property
@@ -118,7 +115,7 @@ class KeyTable:
         """
         self._check(columns, rows)
         if not rows:
-            return FoundKeys(_NONE, _NONE, _NONE)
+            return FoundKeys(NO_INTS, NO_INTS, NO_INTS)
         words, nulls = self._words(columns, rows, insert)
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
@@ -131,18 +128,18 @@ class KeyTable:
                 row = key_loops.run(key_loops.find_keys, *given)
                 if row < rows:
                     self._resize(2 * self.capacity)
-            _, _, met, made = self._counts.tolist()
-            fresh = fresh[:made] if made else _NONE
+            _, _, reached, made = self._counts.tolist()
+            fresh = fresh[:made] if made else NO_INTS
             for position, column in self._interned if made else ():
                 column.use(self._matrix()[fresh, WORDS + position], 1)
         except BaseException:
             table = self._table, self._records, self._free, self._counts
             key_loops.run(key_loops.release_keys, fresh[: int(self._counts[FRESH])], self._width, *table)
             raise
-        return FoundKeys(slots, touched[:met], fresh)
+        return FoundKeys(slots, touched[:reached], fresh)
 
-    def release(self, slots: Slots) -> None:
-        """Forget the keys of slots, which are free again. Slots that are free already are passed over.
+    def release(self, slots: Ints) -> None:
+        """Forget the keys of slots, which are free again. Ints that are free already are passed over.
 
         Raises IndexError, and changes nothing, if one was never given out.
         """
@@ -158,7 +155,7 @@ class KeyTable:
         if wasteful:
             self._reclaim(wasteful)
 
-    def keys(self, slots: Slots) -> list[pa.Array]:
+    def keys(self, slots: Ints) -> list[pa.Array]:
         """The by columns of live slots, of the table's types."""
         columns = []
         for position, column in enumerate(self._columns):
@@ -170,7 +167,7 @@ class KeyTable:
                 columns.append(column.decode(words, nulls & 1 == 0))
         return columns
 
-    def _gathered(self, word: int, slots: Slots) -> Slots:
+    def _gathered(self, word: int, slots: Ints) -> Ints:
         """A word of the records of live slots."""
         found = np.empty(len(slots), np.int64)
         arguments = (self._records, WORDS + self._width, word, np.ascontiguousarray(slots), found)
@@ -178,7 +175,7 @@ class KeyTable:
             raise IndexError("slots without a key have no key values")
         return found
 
-    def live(self) -> Slots:
+    def live(self) -> Ints:
         """The slots that have a key."""
         return np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
 
@@ -210,12 +207,12 @@ class KeyTable:
             if len(column) != rows:
                 raise ValueError(f"a key column has {len(column)} values for {rows} rows")
 
-    def _words(self, columns: Sequence[pa.Array], rows: int, insert: bool) -> tuple[Slots, Slots]:
+    def _words(self, columns: Sequence[pa.Array], rows: int, insert: bool) -> tuple[Ints, Ints]:
         """The words of the rows' keys, row after row, and their null bits (empty: there are none)."""
         if self._is_word and not columns[0].null_count:
-            return words_of(columns[0], _WORD), _NONE
+            return words_of(columns[0], _WORD), NO_INTS
         single = self._width == 1
-        words, nulls = _NONE if single else np.zeros((rows, self._width), np.int64), _NONE
+        words, nulls = NO_INTS if single else np.zeros((rows, self._width), np.int64), NO_INTS
         for position, (column, given) in enumerate(zip(self._columns, columns, strict=True)):
             if isinstance(column, BytesColumn):
                 found, valid = column.encode(given, insert), None
@@ -237,14 +234,14 @@ class KeyTable:
         """Where a record has the null bit of a column."""
         return NULLS if position < _BITS else WORDS + len(self.types) + position // _BITS - 1
 
-    def _matrix(self) -> Slots:
+    def _matrix(self) -> Ints:
         return self._records.reshape(-1, WORDS + self._width)
 
     def _resize(self, capacity: int) -> None:
         """Make room for so many slots."""
         all_at_once(self._resized(capacity))
 
-    def _resized(self, capacity: int, live: Slots | None = None) -> partial[Any]:
+    def _resized(self, capacity: int, live: Ints | None = None) -> partial[Any]:
         """The change to so many slots, for all that are known or, in this order, those that are live."""
         records = np.zeros((capacity, WORDS + self._width), np.int64)
         known = 0

@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import Ints, array
+from sash.engine.arrow_arrays import array, words_of
+from sash.engine.key_columns import dumped, is_binary, is_text, value_bytes
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.hashing import hash_texts
 from sash.plan.types import value_type
-from sash.stores.codec import dumps
 
 HASH_VERSION = 1
 
@@ -36,7 +37,7 @@ _LARGEST = 2**62
 class Keys:
     """The keys of some rows: a code for each row, and the distinct keys by code."""
 
-    codes: NDArray[np.int64]
+    codes: Ints
     columns: tuple[pa.Array, ...]
     count: int
 
@@ -105,6 +106,12 @@ def format_row(table: pa.RecordBatch, at: int) -> str:
     return "row {" + ", ".join(f"{name!r}: {format_value(table.column(name)[at])}" for name in table.schema.names) + "}"
 
 
+def format_key(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
+    """The key of the first row of its columns, for a message; empty if keys have no columns."""
+    values = ", ".join(f"{name}={format_value(column[0])}" for name, column in zip(names, columns, strict=True))
+    return f" of key {values}" if values else ""
+
+
 def format_value(scalar: pa.Scalar) -> str:
     """A value, for a message."""
     try:
@@ -128,9 +135,9 @@ def key_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
-def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
+def _codes(column: pa.Array) -> tuple[Ints, int]:
     if pa.types.is_nested(column.type):
-        column = _encoded(column)
+        column = dumped(column)
     elif pa.types.is_floating(column.type):
         bits = {16: np.int16, 32: np.int32, 64: np.int64}[column.type.bit_width]
         numbers = column.to_numpy(zero_copy_only=False).view(bits)
@@ -139,14 +146,9 @@ def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
     return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
-def _dense(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def _dense(codes: Ints) -> tuple[Ints, int]:
     encoded = array(codes).dictionary_encode()
     return _words(encoded.indices).astype(np.int64), len(encoded.dictionary)
-
-
-def _encoded(column: pa.Array) -> pa.Array:
-    """Nested values as bytes: equal where the values are."""
-    return pa.array([None if value is None else dumps(value) for value in column.to_pylist()], pa.binary())
 
 
 def _hash(column: pa.Array) -> NDArray[np.uint64]:
@@ -157,7 +159,7 @@ def _hash(column: pa.Array) -> NDArray[np.uint64]:
     elif pa.types.is_primitive(kind) and kind.bit_width <= 64 and not pa.types.is_decimal(kind):
         found = _words(column)
     else:
-        found = hash_texts(*_texts(column))
+        found = hash_texts(*_bytes(column))
     found = _mix(found)
     found[nulls] = _NULL
     return found
@@ -165,25 +167,17 @@ def _hash(column: pa.Array) -> NDArray[np.uint64]:
 
 def _words(column: pa.Array) -> NDArray[np.uint64]:
     """Fixed-width values as 64-bit words."""
-    width = column.type.bit_width // 8
-    words: Any = np.frombuffer(column.buffers()[1], f"u{width}") if len(column) else np.zeros(0, np.uint64)
-    return words[column.offset : column.offset + len(column)].astype(np.uint64)
+    return words_of(column, np.dtype(f"u{column.type.bit_width // 8}")).astype(np.uint64)
 
 
-def _texts(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def _bytes(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
     """The bytes of each value: offsets and all bytes in one."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        column = column.cast(pa.large_string())
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_fixed_size_binary(kind):
         column = column.cast(pa.large_binary())
-    else:
-        column = _encoded(column).cast(pa.large_binary())
-    _, offsets, data = column.buffers()
-    starts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1] if offsets else None
-    if starts is None or not len(starts):
-        starts = np.zeros(len(column) + 1, np.int64)
-    return starts, np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+    elif not is_text(kind) and not is_binary(kind):
+        column = dumped(column)
+    return value_bytes(column)
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,8 +1,6 @@
 """A live aggregate: one aggregate of a query over the elements of one assigner, its states alive between calls.
 
-    rows' columns ──▶ inputs ──▶ states of elements, in the arena ──▶ structures in their slots ──▶ results
-
-Values that are no numbers (text, payloads) go in as codes of a dictionary that lives as long as the aggregate.
+rows' columns ──▶ inputs ──▶ states of elements, in the arena ──▶ structures in their slots ──▶ results
 """
 
 from __future__ import annotations
@@ -18,32 +16,36 @@ from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arena import Arena, places_of
+from sash.engine.arrow_arrays import everyone
 from sash.engine.atomic import all_at_once, attributes, items
-from sash.engine.input_encoding import CODED, non_null, numbers, objects
-from sash.engine.key_values import decode
+from sash.engine.chunk_log import CodeMapping
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
-from sash.engine.plain_arrays import word_type
+from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges
-from sash.engine.value_dictionary import PlaceLog, RankLabels
+from sash.engine.step_data import StepRows, WindowRanges
+from sash.engine.value_encoder import LARGE, ValueEncoder
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.jit.numba_struct import AFTER
-from sash.kernels.loops.aggregate_kernel import AggregateError, States
-from sash.kernels.loops.live_kernel import NO_TOTALS, NOBODY, NONE, NONE_WANTED, LiveKernel, Structures
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.live_kernel import (
+    NO_COUNTS,
+    NONE_WANTED,
+    AskedRanges,
+    LiveKernel,
+    LoopResults,
+    PlacedRows,
+    ValueCounts,
+)
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
 from sash.plan.state_sharing import Member
-from sash.stores import codec
 
 SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
 
-Result = tuple[pa.Array, Ints, Ints]
+
+CountedColumn = tuple[pa.Array, Ints, Ints]
 """A column of results, and how many values the aggregate had seen at each window's start and end."""
-
-
-LARGE = 4096
-"""A dictionary of fewer values is left as it is."""
 
 
 class LiveAggregate:
@@ -62,39 +64,34 @@ class LiveAggregate:
         name: str,
     ) -> None:
         self.assigner, self.table, self.name = assigner, table, name
-        self.part = replace(group[0].part, monoid=loop_monoid(group))
-        part = self.part
+        spec = replace(group[0].aggregate, monoid=loop_monoid(group))
         kinds = tuple(dict.fromkeys(structures))
-        self.aggregate = Aggregate(
-            part, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
+        aggregate = Aggregate(
+            spec, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
         )
-        self.kernel: LiveKernel = self.aggregate.kernel
-        self.views = views_of(group, self.aggregate, gives_states(group))
+        self.kernel: LiveKernel = aggregate.kernel
+        self.values = ValueEncoder(aggregate, self._recode)
+        self.dictionaries = self.values.dictionaries
+        self.views = views_of(group, aggregate, gives_states(group))
         """The aggregates of the query whose results come from here."""
-        self.failed_part = group[0].number
-        """The aggregate at work, by its place in the query: if a result fails, it is to blame."""
-        self.dictionaries: dict[int, Any] = {
-            j: (PlaceLog if form == "place" else RankLabels)(kind)
-            for j, (form, kind) in enumerate(zip(self.aggregate.forms, self.aggregate.types, strict=False))
-            if form in CODED
-        }
+        self.failed_number = group[0].number
+        """The aggregate at work, by its number in the query: if a result fails, it is to blame."""
         self._looked_at = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: it is looked at again when it has so many values."""
         table.add((name, "totals"), np.int64, 0)
         self.dense = assigner.elements == "rows"
         """Whether every row has had a value, so that none are counted."""
-        self.words = self._word_types()
-        """The types of the inputs, if all are columns of 64-bit numbers that go in as they are."""
-        self.direct = self._direct_type()
-        """The type of results, if they come out as a column of 64-bit numbers."""
-        self._given: Any = self.kernel.no_rows
-        self.recoded: list[tuple[int, Any]] = []
+        self.is_plain = self.values.plain_result is not None and len(self.views) == 1
+        """Whether results come out as a column of 64-bit numbers."""
+        self._rows: PlacedRows = self.kernel.no_rows
+        """The rows that were taken and are not lifted."""
+        self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: how codes have changed since the step began."""
         self.arena: Arena | None = None
         self._versions: Any = None
         leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
-        self.windows: list[Structures] = []
+        self.windows: list[SlotStructures] = []
         self.groups: list[list[int]] = []
         if isinstance(assigner, ArenaAssigner):
             for i, kind in enumerate(leaves):
@@ -102,38 +99,23 @@ class LiveAggregate:
             assigner.arena.add((name, "before"), np.int64)
             self._add_structures(assigner, structures)
             self.arena = assigner.arena
-            assigner.arena.followers.append(self)
         else:
             table.add((name, "base"), np.int64, 0)
             for i, kind in enumerate(leaves):
                 table.add((name, i), kind, None if kind.kind == "O" else 0, apart=True)
 
-    def _word_types(self) -> tuple[np.dtype[Any], ...] | None:
-        if not self.kernel.compiled or any(form not in ("number", "temporal") for form in self.aggregate.forms):
-            return None
-        kinds = [word_type(kind) for kind in self.aggregate.types]
-        return None if any(kind is None for kind in kinds) else tuple(kinds)  # type: ignore[arg-type]
-
-    def _direct_type(self) -> pa.DataType | None:
-        if not self.kernel.compiled or self.aggregate.result_of or len(self.views) > 1:
-            return None
-        shape = self.kernel.layouts.result.shape
-        return self.part.result if {"int": pa.int64(), "float": pa.float64()}.get(shape) == self.part.result else None
-
     def _add_structures(self, assigner: ArenaAssigner, structures: Sequence[type[InOrder]]) -> None:
         """One set of structures for each window, or for several windows that differ only in size."""
         alike: dict[Any, list[int]] = {}
         for w, structure in enumerate(structures):
-            span = assigner.windows[w]
-            alike.setdefault((structure, but_size(span) if structure in SEVERAL else w), []).append(w)
+            window = assigner.windows[w]
+            alike.setdefault((structure, but_size(window) if structure in SEVERAL else w), []).append(w)
         for (structure, _), members in alike.items():
-            window = Structures(self.kernel.specs[structure], assigner.arena.length)
-            window.sizes = structure in SEVERAL
+            name = f"{self.name}.{len(self.windows)}"
+            made = SlotStructures(self.kernel.specs[structure], assigner.arena, self.table, name)
+            made.sizes = structure in SEVERAL
             self.groups.append(sorted(members, key=lambda w: -(assigner.windows[w].size or 0)))
-            number = len(self.windows)
-            self.windows.append(window)
-            self.table.add((self.name, "ints", number), np.int64, [-1] * window.ints, derived=True)
-            self.table.add((self.name, "floats", number), np.float64, [0.0] * window.floats, derived=True)
+            self.windows.append(made)
 
     def structures(self) -> list[str]:
         """For each window of the assigner the name of the structure that computes it."""
@@ -144,144 +126,88 @@ class LiveAggregate:
         }
         return [found[w] for w in range(len(found))]
 
-    # ---- as one of the arena's followers ----
-
-    def grow(self, arena: int) -> None:
-        """Make room for more elements in the structures' queues."""
-        for window in self.windows:
-            window.grow(arena)
-
-    def pack(self, arena: int, renumbered: bool) -> None:
-        """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
-        if self.kernel.compiled or renumbered:
-            for window in self.windows:
-                window.pack(arena)
-            self.reset(np.arange(self.table.capacity))
-
-    def move(self, slots: Ints) -> None:
-        """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
-        if self.kernel.compiled:
-            self.reset(slots)
-
-    def reset(self, slots: Ints) -> None:
-        """Let the structures of these slots be built again from their elements when they are next asked."""
-        for number, window in enumerate(self.windows):
-            self.table[self.name, "ints", number][slots, : AFTER + 1] = -1
-            window.reset(slots)
-
     # ---- rows in ----
 
     def take(self, rows: StepRows) -> None:
         """Take the inputs of rows, and fold them into panes; rows that are elements are lifted with the results.
 
-        Raises Failed.
+        Raises AggregateError.
         """
-        columns, own = self._inputs(rows)
-        if self.dense and len(own):
+        count = len(rows)
+        found = self.values.non_null(rows, count)
+        inputs, non_null = self.values.inputs(rows, count), NO_FLAGS if found is None else found
+        if self.dense and found is not None:
             self.count_values(rows.slots)
         if self.kernel.elements == "panes":
-            self.kernel.fold(columns, own, self.assigner.place(rows), self.counts, self.states)
+            self.kernel.fold(inputs, non_null, self.assigner.place(rows), self.counts, self.states)
         elif self.kernel.elements == "rows":
-            inputs = columns if self.words is not None else self.kernel.inputs(columns, len(rows))
-            self._given = (inputs, own, *self.assigner.place(rows))
+            self._rows = (inputs, non_null, *self.assigner.place(rows))
         else:
-            self._given = columns, own
+            self._rows = (inputs, non_null, NO_INTS, NO_INTS)
 
     def forget_rows(self) -> None:
         """Drop the rows that were taken and are not lifted."""
-        self._given = self.kernel.no_rows
+        self._rows = self.kernel.no_rows
 
-    def _inputs(self, rows: StepRows) -> tuple[Any, Flags]:
-        """The inputs of rows, and which rows are seen; empty if all are."""
-        if self.words is not None:
-            names = self.part.columns
-            own = self._seen(rows, [rows.column(name) for name in names])
-            return tuple([rows.words(name, kind) for name, kind in zip(names, self.words, strict=True)]), own
-        aggregate, count = self.aggregate, len(rows)
-        columns = [decode(rows.column(name)) for name in self.part.columns]
-        own = self._seen(rows, columns)
-        if not self.kernel.compiled:
-            return [objects(column, aggregate.ours) for column in columns] or [[None] * count], own
-        if aggregate.forms == ("presence",):
-            return [np.zeros(count, np.bool_)], own
-        return [self._encoded(j, column) for j, column in enumerate(columns)], own
-
-    def _seen(self, rows: StepRows, columns: Sequence[pa.Array]) -> Flags:
-        if not any(column.null_count for column in columns):
-            return NOBODY
-        found = non_null(columns, self.part.monoid.nullable, len(rows))
-        return NOBODY if found.all() else found
-
-    def count_values(self, pending: Ints = NONE) -> None:
+    def count_values(self, pending: Ints = NO_INTS) -> None:
         """From now on count the values that are seen: not every row has one, or the counts are asked for.
 
         `pending` are the slots of rows that have their places, and are not lifted yet.
         """
         if not self.dense:
             return
-        assert isinstance(self.assigner, ArenaAssigner)
-        self.write_counts(np.flatnonzero(self.assigner.arena.heads[:, BACK]))
+        assert self.arena is not None
+        self.write_counts(np.flatnonzero(self.arena.heads[:, BACK]))
         self.dense = False
         np.subtract.at(self.table[self.name, "totals"], pending, 1)
 
     def write_counts(self, slots: Ints) -> None:
         """Write down the counts of slots in which every row had a value: a position counts the rows before it."""
-        assert isinstance(self.assigner, ArenaAssigner)
-        arena = self.assigner.arena
-        backs = arena.heads[slots, BACK]
-        starts = np.maximum(arena.heads[slots, FRONT], backs - arena.heads[slots, CAPACITY])
-        places, entry = places_of(arena.heads, slots, starts, backs)
+        assert self.arena is not None
+        heads = self.arena.heads
+        backs = heads[slots, BACK]
+        starts = np.maximum(heads[slots, FRONT], backs - heads[slots, CAPACITY])
+        places, entry = places_of(heads, slots, starts, backs)
         numbers = np.arange(len(entry)) - np.searchsorted(entry, entry) + starts[entry]
-        arena.columns[self.name, "before"][places] = numbers
+        self.arena.columns[self.name, "before"][places] = numbers
         self.table[self.name, "totals"][slots] = backs
-
-    def _encoded(self, j: int, column: pa.Array) -> Any:
-        if j not in self.dictionaries:
-            return numbers(column)
-        dictionary = self.dictionaries[j]
-        codes = dictionary.encode(column)
-        if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
-            self._recode(j, dictionary.relabelled)
-        return codes
 
     # ---- arrays ----
 
     @property
-    def counts(self) -> tuple[Ints, Ints]:
+    def counts(self) -> ValueCounts:
         """How many values each slot has seen, and for each element how many before it (or before the window).
 
-        They are kept from when they are first asked for, or the first row is not seen: until then the number of values
-        is that of rows, which a position is.
+        They are kept from when they are first asked for, or the first row is null: until then the number of values is
+        that of rows, which a position is.
         """
         self.count_values()
         return self._counts
 
     @property
-    def _counts(self) -> tuple[Ints, Ints]:
+    def _counts(self) -> ValueCounts:
         if self.dense:
-            return NO_TOTALS, NONE
+            return NO_COUNTS
         totals = self.table.wide[self.name, "totals"]
-        if isinstance(self.assigner, ArenaAssigner):
-            return totals, self.assigner.arena.columns[self.name, "before"]
-        return totals, self.table.wide[self.name, "base"]
+        if self.arena is not None:
+            return ValueCounts(totals, self.arena.columns[self.name, "before"])
+        return ValueCounts(totals, self.table.wide[self.name, "base"])
 
     @property
     def states(self) -> States:
         """The states of elements, or of slots."""
-        if isinstance(self.assigner, ArenaAssigner):
-            columns = self.assigner.arena.columns
-            return tuple(columns[self.name, i] for i in self.leaves)
-        return tuple(self.table[self.name, i] for i in self.leaves)
+        columns: Any = self.table if self.arena is None else self.arena.columns
+        return tuple([columns[self.name, i] for i in self.leaves])
 
     # ---- results out ----
 
-    def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[Result]]:
+    def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[CountedColumn]]:
         """For each of its views, and each window, the results as a column.
 
-        Raises Failed, with the place in `failed_in`, of the aggregate `failed_part`.
+        Raises AggregateError, with the place in `failed_in`, of the aggregate `failed_number`.
         """
-        self.failed_part = self.views[0].number
-        made: dict[int, list[Result]] = {}
+        self.failed_number = self.views[0].number
+        made: dict[int, list[CountedColumn]] = {}
         if self.kernel.elements == "running":
             made[0] = self._running(found[0], rows)
         else:
@@ -295,30 +221,30 @@ class LiveAggregate:
             return [[one] for one in made[0]]
         return [[made[w][v] for w in range(len(found))] for v in range(len(self.views))]
 
-    def _running(self, found: WindowRanges, rows: StepRows) -> list[Result]:
+    def _running(self, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
         self.failed_in = found
-        columns, own = self._given
         assert found.after is not None
-        asked = found.after, found.his
-        given = self.kernel.run(columns, own, self.assigner.place(rows), self.counts, self.states, asked)  # type: ignore[arg-type]
-        out, valid, low, high = given
-        made = self._columns(Values(out, valid, np.ones(len(valid), np.bool_), low, high), found.after - 1)
+        assert found.his is not None
+        asked, place = (found.after, found.his), self.assigner.place(rows)
+        inputs, non_null, _, _ = self._rows
+        out, valid, low, high = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
+        made = self._columns(Values(out, valid, everyone(len(valid)), low, high), found.after - 1)
         if found.rows is None:
             return [(column, low, high) for column in made]
         places = pa.array(found.rows)
         return [(column.take(places), low[found.rows], high[found.rows]) for column in made]
 
-    def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[Result]:
+    def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
         self.failed_in = found
-        order = NONE if rows.order is None or found.slots is not rows.slots else rows.order
+        order = NO_INTS if rows.order is None or found.slots is not rows.slots else rows.order
         assert found.los is not None
         assert found.his is not None
-        los, wanted = found.los, NOBODY if found.all_on else found.on
+        los, wanted = found.los, NO_FLAGS if found.all_on else found.on
         if self.windows[number].sizes:
             los, wanted = found.los[None, :], NONE_WANTED if found.all_on else found.on[None, :]
-        out, valid, low, high, missing = self._slide(number, (order, found.slots, los, found.his, wanted))
-        if not missing and self.direct is not None:
-            column = self._as_column(out[0])
+        (out, valid, low, high), missing = self._slide(number, (order, found.slots, los, found.his, wanted))
+        if not missing and self.is_plain:
+            column = self.values.plain_column(out[0])
             return [(column, low, high) if len(low) else (column, found.los, found.his)]
         on, back = found.on, _inverse(order)
         if len(order):  # the results are in the order of the table
@@ -327,40 +253,40 @@ class LiveAggregate:
             low, high = found.los, found.his
             if len(order):
                 low, high = low[back], high[back]
-        return [(column, low, high) for column in self._columns(Values(out, valid, on, low, high), back)]
+        columns = self._columns(Values(out, valid, on, low, high), back)
+        return [(column, low, high) for column in columns]
 
-    def _slide(self, number: int, asked: Any) -> Any:
+    def _slide(self, number: int, asked: AskedRanges) -> tuple[LoopResults, int]:
         assert self.arena is not None
         versions = self.table.version, self.arena.version, self.dense
         if versions != self._versions:
-            wide = self.table.wide
-            self._fields = [
-                (wide[self.name, "ints", n], wide[self.name, "floats", n]) for n in range(len(self.windows))
-            ]
-            self._live = self.arena.heads, self.states, self._counts
+            self._fields = [window.fields for window in self.windows]
+            self._live = self.states, self._counts
             self._versions = versions
-        window, (given, self._given) = self.windows[number], (self._given, self.kernel.no_rows)
-        return self.kernel.slide(window, self._fields[number], *self._live, given, asked)
+        given, self._rows = self._rows, self.kernel.no_rows
+        return self.kernel.slide(self.windows[number], self._fields[number], *self._live, given, asked)
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
-    ) -> dict[int, list[Result]]:
+    ) -> dict[int, list[CountedColumn]]:
         """Windows that differ only in size, from one structure over the longest of them."""
         longest = self.failed_in = found[members[0]]
         count, sizes = len(longest), len(members)
+        assert longest.his is not None
         alike = all(len(found[w]) == count for w in members)
         at_rows = alike and rows.order is not None and all(found[w].slots is rows.slots for w in members)
-        order = rows.order if at_rows and rows.order is not None else NONE
+        order = rows.order if at_rows and rows.order is not None else NO_INTS
         los, on, places = _starts(longest, [found[w] for w in members], alike)
         wanted = NONE_WANTED if alike and all(found[w].all_on for w in members) else on
-        out, valid, low, high, missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
+        (out, valid, low, high), missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
         counted, back = len(low) > 0, _inverse(order)
         lows = low.reshape(sizes, count) if counted else los
-        highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)  # type: ignore[arg-type]
-        if not missing and alike and self.direct is not None:
+        highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)
+        if not missing and alike and self.is_plain:
             parts = out[0].reshape(sizes, count)
             cut = [part[back] for part in parts] if len(order) else parts
-            return {w: [(self._as_column(cut[k]), lows[k], highs[k])] for k, w in enumerate(members)}
+            plain = self.values.plain_column
+            return {w: [(plain(cut[k]), lows[k], highs[k])] for k, w in enumerate(members)}
         made = {}
         for k, w in enumerate(members):
             self.failed_in = found[w]
@@ -372,15 +298,11 @@ class LiveAggregate:
             made[w] = [(column, values.low, values.high) for column in self._columns(values, back)]
         return made
 
-    def _as_column(self, numbers: Any) -> pa.Array:
-        """Results of which none is null, in the same memory."""
-        return pa.Array.from_buffers(self.direct, len(numbers), [None, pa.py_buffer(numbers)])
-
     def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
         """The results of each view as a column; `back`: the place to blame for each, if that is another."""
         made = []
         for view in self.views:
-            self.failed_part = view.number
+            self.failed_number = view.number
             try:
                 made.append(view.column(values, self.dictionaries))
             except AggregateError as failed:
@@ -390,10 +312,11 @@ class LiveAggregate:
 
     # ---- dictionaries ----
 
-    def _recode(self, j: int, mapped: Any) -> None:
+    def _recode(self, j: int, mapped: CodeMapping) -> None:
         """Codes of an input have changed: change those of every state, and build all structures again."""
-        self.reset(np.arange(self.table.capacity))
-        leaves = [self.states[i] for i, of in self.aggregate.state_of.items() if of == j]
+        for window in self.windows:
+            window.reset(np.arange(self.table.capacity))
+        leaves = [self.states[i] for i in self.values.leaves_of(j)]
         changes = [items(leaf, slice(None), mapped(leaf)) for leaf in leaves]
         recoded = [*self.recoded, (j, mapped)]
         all_at_once(*changes, attributes(self, recoded=recoded), attributes(self.dictionaries[j], relabelled=None))
@@ -404,7 +327,7 @@ class LiveAggregate:
             if getattr(dictionary, "relabelled", None) is not None:  # interrupted before the states were changed
                 self._recode(j, dictionary.relabelled)
         changes = []
-        for i, of in self.aggregate.state_of.items():
+        for i, of in self.values.aggregate.state_of.items():
             places: list[tuple[Any, Any]] = [(states, i) for states in panes]
             if (self.name, i) in saved:
                 places.append((saved, (self.name, i)))
@@ -423,68 +346,33 @@ class LiveAggregate:
 
     def compact(self, live: Ints) -> None:
         """Drop values from the dictionaries that no state of these slots holds, where most are unused."""
+        places = live
+        if self.arena is not None:
+            heads = self.arena.heads
+            places, _ = places_of(heads, live, heads[live, FRONT], heads[live, BACK])
+        self.values.compact(len(places), lambda i: [self.states[i][places]])
         for j, dictionary in self.dictionaries.items():
-            if len(dictionary) > LARGE and len(dictionary) > 4 * self._held(live):
-                used = [self.states[i][self._live_places(live)] for i, of in self.aggregate.state_of.items() if of == j]
-                self._recode(j, dictionary.compact(np.concatenate(used)))
             self._looked_at[j] = max(2 * len(dictionary), LARGE)
-
-    def _held(self, live: Ints) -> int:
-        if isinstance(self.assigner, ArenaAssigner):
-            heads = self.assigner.arena.heads
-            return int((heads[live, BACK] - heads[live, FRONT]).sum())
-        return len(live)
-
-    def _live_places(self, live: Ints) -> Ints:
-        if isinstance(self.assigner, ArenaAssigner):
-            heads = self.assigner.arena.heads
-            return places_of(heads, live, heads[live, FRONT], heads[live, BACK])[0]
-        return live
 
     # ---- states at rest ----
 
     def store(self, places: Ints) -> list[pa.Array]:
         """The states at these places as columns to keep, values in place of codes."""
-        states = tuple(leaf[places] for leaf in self.states)
-        if not self.kernel.compiled:
-            dump = self.part.monoid.dump or codec.dumps
-            return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
-        found = []
-        for i, leaf in enumerate(states):
-            j = self.aggregate.state_of.get(i)
-            found.append(pa.array(leaf) if j is None else self.dictionaries[j].decode(leaf))
-        return found
+        return self.values.store(tuple(leaf[places] for leaf in self.states))
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Put stored states at these places."""
-        if not self.kernel.compiled:
-            load = self.part.monoid.load or codec.loads
-            for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
-                self.states[0][place] = self.kernel.monoid.identity if data is None else load(data)
-            return
-        for i in self.leaves:
-            self.states[i][places] = self._coded(i, columns[i])
-
-    def _coded(self, i: int, column: pa.Array) -> Any:
-        j = self.aggregate.state_of.get(i)
-        if j is None:
-            return numbers(column)
-        codes = self._encoded(j, column)
-        if self.aggregate.forms[j] == "rank":
-            identity = _flat(self.kernel.monoid.identity)[i]
-            codes = np.where(codes < 0, identity, codes)
-        return codes
+        self.values.load(self.states, places, columns)
 
     @property
     def fields(self) -> Mapping[str, pa.DataType]:
         """The columns in which a state is stored."""
-        return {field.name: field.type for field in self.aggregate.fields if field.name != "n"}
+        return self.values.fields
 
     @property
     def nbytes(self) -> int:
         """The memory of the structures' queues and of the dictionaries."""
-        queues = sum(window.nbytes for window in self.windows)
-        return queues + sum(dictionary.nbytes for dictionary in self.dictionaries.values())
+        return sum(window.nbytes for window in self.windows) + self.values.nbytes
 
 
 def _starts(longest: WindowRanges, found: Sequence[WindowRanges], alike: bool) -> tuple[Ints, Flags, list[Ints]]:
@@ -518,7 +406,3 @@ def among(longest: WindowRanges, found: WindowRanges) -> Ints:
     theirs, mine = slots * width + (ident - least), found.slots * width + (found.ident - least)
     order = np.argsort(theirs, kind="stable")
     return order[np.searchsorted(theirs[order], mine)]
-
-
-def _flat(value: Any) -> list[Any]:
-    return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple) else [value]

@@ -12,45 +12,39 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.durable_state import DurableState
+from sash.engine.arrow_arrays import no_rows
+from sash.engine.backend import Backend
+from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup
 from sash.engine.output import Output
-from sash.engine.reorder_buffer import ReorderBuffer, TimedRows
+from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
+from sash.engine.step_data import StepResult
 from sash.engine.window_assigner import ArenaAssigner
+from sash.kernels.loops.array_types import NO_INTS
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
-NOBODY = np.zeros(0, np.int64)
 
-
-class LiveBackend:
+class LiveBackend(Backend):
     """Live state of one operator, durable in a store where there is one."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
-        self.bound_query, self.mode, self.output = plan.bound_query, mode, output
+        super().__init__(plan, mode, output)
         self.engine = LiveEngine(plan)
+        plain = decoded_schema(self.bound_query.schema)
+        self.nothing = TimedRows(no_rows(plain), np.zeros(0, self.engine.numbers), NO_INTS)
         self.emitter = ChangeEmitter(self.engine) if self.bound_query.query.emit == "changes" else None
         self.buffer: ReorderBuffer | None = None
         if self.bound_query.time is not None and mode != "sorted":
-            plain = decoded_schema(self.bound_query.schema)
             self.buffer = ReorderBuffer(plain, self.bound_query.ties, self.engine.numbers)
-        self.durable = None if store is None else self._durable(store)
-        self._marks: Any = None
+        self.durable: DurableState | None = None if store is None else self._durable(store)
+        self._marks: tuple[BufferState | None, DurableMark | None] | None = None
         self._given: TimedRows | None = None
-
-    @property
-    def numbers(self) -> np.dtype[Any]:
-        """The type of times."""
-        return self.engine.numbers
-
-    def require_room(self, batch: pa.RecordBatch, time: Any, taken: Any) -> None:
-        """Refuse rows whose windows would have no place."""
-        self.engine.require_room(batch, time, taken)
 
     # ---- a call ----
 
@@ -69,9 +63,9 @@ class LiveBackend:
         if self._marks is None:
             return
         buffered, stored = self._marks
-        if self.durable is not None:
+        if self.durable is not None and stored is not None:
             self.durable.rollback(stored)
-        if self.buffer is not None:
+        if self.buffer is not None and buffered is not None:
             self.buffer.rollback(buffered)
         self.engine.rollback()
         if self.emitter is not None:
@@ -82,7 +76,7 @@ class LiveBackend:
         """Hand what the call has changed to the store."""
         assert self.durable is not None
         journal = self.engine.journal
-        changed, fresh = (NOBODY, NOBODY) if journal is None else (journal.slots, journal.fresh)
+        changed, fresh = (NO_INTS, NO_INTS) if journal is None else (journal.slots, journal.fresh)
         self.durable.write(header, changed, fresh, self._given, header.watermark)
 
     def committed(self) -> None:
@@ -92,14 +86,18 @@ class LiveBackend:
         if self.emitter is not None:
             self.emitter.compact()
         if self.durable is not None:
-            self.durable.pages.sweep()
+            self.durable.transaction.delete_garbage()
 
-    def step(self, given: TimedRows, now: Any, closing: bool, rows: bool = True) -> pa.RecordBatch:
+    def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
+        """Raise the watermark, and give what is due."""
+        return self.step(self.nothing, now, closing)
+
+    def step(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
         """Let rows pass that the watermark `now` has settled, and give what is due."""
         if self.durable is not None:
-            for part in self.durable.released(now, closing):
+            for rows in self.durable.buffered.release(now, closing):
                 assert self.buffer is not None
-                self.buffer.push_and_release(part, None)
+                self.buffer.push_and_release(rows, None)
             self._given = given if self.buffer is not None else None
         settled = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
         if self.durable is not None:
@@ -112,8 +110,8 @@ class LiveBackend:
             self._load(given, None, everything=True)
         return self._emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
 
-    def _emitted(self, step: Any) -> pa.RecordBatch:
-        return self.output.final(self.engine, step, None if self.emitter is None else self.emitter.chosen(step))
+    def _emitted(self, step: StepResult) -> pa.RecordBatch:
+        return self.output.final(self.engine.keys, step, None if self.emitter is None else self.emitter.chosen(step))
 
     def _load(self, rows: TimedRows, now: Any, everything: bool) -> None:
         """Bring what a step needs into memory."""
@@ -132,10 +130,7 @@ class LiveBackend:
     def open(self) -> Header | None:
         """Take up the state that the store has; None if it is empty. Raises PageError."""
         assert self.durable is not None
-        header = self.durable.open()
-        if header is not None:
-            self.durable.settled = header.watermark
-        return header
+        return self.durable.open()
 
     @property
     def token(self) -> str:
@@ -150,7 +145,7 @@ class LiveBackend:
     def held(self) -> TimedRows | None:
         """The rows that the store has waiting for their peers, in mode "sorted"."""
         assert self.durable is not None
-        return self.durable.held()
+        return self.durable.buffered.held()
 
     def save(self, header: Header) -> MemoryStore:
         """All state in pages of their own."""
@@ -167,7 +162,7 @@ class LiveBackend:
         """Read all state, and keep it in memory from now on."""
         assert self.durable is not None
         self.durable.load_all()
-        for rows in self.durable.released(None, everything=True):
+        for rows in self.durable.buffered.release(None, everything=True):
             assert self.buffer is not None
             self.buffer.push_and_release(rows, None)
         self.durable.detach()
@@ -183,27 +178,24 @@ class LiveBackend:
                 self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
                 self._take_waiting(self.durable)
             finally:
-                self.durable.pages.forget_reads()
+                self.durable.transaction.forget_reads()
         waiting = None
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
             waiting = waiting if at is None else waiting.take(np.flatnonzero(waiting.time <= at))
-        found = Lookup(self.engine, columns, waiting)
-        if at is None and self.bound_query.time is not None:
-            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
-        return found.results(at, last)
+        return self.look(Lookup(self.engine, columns, waiting), at, last, watermark)
 
     def _take_waiting(self, durable: DurableState) -> None:
         """Bring all rows that wait into memory, or none of them."""
         if self.buffer is None:
             return
-        buffered, waiting = self.buffer.mark(), durable.waiting
+        buffered, waiting = self.buffer.mark(), durable.buffered.waiting
         try:
-            for part in durable.released(None, everything=True):
-                self.buffer.push_and_release(part, None)
+            for rows in durable.buffered.release(None, everything=True):
+                self.buffer.push_and_release(rows, None)
         except BaseException:
             self.buffer.rollback(buffered)
-            durable.waiting = waiting
+            durable.buffered.waiting = waiting
             raise
 
     @property
@@ -218,16 +210,11 @@ class LiveBackend:
         """Keys, elements and bytes of the state."""
         waiting = 0 if self.buffer is None else len(self.buffer)
         keys, elements = (0, 0) if self.durable is None else self.durable.absent
-        nbytes = self.engine.nbytes + (0 if self.buffer is None else self.buffer.nbytes)
-        nbytes += 0 if self.emitter is None else self.emitter.nbytes
-        if self.durable is not None:
-            nbytes = self.durable.pages.nbytes + self.durable.pages.header
+        nbytes = self.stored_bytes
+        if nbytes is None:
+            parts = (self.engine, self.buffer, self.emitter)
+            nbytes = sum(part.nbytes for part in parts if part is not None)
         return self.engine.keys.count + keys, self.engine.elements + waiting + elements, nbytes
-
-    @property
-    def pages(self) -> tuple[int, int]:
-        """Pages read and written."""
-        return (0, 0) if self.durable is None else (self.durable.pages.read_count, self.durable.pages.written_count)
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""

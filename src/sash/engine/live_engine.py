@@ -13,7 +13,6 @@ elements are only ever added, and structures are built again from their elements
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,28 @@ from numpy.typing import NDArray
 from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
-from sash.engine import slide_grid, step_data
+from sash.engine import step_data
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_table import KeyTable
-from sash.engine.key_values import format_value, key_column
+from sash.engine.key_values import format_key, key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.row_errors import RoomCheck, failure
+from sash.engine.row_errors import RoomCheck, aggregate_failure, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges, WindowResults
+from sash.engine.step_data import StepResult, StepRows, WindowResults
+from sash.engine.step_journal import StepJournal
+from sash.engine.time_numbers import below, beyond, earliest, later, saturating, time_type
 from sash.engine.timers import Timers
-from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner, beyond, later, saturating
-from sash.kernels.loops.aggregate_kernel import AggregateError
+from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner
+from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import LiftFailed, call_loop
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
 from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import FOLD, Plan
@@ -49,33 +51,10 @@ from sash.plan.types import value_type
 
 ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
     "rows": RowAssigner,
-    "slices": PaneAssigner,
-    "counted": CountedPanes,
+    "time panes": PaneAssigner,
+    "row panes": CountedPanes,
     "running": RunningAssigner,
 }
-
-
-@dataclass
-class StepResult:
-    """What a step gives: its rows, and the results of each window of the query."""
-
-    rows: StepRows
-    found: list[WindowResults]
-
-
-@dataclass
-class StepJournal:
-    """What is needed to undo a step."""
-
-    slots: Ints
-    saved: dict[Any, NDArray[Any]]
-    fresh: Ints
-    blocks: list[Ints] | None = None
-    """The blocks of these slots' rings when the step was to be undone, by arena."""
-    panes: list[tuple[LiveAggregate, Ints, list[NDArray[Any]]]] = field(default_factory=list)
-    marks: list[tuple[Any, Any]] = field(default_factory=list)
-    dense: list[LiveAggregate] = field(default_factory=list)
-    """The aggregates that have seen a value in every row."""
 
 
 class LiveEngine:
@@ -84,9 +63,7 @@ class LiveEngine:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.bound_query = plan, plan.bound_query
         bound_query = self.bound_query
-        self.numbers: np.dtype[Any] = np.dtype(
-            np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64
-        )
+        self.numbers = time_type(bound_query)
         self.table = SlotTable()
         self.timers = Timers(self.table, self.numbers)
         never = self.timers.never
@@ -99,7 +76,7 @@ class LiveEngine:
         """Whether keys may be written in several ways: -0.0 and 0.0, one NaN and another."""
         self.assigners: list[WindowAssigner] = []
         self.aggregates: list[list[LiveAggregate]] = []
-        for s, series in enumerate(plan.series):
+        for s, series in enumerate(plan.groups):
             assigner = ASSIGNERS[series.kind](bound_query, series.windows, self.table, f"a{s}")
             self.assigners.append(assigner)
             self.aggregates.append(
@@ -114,26 +91,26 @@ class LiveEngine:
                     for group in plan.states
                 ]
             )
-        self._all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
+        self.all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
         changes = bound_query.query.emit == "changes"
         if changes:
             self.count_values()
         numbered = bound_query.time is None and not bound_query.per_row
-        self.counts_rows = numbered or any(span.slide == "rows" for span in bound_query.windows)
+        self.counts_rows = numbered or any(window.slide == "rows" for window in bound_query.windows)
         """Whether a key is needed as long as it lives, because its rows are numbered."""
         self.remembers = changes
         """Whether a key is needed as long as it lives, because what was emitted of it is compared."""
         self.room = RoomCheck(bound_query)
         self.sliding = self.room.sliding
         of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
-        at_rows = of_rows and all(span.slide == "row" for span in bound_query.windows)
+        at_rows = of_rows and all(window.slide == "row" for window in bound_query.windows)
         in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
         self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes)
         """Whether the rows of different keys may be taken in any order, since no result tells."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
         self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
-        self.coded = [aggregate for aggregate in self._all_aggregates if aggregate.dictionaries]
-        self.least: Any = np.iinfo(np.int64).min if self.numbers.kind == "i" else -np.inf
+        self.coded = [aggregate for aggregate in self.all_aggregates if aggregate.dictionaries]
+        self.least = earliest(self.numbers)
         self.lasting = self._lasting()
         """If keys are needed for a time after their last row, and that is all: this time, with what saturates it."""
         self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
@@ -150,12 +127,6 @@ class LiveEngine:
             return None
         size = self.assigners[0].lasting  # type: ignore[attr-defined]
         return None if size is None or self.counts_rows or self.remembers else saturating(size, self.numbers)
-
-    # ---- what can be told of rows as they come ----
-
-    def require_room(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
-        """Refuse rows whose windows would have no place, before they wait; see `RoomCheck`."""
-        self.room.require(batch, time, taken)
 
     # ---- one step ----
 
@@ -174,11 +145,11 @@ class LiveEngine:
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
         keys = self.keys.find(columns, len(given))
-        self._grow()
+        self.grow()
         order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
         slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
-        self.journal = self._journal(slots, keys.fresh)
+        self.journal = StepJournal.open(self, slots, keys.fresh)
         rows = self._enter(given, keys, order)
         found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
@@ -237,7 +208,7 @@ class LiveEngine:
         forget = self.bound_query.forget
         oldest, gap = self.no_forget
         if forget is not None and self.numbers.kind == "i":
-            oldest = slide_grid.below(time, forget, open_start=False).astype(self.numbers)
+            oldest = below(time, forget, open_start=False).astype(self.numbers)
         elif forget is not None:
             gap = self.numbers.type(forget)
         numbers, stamps = self.table.wide["keys"], self.table.wide["stamps"]
@@ -254,34 +225,30 @@ class LiveEngine:
         try:
             assigner.assign(rows)
         except AggregateError as failed:
-            raise self.named("the policy", failed, rows, failed.place) from failed.error
+            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
         for aggregate in aggregates:
             try:
                 aggregate.take(rows)
             except AggregateError as failed:
-                raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
+                raise self._failure(aggregate, failed, rows.format_row(failed.place)) from failed.error
         try:
             windows = assigner.results(rows, endings)
         except AggregateError as failed:
-            raise self.named("the policy", failed, rows, failed.place) from failed.error
+            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
         made: list[Any] = [None] * len(self.bound_query.aggregates)
         for aggregate in aggregates:
             try:
-                found = aggregate.results(windows, rows)
-            except LiftFailed as failed:
-                raise self.named(self._part(aggregate.failed_part), failed, rows, failed.place) from failed.error
+                results = aggregate.results(windows, rows)
             except AggregateError as failed:
-                raise self._blamed(aggregate.failed_part, failed, rows, aggregate) from failed.error
-            for view, results in zip(aggregate.views, found, strict=True):
-                made[view.number] = results
+                raise self._failure(aggregate, failed, self._where(aggregate, failed, rows)) from failed.error
+            for view, by_window in zip(aggregate.views, results, strict=True):
+                made[view.number] = by_window
         return [
-            WindowResults(
-                window, [part[w][0] for part in made], [part[w][1] for part in made], [part[w][2] for part in made]
-            )
+            WindowResults(window, [of[w][0] for of in made], [of[w][1] for of in made], [of[w][2] for of in made])
             for w, window in enumerate(windows)
         ]
 
-    # ---- what is kept ----
+    # ---- retention ----
 
     def _settle(self, slots: Ints, now: Any, done: Ints | None) -> None:
         """Give up what no window needs, set timers, and note the slots that are over."""
@@ -308,7 +275,7 @@ class LiveEngine:
         if self.bound_query.forget is not None or self.counts_rows or self.remembers:
             self._forget(slots, when, there)
         over = None if done is None else np.isin(slots, done)
-        self.gone = self.timers.settle(slots, due, ever, when, there, now, over)
+        self.gone = self.timers.settle(slots, (due, ever), (when, there), now, over)
 
     def _forget(self, slots: Ints, when: NDArray[Any], there: Flags) -> None:
         """Change when a key is not needed any more: `forget` may be sooner, and some are needed while they live."""
@@ -321,21 +288,6 @@ class LiveEngine:
         there[:] = True
 
     # ---- all or nothing ----
-
-    def _journal(self, slots: Ints, fresh: Ints) -> StepJournal:
-        found = StepJournal(slots, self.table.save(slots), fresh)
-        for assigner in self.pane_assigners:
-            heads = assigner.arena.heads
-            some = slots[heads[slots, BACK] > heads[slots, FRONT]]
-            places = assigner.located(some, heads[some, BACK] - 1)
-            for aggregate in self.aggregates[self.assigners.index(assigner)]:
-                states = [leaf[places] for leaf in aggregate.states]
-                found.panes.append((aggregate, some, states))
-        for aggregate in self.coded:
-            found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
-            aggregate.recoded = []
-        found.dense = [aggregate for aggregate in self._all_aggregates if aggregate.dense]
-        return found
 
     def commit(self) -> None:
         """The step has succeeded: free what it has left over."""
@@ -356,30 +308,7 @@ class LiveEngine:
         if journal is None:
             self._free_unused()
             return
-        if journal.blocks is None:
-            journal.blocks = [a.arena.heads[journal.slots, : CAPACITY + 1] for a in self.arena_assigners]
-        self.gone = np.zeros(0, np.int64)
-        for arena_assigner in self.arena_assigners:
-            arena_assigner.sparse = arena_assigner.sparse[:0]
-        for aggregate in self._all_aggregates:
-            aggregate.recode_saved(journal.saved, [states for owner, _, states in journal.panes if owner is aggregate])
-        self.table.restore(journal.slots, journal.saved)
-        for assigner, block in zip(self.arena_assigners, journal.blocks, strict=True):
-            assigner.arena.heads[journal.slots, : CAPACITY + 1] = block  # a ring that has moved stays where it is
-            assigner.arena.reset(journal.slots)
-        for aggregate, slots, states in journal.panes:
-            assert isinstance(aggregate.assigner, ArenaAssigner)
-            heads = aggregate.assigner.arena.heads
-            places = aggregate.assigner.located(slots, heads[slots, BACK] - 1)
-            for leaf, saved in zip(aggregate.states, states, strict=True):
-                leaf[places] = saved
-        for dictionary, mark in journal.marks:
-            dictionary.rollback(mark)
-        for aggregate in journal.dense:
-            aggregate.dense = True
-        for aggregate in self._all_aggregates:
-            aggregate.forget_rows()
-        self.timers.lowered(journal.slots, self.table["stamps"][journal.slots, 1])
+        journal.undo(self)
         self._free_unused()
         self.journal = None
 
@@ -406,11 +335,11 @@ class LiveEngine:
 
     def _free_unused(self) -> None:
         """Free the slots of keys that a step has found and did not fill."""
-        self._grow()
+        self.grow()
         found = self.keys.live()
         self.free(found[self.table["keys"][found, ROWS] == 0])
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Make room for all slots that keys may have."""
         if self.keys.capacity > self.table.capacity:
             self.table.grow(self.keys.capacity)
@@ -419,7 +348,7 @@ class LiveEngine:
         """Forget the keys of slots. May be interrupted, and called again."""
         if not len(slots):
             return
-        self._grow()
+        self.grow()
         for assigner in self.arena_assigners:
             assigner.arena.release(slots)
         self.table.clear(slots)
@@ -427,12 +356,12 @@ class LiveEngine:
 
     def count_values(self) -> None:
         """Count the values that aggregates see from now on: state comes from elsewhere, with counts of its own."""
-        for aggregate in self._all_aggregates:
+        for aggregate in self.all_aggregates:
             aggregate.count_values()
 
     def write_counts(self, slots: Ints) -> None:
         """Write down how many values were seen in these slots, where that is not done row by row."""
-        for aggregate in self._all_aggregates:
+        for aggregate in self.all_aggregates:
             if aggregate.dense:
                 aggregate.write_counts(slots)
 
@@ -455,47 +384,30 @@ class LiveEngine:
     def nbytes(self) -> int:
         """The memory of the state."""
         arenas = sum(assigner.arena.nbytes for assigner in self.arena_assigners)
-        running = sum(aggregate.nbytes for aggregate in self._all_aggregates if aggregate.arena is None)
-        return self.table.nbytes + self.keys.nbytes + arenas + running
+        dictionaries = sum(aggregate.values.nbytes for aggregate in self.all_aggregates)
+        return self.table.nbytes + self.keys.nbytes + arenas + dictionaries
 
     # ---- errors ----
 
-    def _part(self, p: int) -> str:
-        return f"the aggregate {self.bound_query.aggregates[p].name!r}"
+    def _failure(self, aggregate: LiveAggregate, failed: AggregateError, where: str) -> Exception:
+        return aggregate_failure(self.bound_query, aggregate.failed_number, failed, where)
 
-    def _blamed(self, p: int, failed: AggregateError, rows: StepRows, aggregate: LiveAggregate) -> Exception:
-        """A result of a window failed: the row it belongs to, or the slide and its key."""
-        window: WindowRanges = aggregate.failed_in
+    def _where(self, aggregate: LiveAggregate, failed: AggregateError, rows: StepRows) -> str:
+        """Where a result failed: the row it belongs to, or the slide and its key."""
+        window, at = aggregate.failed_in, failed.place
+        if isinstance(failed, LiftFailed):
+            return rows.format_row(at)
         if aggregate.kernel.elements == "running":  # the place is a row, or the results read before it
-            if failed.place < len(rows):
-                return self.named(self._part(p), failed, rows, failed.place)
-            return self.named(self._part(p), failed, rows, None, window, len(window) - 1)
-        at = failed.place
-        if self.bound_query.per_row or window.blame is not None:
-            return self.named(self._part(p), failed, rows, at if window.blame is None else int(window.blame[at]))
-        return self.named(self._part(p), failed, rows, None, window, at)
-
-    def named(
-        self,
-        what: str,
-        failed: AggregateError,
-        rows: StepRows,
-        at: Any,
-        window: WindowRanges | None = None,
-        place: int = 0,
-    ) -> Exception:
-        """What a monoid or a policy raised, with the row, or the slide and its key."""
-        if window is None:
-            where = rows.format_row(int(at))
-        else:
-            slot = window.slots[place : place + 1]
-            names = zip(self.bound_query.by, self.keys.keys(slot), strict=True)
-            whose = ", ".join(f"{name}={format_value(column[0])}" for name, column in names)
-            end: Any = window.ends[place]
-            if self.bound_query.time is not None:
-                end = self.bound_query.time.array(np.array([end]))[0]
-            where = f"the slide that ends at {end}" + (f" of key {whose}" if whose else "")
-        return failure(what, failed, where)
+            if at < len(rows):
+                return rows.format_row(at)
+            at = len(window) - 1
+        elif self.bound_query.per_row or window.blame is not None:
+            return rows.format_row(at if window.blame is None else int(window.blame[at]))
+        end: Any = window.ends[at]
+        if self.bound_query.time is not None:
+            end = self.bound_query.time.array(np.array([end]))[0]
+        key = format_key(self.bound_query.by, self.keys.keys(window.slots[at : at + 1]))
+        return f"the slide that ends at {end}" + key
 
 
 def _structure(name: str) -> type[InOrder]:

@@ -8,15 +8,15 @@ progress. What a call costs follows from the elements of the keys asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import array
-from sash.engine.key_values import decode, key_column
+from sash.engine.arrow_arrays import array, everyone, no_rows
+from sash.engine.key_table import KeyTable
+from sash.engine.key_values import decode, decoded_schema, key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
@@ -24,10 +24,13 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.state_codec import StateCodec
-from sash.engine.step_data import Flags, Ints, StepRows, WindowRanges
+from sash.engine.step_data import StepRows, WindowRanges
+from sash.engine.time_numbers import below
 from sash.engine.window_assigner import WindowAssigner
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
-from sash.kernels.loops.slot_loops import CLOSED, LAST, OPEN, ROWS
+from sash.kernels.loops.slot_loops import LAST, ROWS
+from sash.kernels.loops.window_loops import CLOSED, OPEN
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.validation import labels
 from sash.windows.arguments import length
@@ -60,9 +63,9 @@ class Lookup:
         self.rows = len(columns[0]) if columns else 1
         normal = [key_column(column) for column in columns]
         known = source.keys.find(normal, self.rows, insert=False)
-        batches = _codec(source).encode(known.touched, [np.zeros(len(known.touched), np.int64)] * 64)
+        batches = StateCodec(source, None).encode(known.touched, [np.zeros(len(known.touched), np.int64)] * 64)
         if len(known.touched):
-            codec = _codec(self.engine)
+            codec = StateCodec(self.engine, None)
             codec.put(codec.read(batches), emitted=False)
         if waiting is not None and len(waiting):
             self._add(waiting, normal)
@@ -70,7 +73,7 @@ class Lookup:
 
     def _add(self, waiting: TimedRows, keys: list[pa.Array]) -> None:
         """Let the rows of these keys that wait take their places."""
-        asked = LiveEngine(replace(self.engine.plan)).keys
+        asked = KeyTable(self.engine.keys.types)
         asked.find(keys, self.rows)
         of = [key_column(waiting.table.column(name)) for name in self.bound_query.by]
         mine = np.flatnonzero(asked.find(of, len(waiting), insert=False).slots >= 0)
@@ -99,12 +102,8 @@ class Lookup:
 
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
-        none = np.zeros(0, np.int64)
-        nothing = StepRows(
-            pa.RecordBatch.from_pylist([], schema=self.bound_query.schema),
-            *(none, none.astype(self.engine.numbers), none),
-            none, none, np.zeros(0, np.bool_), False, none.astype(self.engine.numbers), self.engine.table,
-        )  # fmt: skip
+        table, none = no_rows(decoded_schema(self.bound_query.schema)), np.zeros(0, self.engine.numbers)
+        nothing = StepRows(*(table, NO_INTS, none, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS, False, none, self.engine.table))
         if aggregate.kernel.elements == "running":
             aggregate.assigner.assign(nothing)
             aggregate.take(nothing)
@@ -118,80 +117,95 @@ class Lookup:
 
     def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowRanges:
         slots = self.engine.live
-        span = assigner.windows[w]
-        size = span.size if last is None else shorter(span, self.bound_query, last)
+        window = assigner.windows[w]
+        size = window.size if last is None else shorter(window, self.bound_query, last)
         zeros = np.zeros(len(slots), np.int64)
         if isinstance(assigner, RunningAssigner):
-            there = self._running(assigner, slots, at)
-            return WindowRanges(assigner.places[w], slots, there, zeros, zeros, zeros, after=zeros, his=slots)
+            self._empty_closed(assigner, slots, at)
+            on = everyone(len(slots))
+            return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, after=zeros, his=slots)
         pairs = [self._range(assigner, w, slot, at, size) for slot in slots.tolist()]
         los, his = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ([], [])))
         on = np.ones(len(slots), np.bool_)
-        if span.full:
+        if window.full:
             on = his - los >= int(size or 1)
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
-    def _running(self, assigner: RunningAssigner, slots: Ints, at: Any) -> Flags:
+    def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
+        """Let windows that are over hold no value."""
         heads = self.engine.table[f"{assigner.name}.heads"]
         there = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
-        if assigner.span.kind == "session" and at is not None:
-            there &= ~assigner._silent(at, assigner.last(slots))
+        if assigner.window.kind == "session" and at is not None:
+            there &= ~assigner.is_silent(at, assigner.last(slots))
+        over = slots[~there]
         for aggregate in self.engine.aggregates[self.engine.assigners.index(assigner)]:
-            over = slots[~there]
             self.engine.table[aggregate.name, "base"][over] = self.engine.table[aggregate.name, "totals"][over]
-        return np.ones(len(slots), np.bool_)
 
     def _range(self, assigner: Any, w: int, slot: int, at: Any, size: Any) -> tuple[int, int]:
         heads = assigner.arena.heads
         front, back, begin = (int(heads[slot, c]) for c in (FRONT, BACK, BEGIN))
         front = max(front, begin)
-        span = assigner.windows[w]
+        window = assigner.windows[w]
         places = assigner.located(np.full(back - front, slot), np.arange(front, back))
         columns = assigner.arena.columns
         if isinstance(assigner, CountedPanes):
-            stop = (int(self.engine.table["keys"][slot, ROWS]) // int(span.every) + 1) * int(span.every)
+            stop = (int(self.engine.table["keys"][slot, ROWS]) // int(window.every) + 1) * int(window.every)
             return front + int(np.searchsorted(columns["low"][places], stop - int(size))), back
         if isinstance(assigner, PaneAssigner):
-            k = slide_grid.last_end(span, np.array([at], self.engine.numbers), span.closed == "right")[0] + 1
+            k = open_slide(window, at, self.engine.numbers)
             lows = columns["low"][places]
-            bounds = (slide_grid.starts(span, k), slide_grid.ends(span, k))
+            bounds = (slide_grid.starts(window, k), slide_grid.ends(window, k))
             lo, hi = (front + int(np.searchsorted(lows, bound)) for bound in bounds)
             return lo, hi
         assert isinstance(assigner, RowAssigner)
         time = columns["time"][places]
-        open_end = span.kind == "time" and span.closed in ("left", "neither")
-        hi = back if at is None else front + int(np.searchsorted(time, at, "left" if open_end else "right"))
-        if span.kind == "count":
-            return max(hi - int(size), front), hi
-        if span.kind == "policy":
-            return min(max(int(heads[slot, assigner.start_column(w)]), front), hi), hi
-        values, newest = time, at
-        if span.kind == "delta":
-            values = columns["delta", str(span.column)][places]
-            newest = values[hi - front - 1] if hi > front else 0
-        open_start = span.kind == "delta" or span.closed in ("right", "neither")
-        least = slide_grid.below(np.array([newest], values.dtype), size, open_start)[0]
-        inclusive = not open_start or values.dtype.kind != "f"
-        return min(front + int(np.searchsorted(values, least, "left" if inclusive else "right")), hi), hi
+        stop = len(time) if at is None else rows_up_to(window, at, time)
+        if window.kind == "policy":
+            return min(max(int(heads[slot, assigner.start_column(w)]), front), front + stop), front + stop
+        values = columns["delta", str(window.column)][places] if window.kind == "delta" else time
+        return front + window_start(window, size, at, values, stop), front + stop
 
 
-def _codec(engine: LiveEngine) -> StateCodec:
-    return StateCodec(engine, None)
+def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: int) -> int:
+    """The first row of a window of rows that ends before place `stop`, at the time `at`.
+
+    `values` are what the window is measured on: times, or the values of a Delta window's column.
+    """
+    if window.kind == "count":
+        return max(stop - int(size), 0)
+    newest = at
+    if window.kind == "delta":
+        newest = values[stop - 1] if stop else 0
+    open_start = window.kind == "delta" or window.closed in ("right", "neither")
+    least = below(np.array([newest], values.dtype), size, open_start)[0]
+    inclusive = not open_start or values.dtype.kind != "f"
+    return min(int(values[:stop].searchsorted(least, "left" if inclusive else "right")), stop)
 
 
-def shorter(span: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
+def rows_up_to(window: WindowSpec, at: Any, time: Numbers) -> int:
+    """How many rows a window that ends at the time `at` may hold."""
+    open_end = window.kind == "time" and window.closed in ("left", "neither")
+    return int(time.searchsorted(at, "left" if open_end else "right"))
+
+
+def open_slide(window: WindowSpec, at: Any, numbers: np.dtype[Any]) -> Any:
+    """The number of the slide in progress at a time."""
+    return slide_grid.last_end(window, np.array([at], numbers), window.closed == "right")[0] + 1
+
+
+def shorter(window: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
-    if span.kind == "count" and span.slide == "row":
-        if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(span.size or 1):
-            raise ValueError(f"last= of lookup() is a number of rows from 1 to {span.size}; got {last!r}")
+    if window.kind == "count" and window.slide == "row":
+        if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(window.size or 1):
+            raise ValueError(f"last= of lookup() is a number of rows from 1 to {window.size}; got {last!r}")
         return int(last)
-    if span.kind == "time" and span.slide == "row" and bound_query.time is not None:
+    if window.kind == "time" and window.slide == "row" and bound_query.time is not None:
         size = bound_query.time.number(length("last= of lookup()", last), "last= of lookup()")
-        if not 0 < size <= (span.size or 0):
-            raise ValueError(f"last= of lookup() is at most the window's size, {span.window!r}; got {last!r}")
+        if not 0 < size <= (window.size or 0):
+            raise ValueError(f"last= of lookup() is at most the window's size, {window.window!r}; got {last!r}")
         return size
     raise ValueError(
-        f"last= of lookup() asks for a shorter range of a Time or Count window per row; got {span.window!r}"
+        f"last= of lookup() asks for a shorter range of a Time or Count window per row; got {window.window!r}"
     )
 
 

@@ -11,19 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.aggregate_batch import Aggregate, is_exact
+from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.lowering_kernel import LoweringKernel
 from sash.monoids.algebra import Monoid
 from sash.monoids.unlowered import Unlowered
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.state_sharing import SUM_IN_MEAN, Member
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass
@@ -56,8 +52,8 @@ class ResultView(Protocol):
     number: int
     exact: bool
 
-    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
-        """The results as a column; `dictionaries` decode values. Raises Failed, with the place."""
+    def column(self, values: Values, dictionaries: Mapping[int, Any], /) -> pa.Array:
+        """The results as a column; `dictionaries` decode values. Raises AggregateError, with the place."""
         ...
 
 
@@ -66,7 +62,7 @@ class ComputedResults:
 
     def __init__(self, number: int, aggregate: Aggregate) -> None:
         self.number, self.aggregate = number, aggregate
-        self.exact = is_exact(aggregate.part)
+        self.exact = is_exact(aggregate.spec)
 
     def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
         return self.aggregate.column(values.out, values.valid, values.empty, dictionaries)
@@ -75,10 +71,10 @@ class ComputedResults:
 class LoweredResults:
     """Results from states; `leaves` are the scalars that the aggregate's own state consists of, all if None."""
 
-    def __init__(self, number: int, part: AggregateSpec, leaves: tuple[int, ...] | None) -> None:
+    def __init__(self, number: int, spec: AggregateSpec, leaves: tuple[int, ...] | None) -> None:
         self.number, self.leaves = number, leaves
-        self.aggregate = Aggregate(part, lambda monoid, kinds, warn: LoweringKernel(monoid, kinds))
-        self.exact = is_exact(part)
+        self.aggregate = Aggregate(spec, lambda monoid, kinds, _: LoweringKernel(monoid, kinds))
+        self.exact = is_exact(spec)
 
     def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
         states = values.out
@@ -93,12 +89,12 @@ class CountedResults:
 
     exact = True
 
-    def __init__(self, number: int, part: AggregateSpec) -> None:
-        self.number, self.part = number, part
+    def __init__(self, number: int, spec: AggregateSpec) -> None:
+        self.number, self.spec = number, spec
 
-    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+    def column(self, values: Values, _dictionaries: Mapping[int, Any]) -> pa.Array:
         mask = None if values.on.all() else ~values.on
-        return pa.array(values.high - values.low, self.part.result, mask=mask)
+        return pa.array(values.high - values.low, self.spec.result, mask=mask)
 
 
 def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> list[ResultView]:
@@ -106,13 +102,15 @@ def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> lis
     keeper, *others = group
     own: ResultView = ComputedResults(keeper.number, aggregate)
     if states:
-        own = LoweredResults(keeper.number, keeper.part, None)
+        own = LoweredResults(keeper.number, keeper.aggregate, None)
     found = [own]
     for member in others:
         if member.reads == "count":
-            found.append(CountedResults(member.number, member.part))
+            found.append(CountedResults(member.number, member.aggregate))
         else:
-            found.append(LoweredResults(member.number, member.part, SUM_IN_MEAN if member.reads == "sum" else None))
+            found.append(
+                LoweredResults(member.number, member.aggregate, SUM_IN_MEAN if member.reads == "sum" else None)
+            )
     return found
 
 
@@ -123,5 +121,5 @@ def gives_states(group: Sequence[Member]) -> bool:
 
 def loop_monoid(group: Sequence[Member]) -> Monoid:
     """The monoid that the loop of a group runs."""
-    monoid = group[0].part.monoid
+    monoid = group[0].aggregate.monoid
     return Unlowered(monoid) if gives_states(group) else monoid

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -27,55 +26,23 @@ from sash.engine.input_checks import check_schema, number, record_batch, require
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns, names
-from sash.engine.metrics import Metrics
+from sash.engine.metrics import Changes, Metrics, Progress, replace
+from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
 from sash.engine.partials import export_partials, import_partials
-from sash.engine.reorder_buffer import TimedRows
+from sash.engine.reorder_buffer import TimedRows, joined_rows
+from sash.engine.row_errors import RoomCheck
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header, token_of
+from sash.engine.time_numbers import finite, stored_time_type
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
-from sash.stores import MemoryStore, PageError, Store
-from sash.stores import snapshot as snapshots
-from sash.stores.batches import read_stream
-from sash.stores.envelope import damaged, decoding, unwrap, wrap
+from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
-
-_ANY = "0" * 32
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an operator has come: replaced as a whole when a call has succeeded."""
-
-    watermark: Any = None
-    rows_in: int = 0
-    rows_out: int = 0
-    late: int = 0
-    untimed: int = 0
-    before: Any = None
-    """In mode "sorted": the time of the last row."""
-    held: TimedRows | None = None
-    """In mode "sorted": the last rows of equal key and time, for more of them may follow."""
-    late_rows: tuple[pa.RecordBatch, ...] = ()
-    offset: Any = None
-    """The caller's position in its source."""
-
-
-Changes = dict[str, Any]
-"""Fields of a Progress, with their new values."""
-
-
-def replace(progress: Progress, changes: Changes) -> Progress:
-    """The same but for some fields; `dataclasses.replace` takes seven times as long."""
-    made = object.__new__(Progress)
-    made.__dict__.update(progress.__dict__)
-    made.__dict__.update(changes)
-    return made
 
 
 class Operator:
@@ -109,9 +76,9 @@ class Operator:
         clock: Callable[[], float] | None = None,
     ) -> None:
         if mode not in MODES:
-            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+            raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
         if mode == "sorted" and query.emit == "eager":
-            raise ValueError("emit='eager' shows results before they are final; in mode 'sorted' every result is")
+            raise ValueError("emit='eager' emits results before they are final; in mode 'sorted' every result is final")
         self.query, self.mode = query, mode
         self.store: Store | None = query.options.store if store is None else store
         self.clock = clock or clocks.time
@@ -126,6 +93,7 @@ class Operator:
         require_movable(self.plain)
         self.plan = self.query.plan(schema)
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
+        self.room = RoomCheck(self.bound_query)
         self.output = Output(self.bound_query, self.mode)
         self.sorted_rows = SortedRows(self.bound_query)
         backend = EagerBackend if self.query.emit == "eager" else LiveBackend
@@ -176,7 +144,7 @@ class Operator:
         self._require_schema("advance")
         if self.bound_query.time is None or self.mode == "sorted":
             why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
-            raise ValueError(f"advance() moves the watermark, and there is none: {why}")
+            raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
         reached = number(watermark, self.bound_query.time)
         return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
 
@@ -222,13 +190,13 @@ class Operator:
         columns = key_columns(self.bound_query, keys)
         time = self.bound_query.time
         if at is not None and time is None:
-            raise ValueError("lookup(at=…) asks for a time, and the query has no on=")
+            raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
         reached = None if at is None or time is None else number(at, time)
-        watermark = _finite(self.progress.watermark)
+        watermark = finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(
-                f"lookup(at={at!r}) asks for a time before the watermark, {watermark} in units of the column: what has "
-                "left the windows since then is not kept"
+                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
+                "left the windows since then are no longer stored"
             )
         with self._single:
             self._recover()
@@ -258,9 +226,9 @@ class Operator:
     def structures(self) -> dict[tuple[str, str], str]:
         """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
         self._require_schema("structures")
-        spans, parts = self.bound_query.windows, self.bound_query.aggregates
+        windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
         found = sorted(self.backend.executed().items())
-        return {(spans[window].name, parts[part].name): structure for (window, part), structure in found}
+        return {(windows[w].name, aggregates[a].name): structure for (w, a), structure in found}
 
     @property
     def metrics(self) -> Metrics:
@@ -290,16 +258,9 @@ class Operator:
         elif isinstance(self.store, MemoryStore):
             store = self.store
         else:
-            raise TypeError(f"the state lies in {self.store!r}: that store keeps it, there is nothing to take along")
-        pages = dict(store.items())
-        if now.late_rows:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, self.schema) as writer:
-                for batch in now.late_rows:
-                    writer.write_batch(batch)
-            pages["late"] = sink.getvalue().to_pybytes()
-        inner = snapshots.pack(self.bound_query.fingerprint, self.mode, pages)
-        return wrap("operator", _ANY, [self.schema.serialize().to_pybytes(), inner])
+            raise TypeError(f"the state is in the store {self.store!r}: open an operator on that store instead")
+        kind = SnapshotKind(self.schema, self.bound_query.fingerprint, self.mode)
+        return pack_snapshot(kind, dict(store.items()), now.late_rows)
 
     @classmethod
     def restore(cls, query: Query, data: bytes, *, clock: Callable[[], float] | None = None) -> Operator:
@@ -311,28 +272,13 @@ class Operator:
 
         Raises `PageError` if the snapshot is damaged or belongs to another query.
         """
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
-        parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)
-        if len(parts) != 2:
-            raise damaged(snapshots.NAME, f"it has {len(parts)} parts, and a schema and pages are wanted")
-        with decoding(snapshots.NAME):
-            schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
-        try:
-            fingerprint = query.bind(schema).fingerprint
-        except Exception as error:  # types that no query has ever seen
-            raise PageError(f"the snapshot is of another query: its columns do not fit this one: {error}") from error
-        mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
-        if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
-            raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not have")
-        late = pages.pop("late", None)
-        operator = cls(query, schema, mode=cast(Mode, mode), store=MemoryStore(pages), clock=clock)
+        found = unpack_snapshot(query, data)
+        store, mode = MemoryStore(found.pages), cast(Mode, found.mode)
+        operator = cls(query, found.schema, mode=mode, store=store, clock=clock)
         operator.backend.into_memory()
         operator.store = None
-        if late is not None:
-            with decoding("page 'late'"):
-                rows = read_stream(late, schema)
-            operator.progress = replace(operator.progress, {"late_rows": rows})
+        if found.late_rows:
+            operator.progress = replace(operator.progress, {"late_rows": found.late_rows})
         return operator
 
     # ---- from one micro-batch to the next ----
@@ -352,8 +298,7 @@ class Operator:
     def stored_token(query: Query, schema: pa.Schema, store: Store) -> str | None:
         """The token of the state that a store has; None if it has none."""
         bound_query = query.bind(schema)
-        number = pa.int64() if bound_query.time is None or bound_query.time.kind == "int" else pa.float64()
-        return token_of(Pages(store, bound_query.fingerprint), number)
+        return token_of(Pages(store, bound_query.fingerprint), stored_time_type(bound_query))
 
     # ---- partials: to go on with windows elsewhere ----
 
@@ -417,13 +362,13 @@ class Operator:
 
     def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
-            raise ValueError("finish() has been called: there is no order in which further rows could come")
+            raise ValueError("finish() has been called: the operator takes no further rows")
         first, behind = now.rows_in, now.rows_in + batch.num_rows
         arrived = self.arrivals.classify(batch, now.watermark, first)
         if not arrived.all_taken:
             self.arrivals.refuse(arrived, batch)
         changes: Changes = {"watermark": arrived.watermark, "rows_in": behind}
-        self.backend.require_room(batch, arrived.time, arrived.taken)
+        self.room.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(first, behind)
         table = plain_batch(batch, self.plain)
         if arrived.all_taken:
@@ -445,18 +390,14 @@ class Operator:
             found, more = self._sorted_step(given, now, closing=False, settled=settled)
             changes.update(more)
             return found
-        return self.backend.step(given, _finite(changes["watermark"]), closing=False)
+        return self.backend.step(given, finite(changes["watermark"]))
 
     def _sorted_step(
         self, given: TimedRows, now: Progress, closing: bool, settled: bool = False
     ) -> tuple[pa.RecordBatch, Changes]:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
-            given = TimedRows(
-                together([now.held.table, given.table], self.plain),
-                np.concatenate([now.held.time, given.time]),
-                np.concatenate([now.held.arrival, given.arrival]),
-            )
+            given = joined_rows([now.held, given])
         self.sorted_rows.check(given.table, given.time)
         peers = not closing and not settled and self.bound_query.time is not None
         hold = self.sorted_rows.waiting(given.table, given.time) if peers else 0
@@ -468,31 +409,22 @@ class Operator:
     def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark is not None and reached <= now.watermark:
             return self.output.empty(), {}
-        return self.backend.step(self._nothing(), reached, closing=False, rows=False), {"watermark": reached}
+        return self.backend.advance(reached, closing=False), {"watermark": reached}
 
     def _finish(self, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         over: Changes = {"watermark": math.inf}
         if self.mode != "sorted":
-            return self.backend.step(self._nothing(), None, closing=True, rows=False), over
-        found, changes = self._sorted_step(self._nothing(), now, closing=True)
+            return self.backend.advance(None, closing=True), over
+        found, changes = self._sorted_step(self._live.nothing, now, closing=True)
         return found, changes | over
-
-    def _nothing(self) -> TimedRows:
-        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.plain], schema=self.plain)
-        return TimedRows(empty, np.zeros(0, self.backend.numbers), np.zeros(0, np.int64))
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:
-            raise ValueError(f"{what}() before the first batch needs to know the columns: query.operator(schema)")
+            raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def __repr__(self) -> str:
         now = None if self.schema is None else self.progress.watermark
         return f"<Operator of {self.query!r}, mode {self.mode!r}, watermark {now!r}>"
-
-
-def _finite(watermark: Any) -> Any:
-    """A watermark below infinity; None if there is none."""
-    return None if watermark is None or watermark == math.inf else watermark
 
 
 def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

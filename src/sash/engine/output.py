@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import array, together
+from sash.engine.arrow_arrays import array, no_rows, together
+from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
-from sash.engine.live_engine import LiveEngine, StepResult
-from sash.engine.step_data import Flags, Ints, WindowRanges, WindowResults
+from sash.engine.step_data import StepResult, WindowRanges, WindowResults
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.live_kernel import call_loop
-from sash.kernels.loops.slot_loops import order_numbers
+from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
 from sash.plan.types import value_type
 
@@ -53,17 +54,18 @@ class Output:
         given = list(self.schema)[: self.width]
         self.given = pa.schema(given, self.schema.metadata) if bound_query.per_row and not self.restores else None
         """The schema of rows that are passed on as they are; None if some are not."""
+        self.has_names = any(window.name for window in bound_query.windows)
         self.key_by_key = mode == "given" and len(bound_query.windows) == 1
 
     def empty(self) -> pa.RecordBatch:
         """No results."""
-        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self.schema], schema=self.schema)
+        return no_rows(self.schema)
 
-    def final(self, engine: LiveEngine, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
+    def final(self, keys: KeyTable, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         """The results of a step, those chosen."""
         if self.bound_query.per_row:
             return self._rows(step, None if chosen is None else chosen[0])
-        return self._slides(engine, step, chosen)
+        return self._slides(keys, step, chosen)
 
     def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
         results = [column for found in step.found for column in found.columns]
@@ -80,12 +82,12 @@ class Output:
             columns = [column.take(places) for column in columns]
         return self.typed(columns)
 
-    def _slides(self, engine: LiveEngine, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
+    def _slides(self, keys: KeyTable, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         if chosen is None and len(step.found) == 1:
             (found,) = step.found
-            return self.typed(self.slide_columns(engine, found, None if self.key_by_key else _by_end(found.results)))
+            return self.typed(self.slide_columns(keys, found, None if self.key_by_key else _by_end(found.results)))
         places = [None if chosen is None else np.flatnonzero(chosen[i]) for i in range(len(step.found))]
-        parts = [self.slide_columns(engine, found, at) for found, at in zip(step.found, places, strict=True)]
+        parts = [self.slide_columns(keys, found, at) for found, at in zip(step.found, places, strict=True)]
         if self.key_by_key:
             return self.typed(parts[0])
         ends = [
@@ -96,7 +98,7 @@ class Output:
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
         return self.typed([column.take(order) for column in columns])
 
-    def slide_columns(self, engine: LiveEngine, found: WindowResults, places: Ints | None) -> list[pa.Array]:
+    def slide_columns(self, keys: KeyTable, found: WindowResults, places: Ints | None) -> list[pa.Array]:
         """The columns of one window's slides."""
         of = found.results
         slots, starts, ends, results = of.slots, of.starts, of.ends, found.columns
@@ -104,11 +106,15 @@ class Output:
             slots, starts, ends = slots[places], starts[places], ends[places]
             some = array(places)
             results = [column.take(some) for column in results]
-        columns = engine.keys.keys(slots)
-        if "window" in self.schema.names:
-            name = pa.scalar(self.bound_query.windows[of.window].name, pa.string())
-            columns.append(pa.repeat(name, len(slots)))
-        return [*columns, self.bound(starts), self.bound(ends), *results]
+        return [*self.slide_head(keys.keys(slots), of.window, starts, ends), *results]
+
+    def slide_head(self, keys: list[pa.Array], window: int, starts: Any, ends: Any) -> list[pa.Array]:
+        """The columns of slides before their results: keys, the window's name, where the slides start and end."""
+        columns = list(keys)
+        if self.has_names:
+            name = pa.scalar(self.bound_query.windows[window].name, pa.string())
+            columns.append(pa.repeat(name, len(starts)))
+        return [*columns, self.bound(starts), self.bound(ends)]
 
     def bound(self, numbers: Any) -> pa.Array:
         """Where windows start or end, as the time column has it."""
@@ -144,9 +150,10 @@ def _by_end(found: WindowRanges) -> Ints | None:
     numbers, count = found.ident, len(found)
     if count < 2:
         return None
-    least, span = int(numbers.min()), int(numbers.max()) - int(numbers.min())
-    if span >= 4 * count + 1024 or not found.by_slide:
+    least = int(numbers.min())
+    width = int(numbers.max()) - least + 1
+    if width > 4 * count + 1024 or not found.by_slide:
         return np.argsort(found.ends, kind="stable")
-    order = np.empty(count, np.int64)
-    call_loop(order_numbers, "", (numbers, least, np.empty(span + 2, np.int64), order))
+    order, counts = np.empty(count, np.int64), np.empty((1 << (width - 1).bit_length()) + 1, np.int64)
+    call_loop(radix_pass, "", (numbers - least, NO_INTS, 0, counts, order))
     return order

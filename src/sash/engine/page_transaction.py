@@ -101,12 +101,12 @@ class Pages:
     def _require(self, name: str, meta: dict[str, Any]) -> None:
         """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
         if meta["name"] != name:
-            raise PageError(f"the store has page {meta['name']!r} in the place of {name!r}: pages were mixed up")
+            raise PageError(f"the store returned page {meta['name']!r} for page {name!r}: pages were mixed up")
         expected = self._generations.get(name)
         if expected is not None and expected != meta["generation"]:
             raise PageError(
-                f"page {name!r} is of another call than the header says: only a part of a write has reached the store, "
-                "or an older copy of the page was put back"
+                f"page {name!r} is not of the call that the header names: a write reached the store only in part, "
+                "or an older copy of the page was restored"
             )
 
     def expect(self, generations: Mapping[str, int]) -> None:
@@ -127,11 +127,9 @@ class Pages:
         self._seen[name] = (meta, list(batches))
         return len(data)
 
-    def drop(self, names: Iterable[str], sizes: Mapping[str, int] | None = None) -> None:
-        """Delete pages, once the call has succeeded. `sizes` are those of pages that have not been read."""
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete pages, once the call has succeeded."""
         for name in names:
-            if sizes and name in sizes:
-                self._known.setdefault(name, sizes[name])
             self._count(name, 0)
             self._changed[name] = None
             self._written.pop(name, None)
@@ -145,7 +143,7 @@ class Pages:
         self._sizes[name] = size
 
     def commit(self) -> None:
-        """Hand all changes to the store. What is not needed any more stays there until `sweep`."""
+        """Hand all changes to the store. What is not needed any more stays there until `delete_garbage`."""
         put = {name: data for name, data in self._changed.items() if data is not None}
         gone = [name for name, data in self._changed.items() if data is None]
         gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
@@ -174,7 +172,7 @@ class Pages:
     _undone: tuple[dict[str, int], dict[str, int | None], list[str], dict[str, Any]] | None = None
     """What `commit` has changed, as it was, until the next call: sizes, generations, who was not there, attributes."""
 
-    def sweep(self) -> None:
+    def delete_garbage(self) -> None:
         """Delete pages that are not needed any more. What cannot be deleted now is left for the next call.
 
         Not before the call has succeeded: one that is interrupted here must not be taken back, for the pages that it

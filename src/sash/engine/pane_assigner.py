@@ -18,12 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.plain_arrays import everyone
+from sash.engine.arrow_arrays import everyone
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
+from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
-from sash.kernels.loops.slot_loops import NEVER, assign_panes, bound_starts, due_slides, next_slides
+from sash.kernels.loops.slot_loops import assign_panes
+from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 
@@ -61,13 +63,13 @@ class PaneAssigner(ArenaAssigner):
         self.arena.reserve(rows.touched)
         self.at = self.located(rows.slots, self.pos)
         new = np.flatnonzero(self.fresh)
-        self.describe(rows, self.at[new], cuts[new], new)
+        self.describe(self.at[new], cuts[new], rows.time[new])
 
-    def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
-        """Write the coordinates of new panes."""
+    def describe(self, places: Ints, cuts: Numbers, _times: Numbers) -> None:
+        """Write the coordinates of new panes: their edges, and the times of their first rows."""
         self.arena.columns["low"][places] = cuts
-        for w, span in enumerate(self.windows):
-            self.arena.columns["first", w][places] = slide_grid.last_end(span, cuts, strict=False) + 1
+        for w, window in enumerate(self.windows):
+            self.arena.columns["first", w][places] = slide_grid.last_end(window, cuts, strict=False) + 1
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
         return rows.slots, self.at, self.fresh
@@ -76,21 +78,21 @@ class PaneAssigner(ArenaAssigner):
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         anew = np.flatnonzero(rows.anew) if rows.has_anew else None
-        return [self._slides(w, span, rows, anew, endings) for w, span in enumerate(self.windows)]
+        return [self._slides(w, window, rows, anew, endings) for w, window in enumerate(self.windows)]
 
     def _slides(
-        self, w: int, span: WindowSpec, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
+        self, w: int, window: WindowSpec, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
     ) -> WindowRanges:
         parts, lives = [], []
         if anew is not None:  # what `forget` has expired leaves first
-            limits = slide_grid.last_end(span, rows.time[anew], span.closed == "right")
-            entries, *part = self._due(w, span, rows.slots[anew], limits, self.pos[anew], True)
+            limits = slide_grid.last_end(window, rows.time[anew], window.closed == "right")
+            entries, *part = self._due(w, window, rows.slots[anew], limits, self.pos[anew], True)
             parts.append((rows.slots[anew][entries], *part))
             lives.append(rows.lives[anew][entries] - 1)  # type: ignore[index]
         for ending in endings:
             of = ending.slots
-            limits = np.full(len(of), limit(span, ending.now, self.numbers))
-            entries, *part = self._due(w, span, of, limits, self.backs(of), False)
+            limits = np.full(len(of), limit(window, ending.now, self.numbers))
+            entries, *part = self._due(w, window, of, limits, self.backs(of), False)
             parts.append((of[entries], *part))
             if anew is not None:
                 lives.append(rows.lives_of(parts[-1][0]))
@@ -101,13 +103,13 @@ class PaneAssigner(ArenaAssigner):
         on = everyone(len(slots))
         life = np.concatenate(lives) if lives else None
         return WindowRanges(
-            self.places[w], slots, on, slide_grid.starts(span, k), slide_grid.ends(span, k), k, None, los, his,
+            self.places[w], slots, on, slide_grid.starts(window, k), slide_grid.ends(window, k), k, None, los, his,
             life=life, by_slide=True, all_on=True,
         )  # fmt: skip
 
-    def _due(self, w: int, span: WindowSpec, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
+    def _due(self, w: int, window: WindowSpec, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
         """The slides that are due: the entry of `of` each belongs to, its number, its panes."""
-        grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
+        grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
         rings = self.arena.columns["low"], self.arena.columns["first", w]
         found: list[tuple[Ints, ...]] = []
         first, room = 0, max(len(of) + 16, self._rooms.get(w, 0))
@@ -127,11 +129,11 @@ class PaneAssigner(ArenaAssigner):
         behind = self.first + len(self.places) + 2 * w
         return self.start_column(w), behind, behind + 1
 
-    # ---- what is kept ----
+    # ---- retention ----
 
     def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
-        for w, span in enumerate(self.windows):
-            grid_of = tuple(self.cut_type.type(x) for x in (span.offset, span.every, span.size))
+        for w, window in enumerate(self.windows):
+            grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
             rings = self.arena.columns["low"], self.arena.columns["first", w]
             arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, ever)
             call_loop(next_slides, self.cut_type.str, arguments)
@@ -145,7 +147,7 @@ class CountedPanes(PaneAssigner):
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
-        self.windows = [replace(span, closed="left", offset=0) for span in self.windows]
+        self.windows = [replace(window, closed="left", offset=0) for window in self.windows]
         self.arena.add("first row", self.numbers)
 
     @property
@@ -155,35 +157,35 @@ class CountedPanes(PaneAssigner):
     def coordinate(self, rows: StepRows) -> Numbers:
         return rows.ordinal
 
-    def describe(self, rows: StepRows, places: Ints, cuts: Numbers, new: Ints) -> None:
+    def describe(self, places: Ints, cuts: Numbers, times: Numbers) -> None:
         self.arena.columns["low"][places] = cuts
-        self.arena.columns["first row"][places] = rows.time[new]
+        self.arena.columns["first row"][places] = times
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
-        return [self._counted(w, span, rows) for w, span in enumerate(self.windows)]
+    def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
+        return [self._counted(w, window, rows) for w, window in enumerate(self.windows)]
 
-    def _counted(self, w: int, span: WindowSpec, rows: StepRows) -> WindowRanges:
-        ends = emitting(span, rows)
+    def _counted(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
+        ends = emitting(window, rows)
         assert ends is not None
         slots, his, begin = rows.slots[ends], self.pos[ends] + 1, self.begin[ends]
         stop = rows.ordinal[ends] + 1
-        start = stop - int(span.size or 1)
+        start = stop - int(window.size or 1)
         los = np.empty(len(slots), np.int64)
         heads, lows = self.arena.heads, self.arena.columns["low"]
         arguments = (slots, begin, his, start, True, heads, self.start_column(w), lows, los)
         call_loop(bound_starts, lows.dtype.str, arguments)
-        on = start >= 0 if span.full else np.ones(len(slots), np.bool_)
-        told: tuple[Numbers, Numbers] = np.maximum(start, 0), stop
+        on = start >= 0 if window.full else np.ones(len(slots), np.bool_)
+        bounds: tuple[Numbers, Numbers] = np.maximum(start, 0), stop
         if self.bound_query.time is not None:
             firsts = self.arena.columns["first row"][self.located(slots, los)] if len(los) else start
-            told = firsts, rows.time[ends]
+            bounds = firsts, rows.time[ends]
         return WindowRanges(
-            self.places[w], slots, on, *told, stop // int(span.every or 1), None, los, his,
+            self.places[w], slots, on, *bounds, stop // int(window.every or 1), None, los, his,
             life=None if rows.lives is None else rows.lives[ends], blame=ends,
         )  # fmt: skip
 
     def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
         """Rows alone make slides due."""
 
-    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+    def expiry(self, _slots: Ints, _when: Numbers, there: Flags) -> None:
         there[:] = False

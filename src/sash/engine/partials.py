@@ -23,10 +23,11 @@ from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import PaneAssigner
-from sash.engine.step_data import Ints
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
-from sash.kernels.loops.slot_loops import LAST, OPEN, ROW, ROWS, SLIDE
+from sash.kernels.loops.slot_loops import LAST, ROWS
+from sash.kernels.loops.window_loops import OPEN, ROW, SLIDE
 
 NUMBERS = ("rows", "last", "start")
 
@@ -36,7 +37,7 @@ def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
     live = engine.live
     assert len(live) <= 1
     engine.write_counts(live)
-    _count_values(engine)
+    engine.count_values()
     found = []
     for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
         places, counts = _held(engine, assigner, aggregates, live)
@@ -54,12 +55,6 @@ def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
             columns |= {f"{p}.{name}": part for name, part in zip(aggregate.fields, stored, strict=True)}
         found.append(pa.RecordBatch.from_pydict(columns))
     return found
-
-
-def _count_values(engine: LiveEngine) -> None:
-    for aggregates in engine.aggregates:
-        for aggregate in aggregates:
-            aggregate.count_values()
 
 
 def _numbers(engine: LiveEngine, assigner: WindowAssigner, live: Ints) -> list[Any]:
@@ -91,11 +86,9 @@ def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequenc
 
     Returns the time of the last row in them.
     """
-    _count_values(engine)
     engine.count_values()
     slots = engine.keys.find([key_column(column) for column in keys], 1).slots
-    if engine.keys.capacity > engine.table.capacity:
-        engine.table.grow(engine.keys.capacity)
+    engine.grow()
     slot = int(slots[0])
     parts = [batch for batches in given for batch in batches if batch.num_rows]
     last = max(batch.column("last")[-1].as_py() for batch in parts)
@@ -129,18 +122,18 @@ def _import_panes(
     heads = assigner.arena.heads
     every = assigner.located(np.full(len(lows), slot), np.arange(len(lows)))
     for p, aggregate in enumerate(aggregates):
-        seen = _load(aggregate, every, batches, p)
-        _combined(aggregate, every, number, seen)
-        counts = np.bincount(number, seen, count).astype(np.int64)
+        held = _load(aggregate, every, batches, p)
+        _combined(aggregate, every, number, held)
+        counts = np.bincount(number, held, count).astype(np.int64)
         assigner.arena.columns[aggregate.name, "before"][every[:count]] = np.cumsum(counts) - counts
         engine.table[aggregate.name, "totals"][slot] = counts.sum()
     heads[slot, BACK] = count
     cuts = lows[np.flatnonzero(np.append(True, lows[1:] != lows[:-1]))]
     assigner.arena.columns["low"][every[:count]] = cuts
     engine.table[f"{assigner.name}.low"][slot] = cuts[-1]
-    for w, span in enumerate(assigner.windows):
-        assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(span, cuts, strict=False) + 1
-        left = slide_grid.last_end(span, np.array([last], engine.numbers), span.closed == "right")[0]
+    for w, window in enumerate(assigner.windows):
+        assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(window, cuts, strict=False) + 1
+        left = slide_grid.last_end(window, np.array([last], engine.numbers), window.closed == "right")[0]
         heads[slot, assigner.columns(w)[2]] = left + 1  # the slides up to there are of those before
 
 
@@ -153,23 +146,23 @@ def _import_running(
 ) -> None:
     heads = engine.table[f"{assigner.name}.heads"]
     heads[slot, OPEN], heads[slot, ROW] = 1, 0
-    span = assigner.windows[0]
-    if span.slide == "time":
+    window = assigner.windows[0]
+    if window.slide == "time":
         last = np.array([batches[-1].column("last")[-1].as_py()], engine.numbers)
-        heads[slot, SLIDE] = slide_grid.last_end(span, last, span.closed == "right")[0] + 1
+        heads[slot, SLIDE] = slide_grid.last_end(window, last, window.closed == "right")[0] + 1
     engine.table[f"{assigner.name}.start"][slot] = batches[0].column("start")[0].as_py()
     for p, aggregate in enumerate(aggregates):
         total: Any = None
-        seen = 0
+        held = 0
         for batch in batches:
             n = int(_load(aggregate, np.array([slot]), [batch], p)[0])
             if n:
                 state = _state(aggregate, slot)
                 total = state if total is None else aggregate.kernel.monoid.combine(total, state)
-            seen += n
+            held += n
         if total is not None:
             _put(aggregate, slot, total)
-        engine.table[aggregate.name, "totals"][slot], engine.table[aggregate.name, "base"][slot] = seen, 0
+        engine.table[aggregate.name, "totals"][slot], engine.table[aggregate.name, "base"][slot] = held, 0
 
 
 def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch], p: int) -> Ints:
@@ -179,21 +172,21 @@ def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch],
     return np.concatenate([numbers(batch.column(f"{p}.n")) for batch in batches])
 
 
-def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, seen: Ints) -> None:
+def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, counts: Ints) -> None:
     """Combine the states of one pane, and let panes stand one behind the other."""
     monoid = aggregate.kernel.monoid
     held = 0
     for i, (place, pane) in enumerate(zip(places.tolist(), number.tolist(), strict=True)):
         target = int(places[pane])
         if i and number[i - 1] == pane:
-            if seen[i]:
+            if counts[i]:
                 state = _state(aggregate, place)
                 _put(aggregate, target, monoid.combine(_state(aggregate, target), state) if held else state)
-                held += int(seen[i])
+                held += int(counts[i])
         else:
             if target != place:
                 _put(aggregate, target, _state(aggregate, place))
-            held = int(seen[i])
+            held = int(counts[i])
 
 
 def _state(aggregate: LiveAggregate, place: int) -> Any:

@@ -1,4 +1,4 @@
-"""Policy windows: windows whose oldest part leaves when a function of the user's says so.
+"""Policy windows: windows whose oldest rows leave when a function of the user's says so.
 
 An AMTA lives in each slot over what the policy looks at; it finds how much leaves at each row, in O(log n) ⊕ however
 much that is. The aggregates of the query then run on the starts that were found, like those of every other window.
@@ -14,15 +14,14 @@ import pyarrow as pa
 
 from sash.engine.aggregate_batch import kind_of
 from sash.engine.arena import Arena
-from sash.engine.arrow_arrays import array
+from sash.engine.arrow_arrays import array, word_type
 from sash.engine.input_encoding import CODED, encodings_of, non_null, numbers, objects
 from sash.engine.key_values import decode
-from sash.engine.plain_arrays import word_type
+from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, StepRows
-from sash.kernels.jit.numba_struct import AFTER
+from sash.engine.step_data import StepRows
 from sash.kernels.jit.policy_monoid import joined, split
-from sash.kernels.loops.live_kernel import NOBODY, Structures
+from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints
 from sash.kernels.loops.policy_kernel import PolicyKernel
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
@@ -33,20 +32,18 @@ from sash.stores import codec
 class PolicyWindow:
     """One Policy window of an assigner; `column` of the heads has its start."""
 
-    def __init__(self, span: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
-        self.parts, self.arena, self.column, self.name, self.table = span.over, arena, column, name, table
-        window: Any = span.window
-        monoids = [part.monoid for part in self.parts]
-        self.kernel = PolicyKernel(window, window.evict, window.alone, monoids, [_kinds(part) for part in self.parts])
-        self.readers = [_Reader(part, self.kernel.compiled) for part in self.parts]
+    def __init__(self, window: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
+        self.aggregates, self.arena, self.column, self.name = window.over, arena, column, name
+        policy: Any = window.window
+        monoids = [spec.monoid for spec in self.aggregates]
+        kinds = [_kinds(spec) for spec in self.aggregates]
+        self.kernel = PolicyKernel(policy, policy.evict, policy.alone, monoids, kinds)
+        self.readers = [_Reader(spec, self.kernel.compiled) for spec in self.aggregates]
         self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
         """The names of the arena's columns in which states lie."""
         for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
             arena.add(key, kind)
-        self.structures = Structures(self.kernel.spec, arena.length)
-        table.add((name, "ints"), np.int64, [-1] * self.structures.ints, derived=True)
-        table.add((name, "floats"), np.float64, [0.0] * self.structures.floats, derived=True)
-        arena.followers.append(self)
+        self.structures = SlotStructures(self.kernel.spec, arena, table, name)
 
     @property
     def states(self) -> tuple[Any, ...]:
@@ -54,14 +51,14 @@ class PolicyWindow:
         return tuple([self.arena.columns[key] for key in self.columns])
 
     def lift(self, rows: StepRows, places: Ints) -> None:
-        """Write the states of rows at their places. Raises Failed."""
+        """Write the states of rows at their places. Raises AggregateError."""
         self.kernel.lift([reader.read(rows) for reader in self.readers], rows.slots, places, self.states)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
-        """By row: the first element of the window that ends at it. Raises Failed."""
-        fields = self.table.wide[self.name, "ints"], self.table.wide[self.name, "floats"]
-        asked = rows.slots, pos, begin
-        return self.kernel.enforce(self.structures, fields, self.arena.heads, self.states, asked, self.column)
+        """By row: the first element of the window that ends at it. Raises AggregateError."""
+        return self.kernel.enforce(
+            self.structures, self.structures.fields, self.states, (rows.slots, pos, begin), self.column
+        )
 
     # ---- states at rest ----
 
@@ -76,7 +73,7 @@ class PolicyWindow:
         """The states at these places as columns to keep."""
         if self.kernel.compiled:
             return [array(leaf[places]) for leaf in self.states]
-        dumps = [part.monoid.dump or codec.dumps for part in self.parts]
+        dumps = [spec.monoid.dump or codec.dumps for spec in self.aggregates]
         states = [split(state, self.kernel.alone) for state in self.states[0][places].tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
         return [pa.array(found, pa.binary())]
@@ -87,32 +84,10 @@ class PolicyWindow:
             for leaf, column in zip(self.states, columns, strict=True):
                 leaf[places] = numbers(column)
             return
-        loads = [part.monoid.load or codec.loads for part in self.parts]
+        loads = [spec.monoid.load or codec.loads for spec in self.aggregates]
         for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
             state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
             self.states[0][place] = joined(state, self.kernel.alone)
-
-    # ---- as one of the arena's followers ----
-
-    def grow(self, arena: int) -> None:
-        """Make room for more elements in the structures' queues."""
-        self.structures.grow(arena)
-
-    def pack(self, arena: int, renumbered: bool) -> None:
-        """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
-        if self.kernel.compiled or renumbered:
-            self.structures.pack(arena)
-            self.reset(np.arange(self.table.capacity))
-
-    def move(self, slots: Ints) -> None:
-        """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
-        if self.kernel.compiled:
-            self.reset(slots)
-
-    def reset(self, slots: Ints) -> None:
-        """Let the structures of these slots be built again from their elements when they are next asked."""
-        self.table[self.name, "ints"][slots, : AFTER + 1] = -1
-        self.structures.reset(slots)
 
     @property
     def nbytes(self) -> int:
@@ -123,14 +98,14 @@ class PolicyWindow:
 class _Reader:
     """Reads the columns of one aggregate."""
 
-    def __init__(self, part: AggregateSpec, compiled: bool) -> None:
-        self.names, self.nullable, self.compiled = part.columns, part.monoid.nullable, compiled
-        self.presence = encodings_of(part.monoid, part.types) == ("presence",)
-        self.words = [word_type(value_type(kind)) for kind in part.types]
+    def __init__(self, spec: AggregateSpec, compiled: bool) -> None:
+        self.names, self.nullable, self.compiled = spec.columns, spec.monoid.nullable, compiled
+        self.presence = encodings_of(spec.monoid, spec.types) == ("presence",)
+        self.words = [word_type(value_type(kind)) for kind in spec.types]
 
     def read(self, rows: StepRows) -> tuple[Any, Flags]:
         """The inputs of rows, and which rows have a value; empty if all."""
-        columns, own = [rows.column(name) for name in self.names], NOBODY
+        columns, own = [rows.column(name) for name in self.names], NO_FLAGS
         for column in columns:
             if column.null_count:
                 own = non_null([decode(column) for column in columns], self.nullable, len(rows))
@@ -143,10 +118,10 @@ class _Reader:
         return [numbers(decode(column)) if word is None else rows.words(name, word) for name, column, word in ways], own
 
 
-def _kinds(part: AggregateSpec) -> tuple[Kind, ...] | None:
+def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if a policy that sees their values needs Python objects."""
-    forms = encodings_of(part.monoid, part.types)
+    forms = encodings_of(spec.monoid, spec.types)
     if forms is None or any(form in CODED for form in forms):
         return None
-    types = tuple(map(value_type, part.types)) or (pa.bool_(),)
+    types = tuple(map(value_type, spec.types)) or (pa.bool_(),)
     return tuple(kind_of(form, kind) for form, kind in zip(forms, types, strict=False))

@@ -11,31 +11,30 @@ Policy's by asking it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sash.engine import slide_grid
+from sash.engine.arrow_arrays import everyone
 from sash.engine.key_values import decode
-from sash.engine.plain_arrays import everyone
 from sash.engine.policy_windows import PolicyWindow
+from sash.engine.row_errors import decreasing
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
-from sash.engine.window_assigner import ArenaAssigner, Ending, beyond, emitting, later, limit
+from sash.engine.step_data import StepRows, WindowRanges
+from sash.engine.time_numbers import below, beyond, later, threshold
+from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit, lower_due
+from sash.kernels.loops import window_loops
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, BEGIN
-from sash.kernels.loops.slot_loops import (
-    NEVER,
-    assign_rows,
-    count_starts,
-    decreasing,
-    pending_slides,
-    place_rows,
-    time_starts,
-)
+from sash.kernels.loops.slot_loops import assign_rows, place_rows
+from sash.kernels.loops.window_loops import NEVER, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec
+
+WindowEnds = tuple[Ints, Ints, Ints]
+"""Windows by their slots, the first elements of their keys, and the positions behind their last elements."""
 
 
 class RowAssigner(ArenaAssigner):
@@ -49,20 +48,20 @@ class RowAssigner(ArenaAssigner):
         self.arena.add("time", self.numbers)
         self.pending: dict[int, int] = {}
         """By window that slides in time: the column with the slide of the last row; behind it the key's first row."""
-        for w, span in enumerate(self.windows):
-            if span.slide == "time":
+        for w, window in enumerate(self.windows):
+            if window.slide == "time":
                 self.pending[w] = self.first + len(places) + 2 * len(self.pending)
         self.deltas = {str(s.column): s.axis for s in self.windows if s.kind == "delta" and s.axis is not None}
         for column, axis in self.deltas.items():
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
-        of_time = all(span.kind == "time" for span in self.windows)
-        self.reach = max(span.size or 0 for span in self.windows) if of_time else None
+        of_time = all(window.kind == "time" for window in self.windows)
+        self.reach = max(window.size or 0 for window in self.windows) if of_time else None
         """For how long a row is needed; None: nobody knows."""
-        self.closed_start = any(span.closed in ("left", "both") for span in self.windows)
+        self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
         self.policies = {
-            w: PolicyWindow(span, self.arena, self.start_column(w), f"{name}.policy{w}", table)
-            for w, span in enumerate(self.windows)
-            if span.kind == "policy"
+            w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
+            for w, window in enumerate(self.windows)
+            if window.kind == "policy"
         }
 
     def assign(self, rows: StepRows) -> None:
@@ -86,13 +85,12 @@ class RowAssigner(ArenaAssigner):
 
     def _require_rising(self, name: str, values: Numbers, rows: StepRows) -> None:
         column = self.arena.columns["delta", name]
-        bad = call_loop(decreasing, column.dtype.str, (rows.slots, self.pos, self.begin, self.arena.heads, column))
+        bad = call_loop(
+            window_loops.decreasing, column.dtype.str, (rows.slots, self.pos, self.begin, self.arena.heads, column)
+        )
         if bad >= 0:
             before = column[self.located(rows.slots[bad : bad + 1], self.pos[bad : bad + 1] - 1)][0]
-            raise ValueError(
-                f"the column {name!r} of a Delta window must not decrease, but goes from {before} to "
-                f"{values[bad]} at {rows.format_row(int(bad))}"
-            )
+            raise decreasing(name, before, values[bad], rows.format_row(int(bad)))
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
         return rows.slots, self.at
@@ -101,42 +99,42 @@ class RowAssigner(ArenaAssigner):
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         found = []
-        for w, span in enumerate(self.windows):
-            if span.slide == "time":
-                found.append(self._count_at_slides(w, span, rows, endings))
+        for w, window in enumerate(self.windows):
+            if window.slide == "time":
+                found.append(self._count_at_slides(w, window, rows, endings))
             else:
-                found.append(self._at_rows(w, span, rows))
+                found.append(self._at_rows(w, window, rows))
         return found
 
-    def _at_rows(self, w: int, span: WindowSpec, rows: StepRows) -> WindowRanges:
-        ends = emitting(span, rows)
+    def _at_rows(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
+        ends = emitting(window, rows)
         slots, pos, begin, time = rows.slots, self.pos, self.begin, rows.time
         if ends is not None:
             slots, pos, begin, time = slots[ends], pos[ends], begin[ends], time[ends]
-        if span.kind == "time":
-            his = self._up_to_peers(span, rows, ends, pos)
-            open_start = span.closed in ("right", "neither")
-            los = self._bound(w, slots, begin, his, time, open_start, "time")
-        elif span.kind == "count":
+        if window.kind == "time":
+            his = self._up_to_peers(window, rows, ends, pos)
+            open_start = window.closed in ("right", "neither")
+            los = self._bound(w, (slots, begin, his), time, open_start, "time")
+        elif window.kind == "count":
             his, los = pos + 1, np.empty(len(slots), np.int64)
-            arguments = (slots, begin, his, int(span.size or 1), self.arena.heads, self.start_column(w), los)
+            arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
             call_loop(count_starts, "", arguments)
-        elif span.kind == "delta":
-            his, values = pos + 1, self.delta_values[str(span.column)]
+        elif window.kind == "delta":
+            his, values = pos + 1, self.delta_values[str(window.column)]
             values = values if ends is None else values[ends]
-            los = self._bound(w, slots, begin, his, values, True, ("delta", str(span.column)))
+            los = self._bound(w, (slots, begin, his), values, True, ("delta", str(window.column)))
         else:
             his, los = pos + 1, self.policies[w].enforce(rows, self.pos, self.begin)
             los = los if ends is None else los[ends]
-        on = his - begin >= int(span.size or 1) if span.full else everyone(len(slots))
+        on = his - begin >= int(window.size or 1) if window.full else everyone(len(slots))
         starts, stops, ident = time, time, pos
         blame = ends
         life = rows.lives if rows.lives is None or ends is None else rows.lives[ends]
-        if span.slide != "row":
+        if window.slide != "row":
             starts = self._times(slots, np.minimum(los, pos))
-            if span.kind == "time":
-                starts = slide_grid.below(time, span.size, open_start=False)
-            ident = (pos - begin + 1) // int(span.every or 1)
+            if window.kind == "time":
+                starts = below(time, window.size, open_start=False)
+            ident = (pos - begin + 1) // int(window.every or 1)
             some = los < his  # an empty slide gives no row
             if not some.all():
                 slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
@@ -144,12 +142,12 @@ class RowAssigner(ArenaAssigner):
                 blame, life = (None if part is None else part[some] for part in (blame, life))
         return WindowRanges(
             self.places[w], slots, on, starts, stops, ident, None, los, his, life=life, blame=blame,
-            all_on=not span.full,
+            all_on=not window.full,
         )  # fmt: skip
 
-    def _up_to_peers(self, span: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
+    def _up_to_peers(self, window: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
         """The position behind each window's last row: peers are in, or out with an open end."""
-        with_peers = span.closed in ("right", "both")
+        with_peers = window.closed in ("right", "both")
         peer = rows.last_peer if with_peers else rows.first_peer
         if peer is None:
             if not with_peers:
@@ -157,14 +155,10 @@ class RowAssigner(ArenaAssigner):
             return self.stop if ends is None else self.stop[ends]
         return self.pos[peer if ends is None else peer[ends]] + with_peers
 
-    def _bound(self, w: int, slots: Ints, begin: Ints, his: Ints, at: Numbers, open_start: bool, name: Any) -> Ints:
-        """Where windows start that are measured on a column of the arena."""
-        values, size = self.arena.columns[name], self.windows[w].size
-        if values.dtype.kind == "f":
-            bound: Any = (float(size or 0), -math.inf, not open_start)
-        else:  # integers: the first value beyond an open start is the next one
-            size = int(size or 0) - open_start
-            bound = (min(size, slide_grid.LIMIT), min(max(size, 0), slide_grid.LIMIT) - slide_grid.LIMIT - 1, True)
+    def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
+        """Where windows start that are measured on a column of the arena, from its value `at` the end."""
+        values, (slots, begin, his) = self.arena.columns[name], ends
+        bound = threshold(self.windows[w].size or 0, values.dtype, open_start)
         los = np.empty(len(slots), np.int64)
         column = self.start_column(w)
         arguments = (slots, at, begin, his, *bound, self.arena.heads, column, values, los)
@@ -174,10 +168,10 @@ class RowAssigner(ArenaAssigner):
     def _times(self, slots: Ints, pos: Ints) -> Numbers:
         return self.arena.columns["time"][self.located(slots, pos)]
 
-    def _count_at_slides(self, w: int, span: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
+    def _count_at_slides(self, w: int, window: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         """Slides that a later row has ended, then those that the watermark ends."""
         heads, column = self.arena.heads, self.pending[w]
-        number = slide_grid.last_end(span, rows.time, span.closed == "right") + 1
+        number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
         arguments = (rows.slots, number, self.pos, self.begin, heads, column, out)
         count = call_loop(pending_slides, "", arguments)
@@ -186,28 +180,26 @@ class RowAssigner(ArenaAssigner):
         lives = [] if rows.lives is None else [rows.lives[by] - rows.anew[by]]
         for ending in endings:
             k = heads[ending.slots, column]
-            of = ending.slots[k <= limit(span, ending.now, self.numbers)]
+            of = ending.slots[k <= limit(window, ending.now, self.numbers)]
             parts.append((of, heads[of, column], heads[of, BACK], heads[of, column + 1]))
             heads[of, column] = NEVER
             if lives:
                 lives.append(rows.lives_of(of))  # type: ignore[arg-type]
         slots, k, his, begin = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        los = np.maximum(his - int(span.size or 1), begin)
-        on = his - begin >= int(span.size or 1) if span.full else np.ones(len(slots), np.bool_)
-        ended = slide_grid.ends(span, k)
+        los = np.maximum(his - int(window.size or 1), begin)
+        on = his - begin >= int(window.size or 1) if window.full else np.ones(len(slots), np.bool_)
+        ended = slide_grid.ends(window, k)
         life = np.concatenate(lives) if lives else None
         return WindowRanges(self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, life=life)
 
-    # ---- what is kept ----
+    # ---- retention ----
 
     def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
         for w, column in self.pending.items():
             k = self.arena.heads[slots, column]
             waits = k < NEVER
             end = slide_grid.ends(self.windows[w], np.where(waits, k, 0)).astype(self.numbers)
-            sooner = waits & (~ever | (end < due))
-            due[sooner] = end[sooner]
-            ever |= waits
+            lower_due(due, ever, waits, end)
 
     def retain(self, slots: Ints) -> None:
         heads = self.arena.heads

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.key_values import decode, format_row
-from sash.kernels.loops.aggregate_kernel import AggregateError
+from sash.kernels.loops.array_types import Flags
+from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
-
-Flags = NDArray[np.bool_]
 
 
 class RoomCheck:
@@ -21,9 +20,13 @@ class RoomCheck:
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.column = bound_query.time.column if bound_query.time else ""
-        self.sliding = [span for span in bound_query.windows if span.slide == "time"]
-        self.deltas: list[WindowSpec] = [span for span in bound_query.windows if span.kind == "delta"]
+        self.sliding = [window for window in bound_query.windows if window.slide == "time"]
+        self.deltas: list[WindowSpec] = [window for window in bound_query.windows if window.kind == "delta"]
         self.has_none = not self.sliding and not self.deltas
+
+    def require_times(self, time: NDArray[Any]) -> None:
+        """Raises OverflowError, naming the value, for times at which slides cannot be told apart."""
+        slide_grid.require_room(self.sliding, time, self.column)
 
     def require(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
         """Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
@@ -32,16 +35,28 @@ class RoomCheck:
         if self.has_none:
             return
         if self.sliding:
-            slide_grid.require_room(self.sliding, time if taken.all() else time[taken], self.column)
-        for span in self.deltas:
-            if span.axis is not None:
-                _, valid = span.axis.numbers(decode(batch.column(span.axis.column)))
+            self.require_times(time if taken.all() else time[taken])
+        for window in self.deltas:
+            if window.axis is not None:
+                _, valid = window.axis.numbers(decode(batch.column(window.axis.column)))
                 bad = np.flatnonzero(taken & ~valid)
                 if len(bad):
                     raise ValueError(
-                        f"the column {span.column!r} of a Delta window is null, NaN or infinite at "
+                        f"the column {window.column!r} of a Delta window is null, NaN or infinite at "
                         f"{format_row(batch, int(bad[0]))}"
                     )
+
+
+def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:
+    """The error of a Delta window's column that decreases."""
+    return ValueError(
+        f"the column {name!r} of a Delta window must not decrease, but goes from {before} to {value} at {row}"
+    )
+
+
+def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
+    """What the monoid of an aggregate raised, with where it was."""
+    return failure(f"the aggregate {bound_query.aggregates[number].name!r}", failed, where)
 
 
 def failure(what: str, failed: AggregateError, where: str) -> Exception:

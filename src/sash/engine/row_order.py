@@ -20,19 +20,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.engine.arrow_arrays import Flags, Numbers, array
+from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import decode, key_column, keys_of, ranks
 from sash.engine.watermark import WatermarkTracker
 from sash.kernels.column import group_rows as loops
 from sash.kernels.column import numpy_loops
 from sash.kernels.column.column_kernels import Places, RowThreads, coded, index_type
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.plan.bound_query import BoundQuery
 
 
 @dataclass
 class RowOrder:
-    """Rows in an order by key and time, and the ways there and back."""
+    """Rows in an order by key and time, and how values are scattered to it and gathered from it."""
 
     threads: RowThreads
     rows: int
@@ -48,13 +49,13 @@ class RowOrder:
     def __len__(self) -> int:
         return int(self.edges[-1])
 
-    def there(self, values: Numbers) -> Numbers:
+    def scatter(self, values: Numbers) -> Numbers:
         """By row, to by place."""
         if self.place is None:
             return values
         return self.threads.put(values, self.place, np.empty(len(self), values.dtype))
 
-    def back(self, values: Numbers) -> Numbers:
+    def gather(self, values: Numbers) -> Numbers:
         """By place, to by row; 0 for rows without a time."""
         if self.place is None:
             return values
@@ -73,7 +74,7 @@ class RowOrder:
         """By place: the row; None: it is the same."""
         if self.place is None:
             return None
-        return self.there(np.arange(self.rows, dtype=self.place.dtype))
+        return self.scatter(np.arange(self.rows, dtype=self.place.dtype))
 
 
 def order_rows(

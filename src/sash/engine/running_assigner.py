@@ -16,12 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
+from sash.engine.arrow_arrays import nobody
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
-from sash.engine.window_assigner import Ending, WindowAssigner, emitting, later, limit
+from sash.engine.step_data import StepRows, WindowRanges
+from sash.engine.time_numbers import lasts, later
+from sash.engine.window_assigner import Ending, WindowAssigner, emitting, limit, lower_due
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
-from sash.kernels.loops.slot_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
+from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
 
 
@@ -32,24 +35,22 @@ class RunningAssigner(WindowAssigner):
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
-        self.span = self.windows[0]
+        self.window = self.windows[0]
         table.add(f"{name}.heads", np.int64, [0, 0, NEVER, 0])
         table.add(f"{name}.start", self.numbers, 0)
 
     def assign(self, rows: StepRows) -> None:
-        count, span = len(rows), self.span
-        nobody = np.zeros(count, np.bool_)
-        begins, marks = rows.anew, nobody
-        if span.kind == "session":
-            gaps = slide_grid.since(rows.time, np.minimum(rows.previous, rows.time))
-            begins = begins | ((rows.ordinal > 0) & (gaps >= np.asarray(span.size).astype(gaps.dtype)))
-        elif span.kind == "punctuation":
-            marks = decode(rows.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
+        count, window = len(rows), self.window
+        begins, marks = rows.anew, nobody(count)
+        if window.kind == "session":
+            begins = begins | ((rows.ordinal > 0) & lasts(window.size, rows.time, rows.previous))
+        elif window.kind == "punctuation":
+            marks = decode(rows.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
         wanted, self.read = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
-        if span.slide == "time":
-            numbers = slide_grid.last_end(span, rows.time, span.closed == "right") + 1
+        if window.slide == "time":
+            numbers = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
         self.fresh = np.empty(count, np.bool_)
         out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
         starts = np.empty(2 * count, self.numbers)
@@ -65,13 +66,13 @@ class RunningAssigner(WindowAssigner):
     def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
         """After which rows results are read, and the rows they belong to (None: all)."""
         wanted = np.zeros(len(rows), np.int8)
-        if self.span.slide == "close":
-            wanted[:] = np.where(marks, 1, 0) if self.span.kind == "punctuation" else 2
+        if self.window.slide == "close":
+            wanted[:] = np.where(marks, 1, 0) if self.window.kind == "punctuation" else 2
             return wanted, None
-        if self.span.slide == "time":
+        if self.window.slide == "time":
             return wanted, None
-        ends = emitting(self.span, rows)
-        peer = rows.last_peer if self.span.kind != "punctuation" else None
+        ends = emitting(self.window, rows)
+        peer = rows.last_peer if self.window.kind != "punctuation" else None
         if ends is None and peer is None:
             wanted[:] = 1
         else:
@@ -83,9 +84,9 @@ class RunningAssigner(WindowAssigner):
         return rows.slots, self.fresh
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
-        if self.span.slide == "close":
+        if self.window.slide == "close":
             return [self._closed(rows, endings)]
-        if self.span.slide == "time":
+        if self.window.slide == "time":
             return [self._at_slides(rows, endings)]
         return [self._at_rows(rows)]
 
@@ -99,10 +100,10 @@ class RunningAssigner(WindowAssigner):
         return np.concatenate([found, rows.lives_of(of)])
 
     def _at_rows(self, rows: StepRows) -> WindowRanges:
-        span = self.span
+        window = self.window
         number = np.zeros(len(rows), np.int64)
         number[self.row] = np.arange(len(self.row))
-        peer = rows.last_peer if span.kind != "punctuation" else None
+        peer = rows.last_peer if window.kind != "punctuation" else None
         at = np.arange(len(rows)) if self.read is None else self.read
         results = None if peer is None and self.read is None else number[at if peer is None else peer[at]]
         chosen = slice(None) if results is None else results
@@ -110,7 +111,7 @@ class RunningAssigner(WindowAssigner):
         starts = self.starts[chosen]
         if self.bound_query.time is None:
             starts, ends = self.opened[chosen], rows.ordinal[at] + 1
-        ident = (rows.ordinal[at] + 1) // int(span.every or 1)
+        ident = (rows.ordinal[at] + 1) // int(window.every or 1)
         on = np.ones(len(at), np.bool_)
         return WindowRanges(
             self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, self.after,
@@ -119,19 +120,19 @@ class RunningAssigner(WindowAssigner):
 
     def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         """The windows that are complete: sessions by a later row or by time, punctuated ones by their last row."""
-        span = self.span
-        last = rows.previous[self.row] if span.kind == "session" else rows.time[self.row]
+        window = self.window
+        last = rows.previous[self.row] if window.kind == "session" else rows.time[self.row]
         parts = [(self.after, self.of, self.starts, last, self.opened)]
-        if span.kind == "session":
+        if window.kind == "session":
             heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
             for ending in endings:
                 of = ending.slots[heads[ending.slots, OPEN] != 0]
                 if ending.now is not None:
-                    of = of[self._silent(ending.now, self.last(of))]
+                    of = of[self.is_silent(ending.now, self.last(of))]
                 parts.append((np.full(len(of), len(rows)), of, stamps[of], self.last(of), heads[of, ROW]))
                 heads[of, OPEN] = 0
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        ends = later(last, span.size) if span.kind == "session" else last
+        ends = later(last, window.size) if window.kind == "session" else last
         if self.bound_query.time is None:
             starts, ends = opened, self._rows_up_to(rows)
         on = np.ones(len(of), np.bool_)
@@ -142,45 +143,43 @@ class RunningAssigner(WindowAssigner):
         """Of punctuated windows without a time: the number of rows up to their last."""
         return rows.ordinal[self.row] + 1
 
-    def _silent(self, now: Any, last: Numbers) -> Flags:
+    def is_silent(self, now: Any, last: Numbers) -> Flags:
         """Is a session over that had its last row at `last`?"""
-        gap = slide_grid.since(np.maximum(np.asarray(now, last.dtype), last), last)
-        return gap >= np.asarray(self.span.size).astype(gap.dtype)
+        found: Flags = lasts(self.window.size, np.asarray(now, last.dtype), last)
+        return found
 
     def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
         heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
         parts = [(self.after, self.of, self.starts, self.slide)]
         for ending in endings:
             k = heads[ending.slots, SLIDE]
-            of = ending.slots[k <= limit(self.span, ending.now, self.numbers)]
+            of = ending.slots[k <= limit(self.window, ending.now, self.numbers)]
             parts.append((np.full(len(of), len(rows)), of, stamps[of], heads[of, SLIDE]))
             heads[of, SLIDE] = NEVER
         after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = np.ones(len(of), np.bool_)
-        life, ends = self._life(rows, of[len(self.after) :]), slide_grid.ends(self.span, k)
+        life, ends = self._life(rows, of[len(self.after) :]), slide_grid.ends(self.window, k)
         return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, life=life)
 
-    # ---- what is kept ----
+    # ---- retention ----
 
     def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
         heads = self.table[f"{self.name}.heads"]
-        if self.span.slide == "close" and self.span.kind == "session":
+        if self.window.slide == "close" and self.window.kind == "session":
             waits = heads[slots, OPEN] != 0
-            end = later(self.last(slots), self.span.size)
-        elif self.span.slide == "time":
+            end = later(self.last(slots), self.window.size)
+        elif self.window.slide == "time":
             k = heads[slots, SLIDE]
             waits = k < NEVER
-            end = slide_grid.ends(self.span, np.where(waits, k, 0)).astype(self.numbers)
+            end = slide_grid.ends(self.window, np.where(waits, k, 0)).astype(self.numbers)
         else:
             return
-        sooner = waits & (~ever | (end < due))
-        due[sooner] = end[sooner]
-        ever |= waits
+        lower_due(due, ever, waits, end)
 
     def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
-        if self.span.kind == "session":
-            self.needed(slots, self.span.size, when)
-        elif self.span.kind == "punctuation":
+        if self.window.kind == "session":
+            self.needed(slots, self.window.size, when)
+        elif self.window.kind == "punctuation":
             there &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
         else:
             there[:] = False

@@ -25,7 +25,7 @@ class SingleUser:
     >>> outer()
     Traceback (most recent call last):
     ...
-    RuntimeError: this window is at work already, in this thread: a function that it calls must not call it
+    RuntimeError: this window is already running, in this thread: a function that it calls must not call it
     """
 
     def __init__(self, what: str) -> None:
@@ -40,7 +40,7 @@ class SingleUser:
         thread = _thread_of(user)
         if thread is not None:
             raise RuntimeError(
-                f"{self.what} is at work already, "
+                f"{self.what} is already running, "
                 + (
                     "in this thread: a function that it calls must not call it"
                     if thread == _thread_of(mine)

@@ -13,67 +13,65 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sash.engine.time_numbers import LIMIT
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import WindowSpec
 
-Numbers = NDArray[Any]
-LIMIT = 2**63 - 1
 
-
-def ends(span: WindowSpec, k: Numbers) -> Numbers:
+def ends(window: WindowSpec, k: Numbers) -> Numbers:
     """The k-th ends."""
-    return span.offset + k * span.every
+    return window.offset + k * window.every
 
 
-def starts(span: WindowSpec, k: Numbers) -> Numbers:
+def starts(window: WindowSpec, k: Numbers) -> Numbers:
     """The starts of the windows with the k-th ends."""
-    return ends(span, k) - span.size
+    return ends(window, k) - window.size
 
 
-def last_end(span: WindowSpec, x: Numbers, strict: bool) -> NDArray[np.int64]:
+def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose end is at most x, or below it if `strict`."""
-    return _greatest(span, x, 0, strict)
+    return _greatest(window, x, 0, strict)
 
 
-def last_start(span: WindowSpec, x: Numbers, strict: bool) -> NDArray[np.int64]:
+def last_start(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose window starts at most at x, or before it if `strict`."""
-    return _greatest(span, x, span.size, strict)
+    return _greatest(window, x, window.size, strict)
 
 
-def _greatest(span: WindowSpec, x: Numbers, shift: Any, strict: bool) -> NDArray[np.int64]:
+def _greatest(window: WindowSpec, x: Numbers, shift: Any, strict: bool) -> Ints:
     x = np.asarray(x)
     if x.dtype.kind != "f":
-        return (x + (shift - span.offset - strict)) // span.every
-    k = np.clip(np.floor((x + shift - span.offset) / span.every), -(2.0**62), 2.0**62)
+        return (x + (shift - window.offset - strict)) // window.every
+    k = np.clip(np.floor((x + shift - window.offset) / window.every), -(2.0**62), 2.0**62)
 
-    def beyond(k: Numbers) -> NDArray[np.bool_]:
-        cut = span.offset + k * span.every - shift if shift else span.offset + k * span.every
+    def beyond(k: Numbers) -> Flags:
+        cut = window.offset + k * window.every - shift if shift else window.offset + k * window.every
         return cut >= x if strict else cut > x
 
     k = np.where(beyond(k), k - 1, k)  # the quotient may be rounded either way
     return np.where(beyond(k + 1), k, k + 1).astype(np.int64)
 
 
-def cuts(spans: list[WindowSpec], x: Numbers) -> Numbers:
-    """The slice of each x: the greatest cut of any span at most x (below it for windows that are open there)."""
+def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
+    """The cut before each x: the greatest of any window at most x (below it for windows that are open there)."""
     found = None
-    for span in spans:
-        strict = span.closed == "right" and span.slide == "time"
-        for cut in (ends(span, last_end(span, x, strict)), starts(span, last_start(span, x, strict))):
+    for window in windows:
+        strict = window.closed == "right" and window.slide == "time"
+        for cut in (ends(window, last_end(window, x, strict)), starts(window, last_start(window, x, strict))):
             found = cut if found is None else np.maximum(found, cut)
     assert found is not None
     return found
 
 
-def require_room(spans: list[WindowSpec], x: Numbers, column: str) -> None:
+def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where ends of windows would leave 64-bit integers."""
-    if not len(x) or not spans:
+    if not len(x) or not windows:
         return
     if x.dtype.kind == "f":
-        _require_grid(spans, x, column)
+        _require_grid(windows, x, column)
         return
-    reach = max(_length(s) + abs(int(s.offset)) + 2 * int(s.every or 0) for s in spans)
+    reach = max(_length(s) + abs(int(s.offset)) + 2 * int(s.every or 0) for s in windows)
     for value in (int(x.min()), int(x.max())):
         if abs(value) > LIMIT - reach:
             raise OverflowError(
@@ -82,36 +80,19 @@ def require_room(spans: list[WindowSpec], x: Numbers, column: str) -> None:
             )
 
 
-def _length(span: WindowSpec) -> int:
+def _length(window: WindowSpec) -> int:
     """How far back in time a window reaches: that of a Count is in rows."""
-    return int(span.size or 0) if span.kind == "time" else 0
+    return int(window.size or 0) if window.kind == "time" else 0
 
 
-def _require_grid(spans: list[WindowSpec], x: Numbers, column: str) -> None:
+def _require_grid(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where floats are too coarse to tell one slide from the next."""
-    for span in spans:
-        far = np.abs(x - span.offset) + (span.size or 0) * (span.kind == "time") >= 2.0**52 * float(span.every or 1)
+    for window in windows:
+        far = np.abs(x - window.offset) + (window.size or 0) * (window.kind == "time") >= 2.0**52 * float(
+            window.every or 1
+        )
         if far.any():
             raise OverflowError(
                 f"the time {float(x[far][0])} in column {column!r} is too far out for windows that slide by "
-                f"{span.every}: floats there do not tell one slide from the next"
+                f"{window.every}: floats there do not tell one slide from the next"
             )
-
-
-def since(later: Numbers, earlier: Numbers) -> Numbers:
-    """later - earlier, for later ≥ earlier, without overflow: integers as unsigned ones."""
-    if later.dtype.kind == "f":
-        return later - earlier
-    return later.astype(np.int64).view(np.uint64) - earlier.astype(np.int64).view(np.uint64)
-
-
-def below(x: Numbers, size: Any, open_start: bool) -> Numbers:
-    """The least value inside a window of this size that ends at x; open at its start, the first one beyond it.
-
-    Integers saturate. Of floats the bound itself: what is beyond is left to the comparison.
-    """
-    if x.dtype.kind == "f":
-        return x - size
-    size = int(size) - open_start
-    low = -(2**63) + max(size, 0)
-    return np.where(x >= low, x - size, -(2**63)) if size <= LIMIT else np.full(len(x), -(2**63))

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.atomic import all_at_once, attributes
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import copy_rows
-
-Ints = NDArray[np.int64]
 
 _WORDS = ("<i8", "<f8")
 _LINE = 8

@@ -20,11 +20,8 @@ class SortedRows:
     def _codes(self, table: pa.RecordBatch) -> Any:
         return keys_of([key_column(table.column(name)) for name in self.bound_query.by], table.num_rows).codes
 
-    def times(self, table: pa.RecordBatch) -> Any:
-        assert self.bound_query.time is not None
-        return self.bound_query.time.numbers(table.column(self.bound_query.time.column))[0]
-
     def waiting(self, table: pa.RecordBatch, time: Any) -> int:
+        """How many of the last rows have equal key and time."""
         if not len(time):
             return 0
         codes = self._codes(table)

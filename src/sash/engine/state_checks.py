@@ -17,17 +17,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine import slide_grid
+from sash.engine.input_encoding import numbers
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
-from sash.engine.step_data import Ints
+from sash.engine.time_numbers import LIMIT
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
-from sash.kernels.loops.slot_loops import CLOSED, DUE, EXPIRY, LAST, NEVER, OPEN, ROW, ROWS, SLIDE
+from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
+from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec
 
 Scalars = Mapping[Any, NDArray[Any]]
@@ -42,6 +46,18 @@ def require(holds: Any, what: str) -> None:
     """Raises ValueError unless something holds, of all entries if there are several."""
     if not np.all(holds):
         raise ValueError(what)
+
+
+def whole_column(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
+    """A column of numbers. Raises ValueError if one is missing."""
+    column = batch.column(name)
+    require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
+    return numbers(column)
+
+
+def require_entries(entry: Ints, count: int) -> None:
+    """Raises ValueError for entries of keys that the page does not have."""
+    require((entry >= 0) & (entry < count), "it has rows, elements or slides of a key that is not in it")
 
 
 class StateChecks:
@@ -77,37 +93,37 @@ class StateChecks:
             require(np.isfinite(last), "the last row of a key has a time that is no number")
             require(~np.isnan(stamps[:, [DUE, EXPIRY]]), "a timer is no number")
         if self.engine.bound_query.time is not None:
-            slide_grid.require_room(self.engine.sliding, last, self.engine.room.column)
+            self.engine.room.require_times(last)
 
     def _check_heads(self, assigner: ArenaAssigner, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         require((begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST), "a ring has no beginning or end")
         in_time = type(assigner) is PaneAssigner
-        for w, span in enumerate(assigner.windows):
+        for w, window in enumerate(assigner.windows):
             start = heads[:, assigner.start_column(w)]
             require((start >= 0) & (start <= back), "a window starts outside of its ring")
             held = start if in_time else np.maximum(start, begin)
             require(held >= front, "a window starts with elements that are gone")
             if isinstance(assigner, RowAssigner):
-                self._check_rows(assigner, w, span, heads)
+                self._check_rows(assigner, w, window, heads)
         if in_time:
             assert isinstance(assigner, PaneAssigner)
-            for w, span in enumerate(assigner.windows):
+            for w, window in enumerate(assigner.windows):
                 _, behind, number = (heads[:, column] for column in assigner.columns(w))
                 require((behind >= 0) & (behind <= back), "a window ends outside of its ring")
-                _check_slides(span, number[number != -NEVER], assigner.numbers)
+                _check_slides(window, number[number != -NEVER], assigner.numbers)
 
-    def _check_rows(self, assigner: RowAssigner, w: int, span: WindowSpec, heads: Ints) -> None:
+    def _check_rows(self, assigner: RowAssigner, w: int, window: WindowSpec, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
-        if span.kind == "count":
-            least = np.maximum(back - int(span.size or 1) + (w not in assigner.pending), begin)
+        if window.kind == "count":
+            least = np.maximum(back - int(window.size or 1) + (w not in assigner.pending), begin)
             require(least >= front, "a window counts rows that are gone")
         if w in assigner.pending:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
             waits = slide != NEVER
             require((first >= 0) & (first <= back), "a window starts outside of its ring")
             require((front < back) & (first >= begin) | ~waits, "a slide waits for rows that are gone")
-            _check_slides(span, slide[waits], assigner.numbers)
+            _check_slides(window, slide[waits], assigner.numbers)
 
     # ---- elements ----
 
@@ -123,9 +139,9 @@ class StateChecks:
                 self._check_before(columns["low"], entry, scalars["keys"][:, ROWS])
                 require(columns["low"] >= 0, "a pane begins before the first row")
             else:
-                slide_grid.require_room(self.engine.sliding, columns["low"], self.engine.room.column)
-                for w, span in enumerate(a.windows):
-                    first = slide_grid.last_end(span, columns["low"], strict=False) + 1
+                self.engine.room.require_times(columns["low"])
+                for w, window in enumerate(a.windows):
+                    first = slide_grid.last_end(window, columns["low"], strict=False) + 1
                     require(columns["first", w] == first, "a pane has a first slide that is not its own")
         for aggregate in self.engine.aggregates[self.engine.assigners.index(a)]:
             before = columns[aggregate.name, "before"]
@@ -154,16 +170,16 @@ def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -
         _check_slides(assigner.windows[0], slide[slide != NEVER], assigner.numbers)
 
 
-def _check_slides(span: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> None:
+def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> None:
     """Raises ValueError for slides whose ends, or windows' starts, are no 64-bit integers."""
     most = FINEST
     if kind.kind == "i":
-        size = int(span.size or 0) if span.kind == "time" else 0
-        most = (slide_grid.LIMIT - size - abs(int(span.offset))) // int(span.every or 1)
+        size = int(window.size or 0) if window.kind == "time" else 0
+        most = (LIMIT - size - abs(int(window.offset))) // int(window.every or 1)
     require((numbers >= -most) & (numbers <= most), "a slide ends beyond all times")
 
 
-def _check_rising(values: NDArray[Any], same: NDArray[np.bool_], what: str) -> None:
+def _check_rising(values: NDArray[Any], same: Flags, what: str) -> None:
     if values.dtype.kind == "f":
         require(np.isfinite(values), f"{what} are no numbers")
     require((values[1:] >= values[:-1]) | ~same, f"{what} fall from one element to the next")

@@ -12,15 +12,15 @@ goes into the engine (`state_checks.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.arena import places_of
+from sash.engine.arena import Arena, places_of
 from sash.engine.arrow_arrays import array
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.input_encoding import numbers
@@ -29,9 +29,9 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.state_checks import Scalars, StateChecks, require
-from sash.engine.step_data import Ints
+from sash.engine.state_checks import Scalars, StateChecks, require, require_entries, whole_column
 from sash.engine.window_assigner import ArenaAssigner
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 
 
@@ -63,28 +63,58 @@ class Stored:
         return {name: values[entry : entry + 1] for name, values in self.scalars.items()}
 
 
+class StoredColumns(NamedTuple):
+    """Columns of a batch, by name, and how they are made of places in live state and put there."""
+
+    fields: Mapping[str, pa.DataType]
+    store: Callable[[Ints], list[pa.Array]]
+    load: Callable[[Ints, Sequence[pa.Array]], None]
+
+
+def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
+    """Columns of an arena, stored as they are."""
+
+    def store(places: Ints) -> list[pa.Array]:
+        return [array(arena.columns[name][places]) for name in names]
+
+    def load(places: Ints, columns: Sequence[pa.Array]) -> None:
+        for name, column in zip(names, columns, strict=True):
+            arena.columns[name][places] = numbers(column)
+
+    kinds = {_text(name): pa.from_numpy_dtype(arena.columns[name].dtype) for name in names}
+    return StoredColumns(kinds, store, load)
+
+
+def state_columns(aggregate: LiveAggregate) -> StoredColumns:
+    """The states of an aggregate."""
+    fields = {f"{aggregate.name}.{name}": kind for name, kind in aggregate.fields.items()}
+    return StoredColumns(fields, aggregate.store, aggregate.load)
+
+
 class StateCodec:
     """The layout of an engine's state in batches."""
 
     def __init__(self, engine: LiveEngine, emitter: ChangeEmitter | None) -> None:
         self.engine, self.emitter = engine, emitter
         self.checks = StateChecks(engine)
-        for group in engine.aggregates:
-            for aggregate in group:
-                aggregate.count_values()  # the counts are part of the state
+        engine.count_values()  # the counts are part of the state
         self.arenas = [a for a in engine.assigners if isinstance(a, ArenaAssigner)]
         self.owners = {id(a): group for a, group in zip(engine.assigners, engine.aggregates, strict=True)}
-        self.running: list[LiveAggregate] = [
-            aggregate
-            for assigner, group in zip(engine.assigners, engine.aggregates, strict=True)
-            if not isinstance(assigner, ArenaAssigner)
-            for aggregate in group
-        ]
-        states = {(aggregate.name, i) for aggregate in self.running for i in aggregate.leaves}
+        running = [aggregate for group in engine.aggregates for aggregate in group if aggregate.arena is None]
+        self.running = [state_columns(aggregate) for aggregate in running]
+        """The states that are kept in the slot table."""
+        states = {(aggregate.name, i) for aggregate in running for i in aggregate.leaves}
         skipped = {*engine.table.derived, *states} | {name for name in engine.table.arrays if name[0] == "emitted"}
         self.scalars = [name for name in engine.table.arrays if name not in skipped]
-        self.keys = pa.schema([*self._key_fields(), *self._scalar_fields(), *self._running_fields()])
-        self.elements = [self._element_schema(assigner) for assigner in self.arenas]
+        self.columns = [self._element_columns(assigner) for assigner in self.arenas]
+        """By arena: what is stored of its elements."""
+        stored = [pa.field(*item) for part in self.running for item in part.fields.items()]
+        self.keys = pa.schema([*self._key_fields(), *self._scalar_fields(), *stored])
+        of_key = pa.field("key", pa.int32())
+        self.elements = [
+            pa.schema([of_key, *(pa.field(*item) for part in columns for item in part.fields.items())])
+            for columns in self.columns
+        ]
         self.emitted = [] if emitter is None else [self._emitted_schema(g) for g in range(emitter.groups)]
 
     @property
@@ -105,14 +135,8 @@ class StateCodec:
             found += [pa.field(f"{_text(name)}.{j}", kind) for j in range(blank.size)]
         return found
 
-    def _running_fields(self) -> list[pa.Field]:
-        return [
-            pa.field(f"{aggregate.name}.{name}", kind)
-            for aggregate in self.running
-            for name, kind in aggregate.fields.items()
-        ]
-
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
+        """The columns of an arena that are no states and no counts of values."""
         own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
         own |= {key for policy in self._policies(assigner) for key in policy.columns}
         return [name for name in assigner.arena.columns if name not in own]
@@ -123,18 +147,12 @@ class StateCodec:
     def _policies(self, assigner: ArenaAssigner) -> list[PolicyWindow]:
         return list(assigner.policies.values()) if isinstance(assigner, RowAssigner) else []
 
-    def _element_schema(self, assigner: ArenaAssigner) -> pa.Schema:
-        fields = [pa.field("key", pa.int32())]
-        columns = assigner.arena.columns
-        fields += [
-            pa.field(_text(name), pa.from_numpy_dtype(columns[name].dtype)) for name in self._coordinates(assigner)
-        ]
-        for policy in self._policies(assigner):
-            fields += [pa.field(name, kind) for name, kind in policy.fields.items()]
+    def _element_columns(self, assigner: ArenaAssigner) -> list[StoredColumns]:
+        found = [arena_columns(assigner.arena, self._coordinates(assigner))]
+        found += [StoredColumns(policy.fields, policy.store, policy.load) for policy in self._policies(assigner)]
         for aggregate in self.owners[id(assigner)]:
-            fields.append(pa.field(f"{aggregate.name}.before", pa.int64()))
-            fields += [pa.field(f"{aggregate.name}.{name}", kind) for name, kind in aggregate.fields.items()]
-        return pa.schema(fields)
+            found += [arena_columns(assigner.arena, [(aggregate.name, "before")]), state_columns(aggregate)]
+        return found
 
     def _emitted_schema(self, group: int) -> pa.Schema:
         assert self.emitter is not None
@@ -157,8 +175,8 @@ class StateCodec:
             arrays += [
                 array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T
             ]
-        for aggregate in self.running:
-            arrays += aggregate.store(slots)
+        for part in self.running:
+            arrays += part.store(slots)
         found = [pa.RecordBatch.from_arrays(arrays, schema=self.keys)]
         for a, assigner in enumerate(self.arenas):
             fronts, backs = assigner.arena.heads[slots, FRONT], assigner.arena.heads[slots, BACK]
@@ -167,11 +185,11 @@ class StateCodec:
 
     def encode_parts(self, slots: Ints, cuts: Sequence[Ints], counts: Ints) -> list[list[pa.RecordBatch]]:
         """The same in parts, each of the next so many slots: it takes half of the time that each alone would."""
-        whole = self.encode(slots, cuts)
+        batches = self.encode(slots, cuts)
         ends = np.cumsum(counts)
         firsts = ends - counts
-        parts = [[whole[0].slice(*bounds)] for bounds in zip(firsts.tolist(), counts.tolist(), strict=True)]
-        for batch in whole[1:]:
+        parts = [[batches[0].slice(*bounds)] for bounds in zip(firsts.tolist(), counts.tolist(), strict=True)]
+        for batch in batches[1:]:
             entry, columns = numbers(batch.column(0)), batch.columns[1:]
             edges = np.searchsorted(entry, np.append(firsts, len(slots)))
             for part, first, start, stop in zip(parts, firsts, edges[:-1].tolist(), edges[1:].tolist(), strict=True):
@@ -186,12 +204,8 @@ class StateCodec:
         self.engine.write_counts(slots)
         places, entry = places_of(assigner.arena.heads, slots, starts, stops)
         arrays: list[pa.Array] = [array(entry.astype(np.int32))]
-        arrays += [array(assigner.arena.columns[name][places]) for name in self._coordinates(assigner)]
-        for policy in self._policies(assigner):
-            arrays += policy.store(places)
-        for aggregate in self.owners[id(assigner)]:
-            arrays.append(array(assigner.arena.columns[aggregate.name, "before"][places]))
-            arrays += aggregate.store(places)
+        for part in self.columns[a]:
+            arrays += part.store(places)
         return pa.RecordBatch.from_arrays(arrays, schema=self.elements[a])
 
     def _encode_emitted(self, group: int, slots: Ints) -> pa.RecordBatch:
@@ -210,10 +224,10 @@ class StateCodec:
         scalars: dict[Any, NDArray[Any]] = {}
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
-            columns = [_whole_numbers(given.column(f"{_text(name)}.{j}")) for j in range(blank.size)]
+            columns = [whole_column(given, f"{_text(name)}.{j}") for j in range(blank.size)]
             scalars[name] = np.stack(columns, 1) if blank.ndim else columns[0]
         keys = [key_column(given.column(i)) for i in range(len(self.engine.keys.types))]
-        entries = [_whole_numbers(batch.column(0)).astype(np.int64) for batch in batches[1:]]
+        entries = [whole_column(batch, 0).astype(np.int64) for batch in batches[1:]]
         heads = [assigner.arena.name for assigner in self.arenas]
         return Stored(keys, given, scalars, entries, list(batches[1:]), heads)
 
@@ -224,19 +238,16 @@ class StateCodec:
             columns = self.check_elements(a, stored.batches[a], stored.scalars)
             self.checks.last_panes(assigner, stored.scalars, stored.entries[a], columns)
         for entry in stored.entries[len(self.arenas) :]:
-            _require_entries(entry, stored.count)
+            _require_in_order(entry, stored.count)
             require(entry[1:] > entry[:-1], "the last result of a key is there twice")
 
     def check_elements(self, a: int, batch: pa.RecordBatch, scalars: Scalars) -> dict[Any, NDArray[Any]]:
         """The coordinates of elements, of slots with these scalars. Raises ValueError for what cannot be."""
         assigner = self.arenas[a]
-        entry = _whole_numbers(batch.column(0)).astype(np.int64)
-        _require_entries(entry, len(scalars["keys"]))
-        columns = {}
-        for at, name in enumerate(self._coordinates(assigner)):
-            columns[name] = _whole_numbers(batch.column(1 + at))
-        for aggregate in self.owners[id(assigner)]:
-            columns[aggregate.name, "before"] = _whole_numbers(batch.column(f"{aggregate.name}.before"))
+        entry = whole_column(batch, 0).astype(np.int64)
+        _require_in_order(entry, len(scalars["keys"]))
+        counts = [(aggregate.name, "before") for aggregate in self.owners[id(assigner)]]
+        columns = {name: whole_column(batch, _text(name)) for name in [*self._coordinates(assigner), *counts]}
         self.checks.elements(assigner, scalars, entry, columns)
         return columns
 
@@ -248,12 +259,11 @@ class StateCodec:
         engine, given = self.engine, stored.keys_batch
         engine.count_values()
         slots = engine.keys.find(stored.keys, stored.count).slots
-        if engine.keys.capacity > engine.table.capacity:
-            engine.table.grow(engine.keys.capacity)
+        engine.grow()
         for name, values in stored.scalars.items():
             engine.table[name][slots] = values
-        for aggregate in self.running:  # by name: a lookup's engine has no columns for a store
-            aggregate.load(slots, [given.column(f"{aggregate.name}.{name}") for name in aggregate.fields])
+        for part in self.running:  # by name: a lookup's engine has no columns for a store
+            part.load(slots, [given.column(name) for name in part.fields])
         for a, assigner in enumerate(self.arenas):
             assigner.arena.heads[slots, : CAPACITY + 1] = 0
             assigner.arena.reserve(slots)
@@ -278,18 +288,9 @@ class StateCodec:
         assigner = self.arenas[a]
         places, _ = places_of(assigner.arena.heads, slots, starts, stops)
         at = 1
-        for name in self._coordinates(assigner):
-            assigner.arena.columns[name][places] = numbers(batch.column(at))
-            at += 1
-        for policy in self._policies(assigner):
-            width = len(policy.fields)
-            policy.load(places, batch.columns[at : at + width])
-            at += width
-        for aggregate in self.owners[id(assigner)]:
-            assigner.arena.columns[aggregate.name, "before"][places] = numbers(batch.column(at))
-            width = len(aggregate.fields)
-            aggregate.load(places, batch.columns[at + 1 : at + 1 + width])
-            at += 1 + width
+        for part in self.columns[a]:
+            part.load(places, batch.columns[at : at + len(part.fields)])
+            at += len(part.fields)
 
     def _put_emitted(self, group: int, slots: Ints, batch: pa.RecordBatch) -> None:
         assert self.emitter is not None
@@ -297,19 +298,13 @@ class StateCodec:
         of = slots[numbers(batch.column(0))]
         width = table.shape[1]
         for j in range(width):
-            table[of, j] = _whole_numbers(batch.column(1 + j))
+            table[of, j] = whole_column(batch, 1 + j)
         for i, log in enumerate(self.emitter.logs[group]):
             table[of, 0] = log.encode(batch.column(1 + width + i))
 
 
-def _whole_numbers(column: pa.Array) -> NDArray[Any]:
-    """A column of numbers, none of which is missing."""
-    require(not column.null_count, "a number is missing")
-    return numbers(column)
-
-
-def _require_entries(entry: Ints, count: int) -> None:
-    require((entry >= 0) & (entry < count), "it has elements of a key that is not in it")
+def _require_in_order(entry: Ints, count: int) -> None:
+    require_entries(entry, count)
     require(entry[1:] >= entry[:-1], "its elements are not in the order of their keys")
 
 

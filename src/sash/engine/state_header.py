@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.arrow_arrays import no_rows
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import HASH_VERSION
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_checks import LARGEST, require
-from sash.stores import PageError
+from sash.engine.time_numbers import stored_time_type
+from sash.plan.bound_query import BoundQuery
+from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
 NAME = "header"
@@ -41,6 +45,44 @@ class Header:
     """Random, and new with every commit: state in memory with this token is exactly what the store has."""
 
 
+class PageEntry(NamedTuple):
+    """A page that the header lists: its number, the least and the greatest time in it, its rows, its generation."""
+
+    page: int
+    low: Any
+    high: Any
+    rows: int
+    generation: int
+
+
+class StoredState:
+    """What the states of all engines share in a store: a transaction, the header, and the token of the last commit."""
+
+    def __init__(self, store: Store, bound_query: BoundQuery, mode: str) -> None:
+        self.transaction, self.mode = Pages(store, bound_query.fingerprint), mode
+        self.number_type = stored_time_type(bound_query)
+        self.next_page = 0
+        self.token = ""
+        """That of the last commit."""
+
+    def commit_header(
+        self, header: Header, buckets: pa.RecordBatch | None, listed: list[PageEntry], shared: bool
+    ) -> None:
+        """Write the header behind all other pages, and hand all of them to the store.
+
+        `listed` are the pages of rows; `shared`: others may open the store. Pages of a snapshot have no token.
+        """
+        empty, waiting = directories(self.number_type)
+        token = secrets.token_hex(16) if shared else ""
+        columns = zip(*listed, strict=True) if listed else [()] * len(waiting)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, waiting, strict=True)]
+        directory = pa.RecordBatch.from_arrays(arrays, schema=waiting)
+        header = replace(header, page=self.next_page, token=token)
+        write_header(self.transaction, header, self.mode, no_rows(empty) if buckets is None else buckets, directory)
+        self.transaction.commit()
+        self.token = token
+
+
 def token_of(pages: Pages, number: pa.DataType) -> str | None:
     """The token of the state that a store has; None if it is empty."""
     if pages.store.get_many([NAME])[0] is None:
@@ -59,7 +101,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         return None
     ((meta, (buckets, waiting)),) = pages.read("header", [NAME], directories(number))
     if meta["hash"] != HASH_VERSION:
-        raise PageError(f"the state was written with hash version {meta['hash']}; this is {HASH_VERSION}")
+        raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
     with decoding(f"page {NAME!r}"):
@@ -67,19 +109,9 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         _check_waiting(waiting, meta["page"])
         watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
     pages.nbytes = meta["bytes"]
-    found = Header(
-        watermark,
-        before,
-        tuple(meta["counters"]),
-        meta["offset"],
-        meta["eager"],
-        None,
-        meta["held"] is not None,
-        meta["held"] or 0,
-        meta["large"],
-        meta["page"],
-        meta["token"],
-    )
+    held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
+    numbers_given = {name: meta[name] for name in ("large", "page", "token")}
+    found = Header(watermark, before, tuple(meta["counters"]), meta["offset"], meta["eager"], **held, **numbers_given)
     return found, buckets, waiting
 
 

@@ -1,9 +1,9 @@
 """Whole tables: queries with a result for each row, all rows at hand, without state, pages or steps.
 
-    columns ──▶ grouped ──▶ bounds, one pair for each window ──▶ sweeps and kernels ──▶ results, in the rows' order
+    columns ──▶ rows grouped by key ──▶ bounds, one pair for each window ──▶ kernels ──▶ results, in the rows' order
 
-The same numbers as the engine's: bounds by the same definitions, and each aggregate by its sweep where it has one, else
-by its kernel over the same bounds. What the engine has to say of bad rows, it says: this path leaves them to it.
+The same numbers as the engine's: bounds by the same definitions, and each aggregate by its column kernel where it has
+one, else by a structure over the same bounds. Invalid rows are reported by the operator: `NeedsOperator`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ import pyarrow as pa
 
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
-from sash.engine import slide_grid
-from sash.engine.aggregate_batch import Aggregate, column_kernel, kind_of
-from sash.engine.arrow_arrays import Flags, array
+from sash.aggregators.in_order import InOrder
+from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel, kind_of
+from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import ValueDictionary, encodings_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.row_order import RowOrder, order_rows
+from sash.engine.time_numbers import earliest, since, threshold
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
     CountBounds,
-    Numbers,
     RangeBounds,
     RowThreads,
     as_kind,
     column_kernel_of,
     index_type,
 )
-from sash.kernels.loops.aggregate_kernel import AggregateError
+from sash.kernels.loops.array_types import Flags, Numbers
+from sash.kernels.loops.columnar import AggregateError
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, swept
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel
 
 PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are values at a place of the window."""
@@ -110,204 +111,200 @@ class StatelessExecutor:
     def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
         """For each window and aggregate a column, in the order of the rows.
 
-        `encoded` are columns of the table that there are as dictionaries. Raises Unfit.
+        `encoded` are columns of the table that there are as dictionaries. Raises NeedsOperator.
         """
         try:
             rows = order_rows(table, encoded or {}, self.bound_query, self.threads, self.clock)
         except (pa.ArrowException, TypeError, KeyError) as error:
             raise NeedsOperator from error
-        given = [self._bounds(span, rows, table) for span in self.bound_query.windows]
+        given = [self._bounds(window, rows, table) for window in self.bound_query.windows]
         found: dict[tuple[int, int], ResultColumn] = {}
-        for p, part in enumerate(self.bound_query.aggregates):
-            inputs = Inputs(part, table, rows, self.threads)
-            for s, span in enumerate(self.bound_query.windows):
-                found[s, p] = self._column(inputs, part, span, given[s], self.plan.choices[s, p].structure)
+        for p, spec in enumerate(self.bound_query.aggregates):
+            inputs = Inputs(spec, table, rows, self.threads)
+            for s, window in enumerate(self.bound_query.windows):
+                found[s, p] = self._column(inputs, window, given[s], self.plan.choices[s, p].structure)
         columns = [found[s, p] for s in range(len(given)) for p in range(len(self.bound_query.aggregates))]
         return ColumnResults(columns, rows, given)
 
     # ---- bounds ----
 
-    def _bounds(self, span: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
+    def _bounds(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
         edges, time, count = rows.edges, rows.time, len(rows)
-        if span.kind == "count":
-            size = int(min(span.size or 1, max(count, 1)))
+        if window.kind == "count":
+            size = int(min(window.size or 1, max(count, 1)))
             longest = int(min(size, np.diff(edges).max(initial=0)))
             return CountBounds(size, edges, longest)
-        if span.kind == "time":
-            open_start = span.closed in ("right", "neither")
-            peers = 1 if span.closed in ("right", "both") else -1
-            return self._by_value(time, span.size, open_start, peers, edges)
-        if span.kind == "delta":
-            return self._delta(span, rows, table)
+        if window.kind == "time":
+            open_start = window.closed in ("right", "neither")
+            peers = 1 if window.closed in ("right", "both") else -1
+            return self._by_value(time, window.size, open_start, peers, edges)
+        if window.kind == "delta":
+            return self._delta(window, rows, table)
         starts = np.zeros(count, np.bool_)
-        if span.kind == "session":
-            starts[1:] = slide_grid.since(time[1:], time[:-1]) >= span.size
-        elif span.kind == "punctuation":
-            marks = decode(table.column(str(span.column))).fill_null(False).to_numpy(zero_copy_only=False)
-            starts[1:] = rows.there(marks)[: max(count - 1, 0)]
-        peers = span.kind != "punctuation" and self.bound_query.time is not None
+        if window.kind == "session":
+            starts[1:] = since(time[1:], time[:-1]) >= window.size
+        elif window.kind == "punctuation":
+            marks = decode(table.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
+            starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]
+        peers = window.kind != "punctuation" and self.bound_query.time is not None
         return self.threads.bounded(bounds.by_starts, count, (starts, time, peers, edges))
 
     def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> RangeBounds:
-        whole = values.dtype.kind != "f"
-        least: Any = -(2**63) if whole else -np.inf
-        size = int(min(int(size) - open_start, 2**63 - 1)) if whole else float(size)
-        kernel = bounds.BY_VALUE[whole or not open_start, peers]
-        return self.threads.bounded(kernel, len(values), (values, size, least, edges))
+        size, _, inclusive = threshold(size, values.dtype, open_start)
+        kernel = bounds.BY_VALUE[inclusive, peers]
+        return self.threads.bounded(kernel, len(values), (values, size, earliest(values.dtype), edges))
 
-    def _delta(self, span: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> RangeBounds:
-        assert span.axis is not None
-        values, valid = span.axis.numbers(decode(table.column(span.axis.column)))
-        values, valid = rows.there(values), rows.there(valid)
+    def _delta(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> RangeBounds:
+        assert window.axis is not None
+        values, valid = window.axis.numbers(decode(table.column(window.axis.column)))
+        values, valid = rows.scatter(values), rows.scatter(valid)
         falls = values[1:] < values[:-1]
         falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
         if not valid.all() or falls.any():
             raise NeedsOperator
-        return self._by_value(np.ascontiguousarray(values), span.size, True, 0, rows.edges)
+        return self._by_value(np.ascontiguousarray(values), window.size, True, 0, rows.edges)
 
     # ---- results ----
 
     def _column(
-        self, inputs: Inputs, part: AggregateSpec, span: WindowSpec, given: CountBounds | RangeBounds, structure: str
+        self, inputs: Inputs, window: WindowSpec, given: CountBounds | RangeBounds, structure: str
     ) -> ResultColumn:
-        rows = inputs.rows
-        on = _full(span, rows) if span.full else None
-        of_its_own = isinstance(part.monoid, (m.Count, *PLACED))
-        if not of_its_own and (inputs.sweep is None or not swept(self.bound_query, part)):
-            return self._slid(inputs, part, given, structure, on)
+        rows, spec = inputs.rows, inputs.spec
+        on = _full(window, rows) if window.full else None
+        of_its_own = isinstance(spec.monoid, (m.Count, *PLACED))
+        if not of_its_own and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
+            return self._slid(inputs, given, structure, on)
         among = inputs.among(given)
-        if isinstance(part.monoid, m.Count):
-            spans = self.threads.spans(among, len(rows))
-            return inputs.back(part.result, (spans.his - spans.los).astype(np.int64), on)
-        if isinstance(part.monoid, PLACED):
-            return self._placed(inputs, part, self.threads.spans(among, len(rows)), on)
-        assert inputs.sweep is not None
-        found, uncertain = self.threads.sweep(inputs.sweep, inputs.x, among, len(rows))
-        valid = _both(on, self._enough(inputs.sweep, among, rows))
+        if isinstance(spec.monoid, m.Count):
+            ranges = self.threads.spans(among, len(rows))
+            return inputs.back(spec.result, (ranges.his - ranges.los).astype(np.int64), on)
+        if isinstance(spec.monoid, PLACED):
+            return self._placed(inputs, self.threads.spans(among, len(rows)), on)
+        assert inputs.kernel is not None
+        found, uncertain = self.threads.sweep(inputs.kernel, inputs.x, among, len(rows))
+        valid = _both(on, self._enough(inputs.kernel, among, rows))
         if uncertain.any():
-            self._asked(inputs, part, among, found, uncertain if valid is None else uncertain & valid)
-        return inputs.lowered(part, found, valid)
+            self._asked(inputs, among, found, uncertain if valid is None else uncertain & valid)
+        return inputs.lowered(found, valid)
 
-    def _placed(self, inputs: Inputs, part: AggregateSpec, spans: RangeBounds, on: Flags | None) -> ResultColumn:
+    def _placed(self, inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultColumn:
         """Values that stand at a place of the window: the n-th from its start, or from its end."""
-        n = part.monoid.n if isinstance(part.monoid, m.Nth) else 1 if isinstance(part.monoid, m.First) else -1
-        there = self.threads.holds_at_least(spans, abs(n))
-        found = spans.los + (n - 1) if n > 0 else spans.his + n
-        return inputs.payload(part, found, there if on is None else there & on, 0)
+        monoid = inputs.spec.monoid
+        n = monoid.n if isinstance(monoid, m.Nth) else 1 if isinstance(monoid, m.First) else -1
+        there = self.threads.holds_at_least(ranges, abs(n))
+        found = ranges.los + (n - 1) if n > 0 else ranges.his + n
+        return inputs.payload(found, there if on is None else there & on, 0)
 
-    def _enough(self, sweep: ColumnKernel, among: CountBounds | RangeBounds, rows: RowOrder) -> Flags | None:
+    def _enough(self, kernel: ColumnKernel, among: CountBounds | RangeBounds, rows: RowOrder) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
         if isinstance(among, RangeBounds):
-            return None if among.shortest >= sweep.least else self.threads.holds_at_least(among, sweep.least)
-        if sweep.least <= 1:
+            return None if among.shortest >= kernel.least else self.threads.holds_at_least(among, kernel.least)
+        if kernel.least <= 1:
             return None
-        if among.size < sweep.least:
+        if among.size < kernel.least:
             return np.zeros(len(rows), np.bool_)
         enough = np.ones(len(rows), np.bool_)
-        for before in range(sweep.least - 1):
+        for before in range(kernel.least - 1):
             at = rows.edges[:-1] + before
             enough[at[at < rows.edges[1:]]] = False
         return enough
 
-    def _asked(
-        self, inputs: Inputs, part: AggregateSpec, among: CountBounds | RangeBounds, found: Numbers, uncertain: Flags
-    ) -> None:
-        """Results that a sweep does not vouch for, from the aggregate itself."""
+    def _asked(self, inputs: Inputs, among: CountBounds | RangeBounds, found: Numbers, uncertain: Flags) -> None:
+        """Replace the results that a column kernel is uncertain of by those of the aggregate itself."""
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
-        spans = self.threads.spans(among, len(inputs.rows))
+        ranges = self.threads.spans(among, len(inputs.rows))
         structure = sequential("TwoStacksLite")
-        kernel = Aggregate(part, column_kernel(structure)).kernel
+        kernel = Aggregate(inputs.spec, column_kernel(structure)).kernel
         try:
             states = kernel.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.threads.run)
             asked = np.ones(len(at), np.bool_)
-            share = self.threads.share_fixed(spans.longest)
-            out, _ = kernel.slide(structure, states, spans.los[at], spans.his[at], asked, share)
+            share = self.threads.share_fixed(ranges.longest)
+            out, _ = kernel.slide(structure, states, (ranges.los[at], ranges.his[at]), asked, share)
         except AggregateError as failed:
             raise NeedsOperator from failed
         found[at] = out[0]
 
-    def _slid(
-        self, inputs: Inputs, part: AggregateSpec, given: CountBounds | RangeBounds, structure: str, on: Flags | None
-    ) -> ResultColumn:
-        """The results of a kernel."""
+    def _slid(self, inputs: Inputs, given: CountBounds | RangeBounds, structure: str, on: Flags | None) -> ResultColumn:
+        """The results of a structure."""
         rows = inputs.rows
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = "TwoStacksLite"
         cls = sequential(structure)
-        spans = self.threads.spans(given, len(rows))
+        ranges = self.threads.spans(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
-            aggregate, met = inputs.met(cls)
-            filled = self._filled(met.seen, spans)
+            batch = inputs.batch(cls)
+            filled = self._filled(batch.non_null, ranges)
             wanted = on if filled is None else on & filled
-            share = self.threads.share_fixed(spans.longest)
-            out, valid = aggregate.kernel.slide(cls, met.rows, spans.los, spans.his, wanted, share)
+            share = self.threads.share_fixed(ranges.longest)
+            kernel = batch.aggregate.kernel
+            out, valid = kernel.slide(cls, batch.states, (ranges.los, ranges.his), wanted, share)
         except AggregateError as failed:
             raise NeedsOperator from failed
-        return inputs.restored(met.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
+        return inputs.restored(batch.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
 
-    def _filled(self, non_null: Flags, spans: RangeBounds) -> Flags | None:
-        """Which windows hold a row that the aggregate sees; None: all do."""
+    def _filled(self, non_null: Flags, ranges: RangeBounds) -> Flags | None:
+        """Which windows hold a row that is not null; None: all do."""
         if not non_null.all():
             places = np.zeros(len(non_null) + 1, index_type(len(non_null)))
             np.cumsum(non_null, out=places[1:])
-            spans = self.threads.among(places, spans)
-        return None if spans.shortest else self.threads.holds_at_least(spans, 1)
+            ranges = self.threads.among(places, ranges)
+        return None if ranges.shortest else self.threads.holds_at_least(ranges, 1)
 
 
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; made when first asked for."""
 
-    def __init__(self, part: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
-        self.part, self.rows, self.threads = part, rows, threads
-        self.columns = [decode(table.column(name)) for name in part.columns]
-        self.forms = encodings_of(part.monoid, part.types)
-        self.sweep: ColumnKernel | None = None
-        self.pool: ValueDictionary | None = None
-        self._met: dict[Any, Any] = {}
+    def __init__(self, spec: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
+        self.spec, self.rows, self.threads = spec, rows, threads
+        self.columns = [decode(table.column(name)) for name in spec.columns]
+        self.forms = encodings_of(spec.monoid, spec.types)
+        self.kernel: ColumnKernel | None = None
+        self.dictionary: ValueDictionary | None = None
+        self._batches: dict[type[InOrder], AggregateBatch] = {}
         self.places: Any = None
-        see = None
-        if any(column.null_count for i, column in enumerate(self.columns) if i not in part.monoid.nullable):
-            see = non_null(self.columns, part.monoid.nullable, rows.rows)
-            see = rows.there(see)
+        non_nulls = None
+        if any(column.null_count for i, column in enumerate(self.columns) if i not in spec.monoid.nullable):
+            non_nulls = non_null(self.columns, spec.monoid.nullable, rows.rows)
+            non_nulls = rows.scatter(non_nulls)
         if self.forms is not None and self.forms != ("presence",):
-            self._prepare(see)
-        if see is not None:
+            self._prepare(non_nulls)
+        if non_nulls is not None:
             self.places = np.zeros(len(rows) + 1, index_type(len(rows)))
-            np.cumsum(see, out=self.places[1:])
-            self.back_places = np.flatnonzero(see)
+            np.cumsum(non_nulls, out=self.places[1:])
+            self.back_places = np.flatnonzero(non_nulls)
 
-    def _prepare(self, see: Flags | None) -> None:
+    def _prepare(self, non_nulls: Flags | None) -> None:
         assert self.forms is not None
-        kinds: tuple[Kind, ...] = tuple(map(kind_of, self.forms, self.part.types))
-        self.sweep = column_kernel_of(self.part.monoid, kinds)
-        if self.sweep is None:
+        kinds: tuple[Kind, ...] = tuple(map(kind_of, self.forms, self.spec.types))
+        self.kernel = column_kernel_of(self.spec.monoid, kinds)
+        if self.kernel is None:
             return
         if self.forms[0] == "rank":
-            self.pool = ValueDictionary("rank", [self.columns[0]])
-        x: Any = self.pool.codes if self.pool is not None else numbers(self.columns[0])
-        if self.sweep.result == "float" and isinstance(self.part.monoid, m.Var) and kinds[0] != "float":
+            self.dictionary = ValueDictionary("rank", self.columns[0])
+        x: Any = self.dictionary.codes if self.dictionary is not None else numbers(self.columns[0])
+        if self.kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
-                self.sweep = None
+                self.kernel = None
                 return
             x = x.astype(np.float64)
         else:
             x = as_kind(x, kinds[0])
-        x = self.rows.there(x)
-        self.x = x if see is None else x[see]
+        x = self.rows.scatter(x)
+        self.x = x if non_nulls is None else x[non_nulls]
 
-    def met(self, cls: Any) -> tuple[Aggregate, Any]:
+    def batch(self, cls: type[InOrder]) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order."""
-        if cls not in self._met:
-            aggregate = Aggregate(self.part, column_kernel(cls))
+        if cls not in self._batches:
+            aggregate = Aggregate(self.spec, column_kernel(cls))
             columns = self.columns
             source = self.rows.source
             if source is not None:
                 columns = [column.take(array(source)) for column in columns]
-            self._met[cls] = aggregate, aggregate.meet(columns, len(self.rows), [], self.threads.run)
-        return self._met[cls]
+            self._batches[cls] = AggregateBatch(aggregate, columns, len(self.rows), self.threads.run)
+        return self._batches[cls]
 
     def among(self, given: CountBounds | RangeBounds) -> CountBounds | RangeBounds:
         """Bounds among the rows that the aggregate sees."""
@@ -317,17 +314,17 @@ class Inputs:
 
     # ---- the way back ----
 
-    def lowered(self, part: AggregateSpec, found: Numbers, valid: Flags | None) -> ResultColumn:
-        """Results of a sweep."""
-        assert self.sweep is not None
-        if self.sweep.result == "place":
-            return self.payload(part, found, valid, 1)
-        back = self.back(part.result, found, valid)
-        if self.pool is not None and back.numbers is not None:
-            return _as(part, self.pool.decode(back.numbers, back.valid))
+    def lowered(self, found: Numbers, valid: Flags | None) -> ResultColumn:
+        """Results of a column kernel."""
+        assert self.kernel is not None
+        if self.kernel.result == "place":
+            return self.payload(found, valid, 1)
+        back = self.back(self.spec.result, found, valid)
+        if self.dictionary is not None and back.numbers is not None:
+            return self._as_result(self.dictionary.decode(back.numbers, back.valid))
         return back
 
-    def payload(self, part: AggregateSpec, found: Numbers, valid: Flags | None, column: int) -> ResultColumn:
+    def payload(self, found: Numbers, valid: Flags | None, column: int) -> ResultColumn:
         """What a column has at the rows that were found, by their places among those that the aggregate sees."""
         if valid is not None:
             found = np.where(valid, found, 0)
@@ -335,7 +332,11 @@ class Inputs:
         source = self.rows.source
         back = self.back(pa.int64(), at if source is None or not len(source) else source[at], valid)
         assert back.numbers is not None
-        return _as(part, self.columns[column].take(array(back.numbers, back.valid)))
+        return self._as_result(self.columns[column].take(array(back.numbers, back.valid)))
+
+    def _as_result(self, column: pa.Array) -> ResultColumn:
+        kind = self.spec.result
+        return ResultColumn(kind, made=column if column.type == kind else column.cast(kind))
 
     def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> ResultColumn:
         """Numbers in the order of the rows."""
@@ -343,9 +344,9 @@ class Inputs:
         if rows.place is None:
             return ResultColumn(kind, found, valid)
         if valid is not None:
-            flags = rows.back(valid)
-            return ResultColumn(kind, rows.back(found), flags if rows.timed is None else flags & rows.timed)
-        return ResultColumn(kind, rows.back(found), rows.timed)
+            flags = rows.gather(valid)
+            return ResultColumn(kind, rows.gather(found), flags if rows.timed is None else flags & rows.timed)
+        return ResultColumn(kind, rows.gather(found), rows.timed)
 
     def restored(self, column: pa.Array) -> ResultColumn:
         """A column in the order of the rows; null for those without a time."""
@@ -355,18 +356,14 @@ class Inputs:
         return ResultColumn(column.type, made=column.take(array(rows.place, rows.timed)))
 
 
-def _as(part: AggregateSpec, column: pa.Array) -> ResultColumn:
-    return ResultColumn(part.result, made=column if column.type == part.result else column.cast(part.result))
-
-
 def _ordinals(rows: RowOrder) -> Numbers:
     """By row in order: its number in its key, from 1."""
     lengths = np.diff(rows.edges)
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 
 
-def _full(span: WindowSpec, rows: RowOrder) -> Flags:
-    return _ordinals(rows) >= int(span.size or 1)
+def _full(window: WindowSpec, rows: RowOrder) -> Flags:
+    return _ordinals(rows) >= int(window.size or 1)
 
 
 def _both(a: Flags | None, b: Flags | None) -> Flags | None:

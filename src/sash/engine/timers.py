@@ -4,7 +4,8 @@
     least    │    12     │    —      │    40     │          the least of each block, or below it
     soonest  12                                             the least of all, or below it
 
-Only blocks whose least timer has come are looked at; setting a timer lowers the least of its block.
+Only blocks whose least timer has come are looked at. Setting a timer lowers the least of its block; raising one leaves
+it, and the next look at the block finds it anew.
 """
 
 from __future__ import annotations
@@ -12,52 +13,150 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.engine.slot_table import SlotTable
+from sash.engine.time_numbers import latest
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
-from sash.kernels.loops.slot_loops import DUE, due_slots, set_timers, settle_rows
+from sash.kernels.loops.slot_loops import DUE
+from sash.kernels.loops.timer_loops import due_slots, set_timers, settle_rows
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 BITS = 8
 
-_NONE = np.zeros(0, np.int64)
-_NOBODY = np.zeros(0, np.bool_)
 
+class BlockTimers:
+    """The timers of slots, in a column of an array with a row for each slot.
 
-class Timers:
-    """The timers of all slots, in the column DUE of their times."""
+    >>> timers = BlockTimers(np.dtype(np.int64))
+    >>> timers.grow(1000)
+    >>> timers.set(np.array([3, 700]), np.array([12, 40]))
+    >>> timers.due(39).tolist(), timers.looked_at, timers.next
+    ([3], 256, 12)
+    """
 
-    def __init__(self, table: SlotTable, numbers: np.dtype[Any]) -> None:
-        self.table, self.kind = table, numbers.str
-        self.never: Any = np.iinfo(np.int64).max if numbers.kind == "i" else np.inf
+    column = 0
+
+    def __init__(self, numbers: np.dtype[Any]) -> None:
+        self.kind, self.never = numbers.str, latest(numbers)
         self.least = np.zeros(0, numbers)
         self.soonest: Any = self.never
         self.looked_at = 0
         """How many slots were looked at so far, to find those that are due."""
-        self._never = int(self.never) if numbers.kind == "i" else float(self.never)
         self._scalar = int if numbers.kind == "i" else float
+        self._rows = np.zeros((0, 1), numbers)
+
+    @property
+    def rows(self) -> Numbers:
+        """The array that has the timers."""
+        return self._rows
+
+    @property
+    def times(self) -> Numbers:
+        """The timer of each slot."""
+        return self.rows[:, self.column]
+
+    def grow(self, capacity: int) -> None:
+        """Make room for so many slots."""
+        rows = np.full((capacity, 1), self.never, self._rows.dtype)
+        rows[: len(self._rows)] = self._rows
+        self._rows = rows
+
+    def set(self, slots: Ints, due: Numbers) -> None:
+        """Set the timers of slots."""
+        self.lowered(slots, due)
+        self.times[slots] = due
+
+    def lowered(self, slots: Ints, due: Numbers) -> None:
+        """The timers of slots are set to `due`, before or after this."""
+        self._follow()
+        if len(slots):
+            np.minimum.at(self.least, slots >> BITS, due)
+            self.soonest = min(self.soonest, due.min().item())
+
+    def clear(self, slots: Ints) -> None:
+        """Nothing is due of these slots any more."""
+        self.times[slots] = self.never
+
+    @property
+    def capacity(self) -> int:
+        """How many slots there are."""
+        return len(self._rows)
+
+    def _follow(self) -> None:
+        """Find the least timers anew if there are more slots, or fewer."""
+        if len(self.least) != (self.capacity >> BITS) + 1:
+            self.rebuild()
+
+    def rebuild(self) -> None:
+        """Find the least timers anew: slots have new numbers, or there are more of them."""
+        times = self.times
+        least = np.full((len(times) >> BITS) + 1, self.never, self.least.dtype)
+        np.minimum.at(least, np.arange(len(times)) >> BITS, times)
+        self.soonest = least.min().item()
+        self.least = least
+
+    def due(self, now: Any) -> Ints:
+        """The slots whose timer is at most `now`; None: no slots."""
+        self._follow()
+        if now is None or now < self.soonest:
+            return NO_INTS
+        blocks = np.flatnonzero(self.least <= now)
+        found = np.empty(len(blocks) << BITS, np.int64)
+        self.looked_at += len(found)
+        limits = self._scalar(now), self._scalar(self.never)
+        count = call_loop(due_slots, self.kind, (blocks, self.least, self.rows, self.column, *limits, BITS, found))
+        self.soonest = self.least.min().item()
+        return found[:count]
+
+    @property
+    def next(self) -> Any:
+        """The least timer; None if there is none. A block is looked at again only if its least was raised."""
+        self._follow()
+        times = self.times
+        while (before := self.least.min().item()) != self.never:
+            block = int(self.least.argmin())
+            self.looked_at += 1 << BITS
+            found = self.least[block] = times[block << BITS : (block + 1) << BITS].min(initial=self.never)
+            if found == before:
+                return before
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the timers."""
+        return self._rows.nbytes + self.least.nbytes
+
+
+class Timers(BlockTimers):
+    """The timers of all slots of a slot table, in the column DUE of their times."""
+
+    column = DUE
+
+    def __init__(self, table: SlotTable, numbers: np.dtype[Any]) -> None:
+        super().__init__(numbers)
+        self.table = table
         self._no_time, self._time = np.zeros(0, numbers), np.zeros(1, numbers)
 
-    def settle(
-        self,
-        slots: Ints,
-        due: NDArray[Any],
-        ever: Flags,
-        when: NDArray[Any],
-        there: Flags,
-        now: Any,
-        over: Flags | None,
-    ) -> Ints:
-        """Set the timers of slots, each once, to `due` where there is one ever, or to when it is not needed any more.
+    @property
+    def rows(self) -> Numbers:
+        return self.table.wide["stamps"]
 
-        Returns the slots that are gone: those that are over, or not needed at the watermark `now`.
+    @property
+    def capacity(self) -> int:
+        return self.table.capacity
+
+    def settle(
+        self, slots: Ints, due: tuple[Numbers, Flags], expiry: tuple[Numbers, Flags], now: Any, over: Flags | None
+    ) -> Ints:
+        """Set the timers of slots, each once: to when a result is due, or to when they are not needed any more.
+
+        `due` and `expiry` are times, and whether there is such a time. Returns the slots that are gone: those that are
+        over, or not needed at the watermark `now`.
         """
         if not len(slots):
-            return _NONE
+            return NO_INTS
         *rest, gone = self._arguments(slots, now, over)
-        count, soonest = call_loop(set_timers, self.kind, (slots, due, ever, when, there, *rest, gone))
+        count, soonest = call_loop(set_timers, self.kind, (slots, *due, *expiry, *rest, gone))
         self.soonest = min(self.soonest, soonest)
         return gone[:count]
 
@@ -68,7 +167,7 @@ class Timers:
         and those that are gone.
         """
         if not len(slots):
-            return _NONE, _NONE
+            return NO_INTS, NO_INTS
         heads, columns = windows
         sparse = np.empty(len(slots), np.int64)
         *rest, gone = self._arguments(slots, now, over)
@@ -85,50 +184,5 @@ class Timers:
         if now is not None:
             at = self._time
             at[0] = now
-        stamps, gone = self.table.wide["stamps"], np.empty(len(slots), np.int64)
-        return _NOBODY if over is None else over, at, self._never, stamps, self.least, BITS, gone
-
-    def lowered(self, slots: Ints, due: NDArray[Any]) -> None:
-        """The timers of slots have changed."""
-        if len(self.least) != (self.table.capacity >> BITS) + 1:
-            self.rebuild()
-        elif len(slots):
-            np.minimum.at(self.least, slots >> BITS, due)
-            self.soonest = min(self.soonest, due.min().item())
-
-    def rebuild(self) -> None:
-        """Find the least timers anew: slots have new numbers, or there are more of them."""
-        least = np.full((self.table.capacity >> BITS) + 1, self.never, self.least.dtype)
-        everyone = self.table["stamps"][:, DUE]
-        np.minimum.at(least, np.arange(len(everyone)) >> BITS, everyone)
-        self.soonest = least.min().item()
-        self.least = least
-
-    def due(self, now: Any) -> Ints:
-        """The slots whose timer is at most `now`."""
-        if len(self.least) != (self.table.capacity >> BITS) + 1:
-            self.rebuild()
-        if now < self.soonest:
-            return _NONE
-        blocks = np.flatnonzero(self.least <= now)
-        found = np.empty(len(blocks) << BITS, np.int64)
-        self.looked_at += len(found)
-        stamps = self.table.wide["stamps"]
-        arguments = (blocks, self.least, stamps, self._scalar(now), self._never, BITS, found)
-        count = call_loop(due_slots, self.kind, arguments)
-        self.soonest = self.least.min().item()
-        return found[:count]
-
-    @property
-    def next(self) -> Any:
-        """The least timer; None if there is none. A block is looked at again only if its least was raised."""
-        if len(self.least) != (self.table.capacity >> BITS) + 1:
-            self.rebuild()
-        timers = self.table["stamps"][:, DUE]
-        while (before := self.least.min().item()) != self.never:
-            block = int(self.least.argmin())
-            self.looked_at += 1 << BITS
-            found = self.least[block] = timers[block << BITS : (block + 1) << BITS].min(initial=self.never)
-            if found == before:
-                return before
-        return None
+        gone = np.empty(len(slots), np.int64)
+        return NO_FLAGS if over is None else over, at, self.never, self.table.wide["stamps"], self.least, BITS, gone

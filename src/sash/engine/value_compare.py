@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.engine.arrow_arrays import Flags
+from sash.kernels.loops.array_types import Flags
 
 
 def differ(one: pa.Array, other: pa.Array) -> Flags:

@@ -1,4 +1,4 @@
-"""Arrivals: of the rows of a batch, which are taken, which are late, which have no time; and how the watermark rises.
+"""The watermark: which rows of a batch are taken, which are late, which have no time; and how the watermark rises.
 
 arrival     5    9    7    2   null  12           lateness 3
 W           2    6    6    6    6     9           the greatest time so far, less the lateness
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import Flags, Numbers
+from sash.engine.arrow_arrays import everyone, nobody, words_of
 from sash.engine.key_values import format_row
-from sash.engine.plain_arrays import everyone, nobody, words_of
+from sash.engine.time_numbers import LIMIT, earliest, time_type
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
 
-INT = np.iinfo(np.int64)
 _ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
 
@@ -44,20 +44,21 @@ class ClassifiedRows:
 
 
 class WatermarkTracker:
-    """Judges rows by their times. W is a number in units of time; None: no row yet, or no time at all."""
+    """Classifies rows by their times. W is a number in units of time; None: no row yet, or no time at all."""
 
     def __init__(self, bound_query: BoundQuery, mode: str, clock: Callable[[], float]) -> None:
         self.bound_query, self.mode, self.clock = bound_query, mode, clock
         axis = bound_query.time
-        self.kind = np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64)
+        self.kind = time_type(bound_query)
         self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
         """Whether times are stored as the 64-bit integers that they are."""
-        self.least = int(INT.min) if self.kind.kind == "i" else -np.inf
-        self.lateness = _in_kind(bound_query.lateness or 0, self.kind)
+        self.least = earliest(self.kind)
+        lateness = bound_query.lateness or 0
+        self.lateness = int(min(lateness, LIMIT)) if self.kind.kind == "i" else float(lateness)
         self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
 
     def classify(self, batch: pa.RecordBatch, watermark: Any, first: int) -> ClassifiedRows:
-        """Judge a batch whose first row is the `first` that ever came. Without `on`, arrival is the time."""
+        """Classify a batch whose first row is the `first` that ever came. Without `on`, arrival is the time."""
         axis = self.bound_query.time
         count = batch.num_rows
         if axis is None:
@@ -127,8 +128,8 @@ class WatermarkTracker:
         if in_order and late.any():
             at = int(np.flatnonzero(late)[0])
             raise ValueError(
-                f"{format_row(batch, at)} is behind: its {axis.column!r} is before the watermark. "
-                "Rows come in order of time, unless lateness= says how late they may be"
+                f"{format_row(batch, at)} is out of order: its {axis.column!r} is before the watermark. "
+                "Rows must be in time order, unless lateness= sets how late they may be"
             )
         if query.late == "error" and len(bad):
             at = int(bad[0])
@@ -140,10 +141,6 @@ def _at(flags: Flags, places: Any) -> Flags:
     """The flags, true at these places."""
     flags[places] = True
     return flags
-
-
-def _in_kind(value: Any, kind: np.dtype[Any]) -> Any:
-    return int(min(value, INT.max)) if kind.kind == "i" else float(value)
 
 
 def _is_word(kind: pa.DataType) -> bool:

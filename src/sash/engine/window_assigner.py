@@ -11,7 +11,6 @@ An assigner knows coordinates only: times, row numbers, edges. Aggregates are co
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +21,14 @@ import numpy as np
 from sash.engine import slide_grid
 from sash.engine.arena import SMALL, Arena
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import Flags, Ints, Numbers, StepRows, WindowRanges
+from sash.engine.step_data import StepRows, WindowRanges
+from sash.engine.time_numbers import saturating, time_type
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, HEAD
-from sash.kernels.loops.slot_loops import LAST, NEVER, locate, needed_until, retain
+from sash.kernels.loops.slot_loops import LAST, locate
+from sash.kernels.loops.timer_loops import needed_until, retain
+from sash.kernels.loops.window_loops import NEVER
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 NO_LIMIT = NEVER - 1
@@ -49,7 +52,7 @@ class WindowAssigner(ABC):
         self.bound_query, self.table, self.name = bound_query, table, name
         self.places = tuple(places)
         self.windows = [_bounded(bound_query.windows[place]) for place in places]
-        self.numbers = np.dtype(np.int64 if bound_query.time is None or bound_query.time.kind == "int" else np.float64)
+        self.numbers = time_type(bound_query)
         self.kind = self.numbers.str
         self.arena: Arena | None = None
 
@@ -86,6 +89,13 @@ class WindowAssigner(ABC):
     def needed(self, slots: Ints, size: Any, when: Numbers) -> None:
         """Raise `when` to the time of each slot's last row plus `size`; integers saturate."""
         call_loop(needed_until, self.kind, (slots, self.table.wide["stamps"], *saturating(size, self.numbers), when))
+
+
+def lower_due(due: Numbers, ever: Flags, waits: Flags, end: Numbers) -> None:
+    """Lower `due` to `end` where something waits, and say so in `ever`."""
+    sooner = waits & (~ever | (end < due))
+    due[sooner] = end[sooner]
+    ever |= waits
 
 
 class ArenaAssigner(WindowAssigner):
@@ -130,46 +140,22 @@ class ArenaAssigner(WindowAssigner):
         return self.arena.heads[slots, BACK]
 
 
-def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[Any, Any, Any]:
-    """A length to add to times, the greatest time that it can be added to, and what others become."""
-    if numbers.kind == "f":
-        return float(size), math.inf, math.inf
-    size = int(min(size, slide_grid.LIMIT))
-    return size, slide_grid.LIMIT - size, slide_grid.LIMIT
-
-
-def later(time: Numbers, size: Any) -> Numbers:
-    """time + size; integers saturate."""
-    if time.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            return time + size
-    size = int(min(size, slide_grid.LIMIT))
-    return np.where(time <= slide_grid.LIMIT - size, time + size, slide_grid.LIMIT)
-
-
-def beyond(time: Numbers) -> Numbers:
-    """The first time behind each; the greatest integer stays."""
-    if time.dtype.kind == "f":
-        return np.nextafter(time, np.inf)
-    return time + (time < slide_grid.LIMIT)
-
-
-def _bounded(span: WindowSpec) -> WindowSpec:
+def _bounded(window: WindowSpec) -> WindowSpec:
     """A window of more rows than there will ever be is one of 2**61."""
-    size = min(span.size, 2**61) if span.kind == "count" and span.size is not None else span.size
-    every = min(span.every, 2**61) if span.slide == "rows" and span.every is not None else span.every
-    return replace(span, size=size, every=every)
+    size = min(window.size, 2**61) if window.kind == "count" and window.size is not None else window.size
+    every = min(window.every, 2**61) if window.slide == "rows" and window.every is not None else window.every
+    return replace(window, size=size, every=every)
 
 
-def emitting(span: WindowSpec, rows: StepRows) -> Ints | None:
+def emitting(window: WindowSpec, rows: StepRows) -> Ints | None:
     """The rows at which a window that slides by rows has a result; None: all."""
-    if span.slide == "row":
+    if window.slide == "row":
         return None
-    return np.flatnonzero((rows.ordinal + 1) % int(span.every or 1) == 0)
+    return np.flatnonzero((rows.ordinal + 1) % int(window.every or 1) == 0)
 
 
-def limit(span: WindowSpec, now: Any, numbers: np.dtype[Any]) -> int:
+def limit(window: WindowSpec, now: Any, numbers: np.dtype[Any]) -> int:
     """The last slide that is due at a watermark; None: there is no end."""
     if now is None:
         return NO_LIMIT
-    return int(slide_grid.last_end(span, np.array([now], numbers), span.closed == "right")[0])
+    return int(slide_grid.last_end(window, np.array([now], numbers), window.closed == "right")[0])

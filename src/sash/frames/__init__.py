@@ -1,10 +1,10 @@
 """Frames: queries on tables in memory. The same kind of frame comes back.
 
-`host`        which frame it is, and the way through the operator
-`rows`        rows put in order for the operator, results put back
-`frame`       what a kind of frame must offer
-`of_pandas`, `of_polars`, `of_arrow`, `of_numpy`    the kinds
-`accessors`   `df.sash.rolling(…)` on frames of pandas and polars
+`execute`      runs a query on a frame: stateless, or through an operator
+`frame_rows`   sorts rows for the operator, and puts results back
+`adapter`      the protocol of a kind of frame
+`pandas_adapter`, `polars_adapter`, `arrow_adapter`, `numpy_adapter`    the kinds
+`accessors`    `df.sash.rolling(…)` on frames of pandas and polars
 
 Importing this registers the accessors with pandas and polars, now or when they are imported; it imports neither.
 """

@@ -47,12 +47,12 @@ WITH = {"pandas": _with_pandas, "polars": _with_polars}
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
-    """Sees to it that a package, when it is imported, gets the accessor."""
+    """Registers the accessor with a package when that is imported."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
         """The spec of a package awaited, as the other finders give it, with the registration behind its execution."""
         if name not in self.names:
             return None

@@ -1,7 +1,7 @@
-"""What a kind of frame must offer, and what comes back to it.
+"""The protocol of a kind of frame, and the results it takes.
 
-frame ──column(name)──▶ Arrow ──▶ operator ──▶ Result, … ──with_results──▶ frame, per row
-                                          └──▶ Result, … ──of_slides────▶ frame, per slide
+frame ──column(name)──▶ Arrow ──▶ operator ──▶ FrameResult, … ──with_results──▶ frame, per row
+                                          └──▶ FrameResult, … ──of_slides────▶ frame, per slide
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FrameResult:
 
 
 class Adapter(Protocol):
-    """A frame of some kind, as the host sees it."""
+    """A frame of some kind, as `execute` sees it."""
 
     @property
     def names(self) -> list[str]:
@@ -57,7 +57,7 @@ class Adapter(Protocol):
         """How many rows there are."""
 
     def column(self, name: str) -> pa.Array | pa.ChunkedArray:
-        """A column as Arrow has it. Raises TypeError, naming it, if Arrow has no such type."""
+        """A column in Arrow. Raises TypeError, naming it, if Arrow has no such type."""
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
         """The frame, or the rows of it that are kept, with more columns."""
@@ -72,5 +72,5 @@ def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:
 
 
 def not_in_arrow(name: str, kind: Any, error: Exception) -> TypeError:
-    """What is raised for a column that Arrow cannot hold."""
-    return TypeError(f"the column {name!r} is of type {kind}, which is no type of Arrow ({error}): cast it")
+    """The error for a column that Arrow cannot hold."""
+    return TypeError(f"the column {name!r} is of type {kind}, which is not an Arrow type ({error}): cast it")

@@ -1,4 +1,4 @@
-"""Arrow: Table, RecordBatch, RecordBatchReader, and whatever gives a stream of them. NaN is a value."""
+"""Arrow frames: Table, RecordBatch, RecordBatchReader, and any other Arrow stream. NaN is a value."""
 
 from __future__ import annotations
 

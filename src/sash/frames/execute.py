@@ -1,7 +1,7 @@
-"""The host for frames: the columns that a query reads go in as Arrow, and results come back to the frame.
+"""Runs queries on frames: the columns that a query reads go in as Arrow, and results come back to the frame.
 
-frame ──▶ Arrow ─┬─▶ whole table, for results at each row ──────────────┬─▶ in the input's order ──▶ frame
-                 └─▶ rows in order ──▶ operator, mode "sorted", else ───┘
+frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row ──────┬─▶ in the input's order ──▶ frame
+                 └─▶ rows sorted ──▶ operator, mode "sorted", else ─────┘
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery
-from sash.plan.planner import at_rows, plan
+from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
 SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
@@ -30,10 +30,10 @@ SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
 def run(query: Query, data: Any) -> Any:
     """The query on a frame of pandas, polars or Arrow, on a dict of NumPy arrays, or on an Arrow stream.
 
-    Raises TypeError for data that is no frame, and all that `Query.resolve` raises.
+    Raises TypeError for data that is no frame, and all that `Query.bind` raises.
     """
     if query.emit == "eager":
-        raise ValueError("emit='eager' shows results before they are final; on a frame every result is: use 'final'")
+        raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
     package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
@@ -63,13 +63,13 @@ def compute(query: Query, frame: Adapter) -> Any:
     read = {name: frame.column(name) for name in frame.names if name in named}
     for name, column in read.items():
         if isinstance(column.type, pa.BaseExtensionType):
-            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain one")
-    # what is not read need not be of a type that Arrow has, but its name is taken
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
+    # a column that is not read may have a type that Arrow lacks, but its name is taken
     query.bind(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}
     if query.emit == "changes" or not columns:
-        columns[_free(query, frame.names)] = array(np.arange(frame.rows))
-    if query.per_row and (results := _whole(query, columns, read)) is not None:
+        columns[validation.free_name("row", query, frame.names)] = array(np.arange(frame.rows))
+    if query.per_row and (results := _stateless(query, columns, read)) is not None:
         return frame.with_results(results, None)
     table = pa.RecordBatch.from_pydict(columns)
     operator = Operator(query, table.schema, mode="sorted")
@@ -80,28 +80,19 @@ def compute(query: Query, frame: Adapter) -> Any:
     return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
 
 
-def _whole(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
-    """Results for each row, where they can be found without the engine."""
+def _stateless(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
+    """Results for each row, where they need no operator; else None."""
     table = pa.RecordBatch.from_pydict(columns)
     bound_query = query.bind(table.schema)
-    if not at_rows(bound_query):
+    if not is_stateless(bound_query):
         return None
     try:
         found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
     except NeedsOperator:
         return None
     names = list(bound_query.output("sorted").names)[table.num_columns :]
-    sources = [_source(part) for _ in bound_query.windows for part in bound_query.aggregates]
+    sources = [_source(one) for _ in bound_query.windows for one in bound_query.aggregates]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
-
-
-def _free(query: Query, names: list[str]) -> str:
-    """A name for the column of row numbers."""
-    taken = {*names, *validation.labels(query.windows, query.aggregates)}
-    name = "row"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _operated(operator: Operator, rows: SortedFrame) -> pa.Table:
@@ -126,7 +117,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     if bound_query.query.emit == "changes":
         given = _joined(found.column(width - 1)).to_numpy()
     back = places(rows, given)
-    sources = [_source(part) for _ in bound_query.windows for part in bound_query.aggregates]
+    sources = [_source(one) for _ in bound_query.windows for one in bound_query.aggregates]
     results = [
         FrameResult(field.name, _made(back.put(_joined(found.column(width + i)))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
@@ -134,8 +125,10 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     return frame.with_results(results, back.kept)
 
 
-def _source(part: AggregateSpec) -> str | None:
-    return part.columns[-1] if isinstance(part.monoid, SELECTS) and part.monoid.returns is None else None
+def _source(aggregate: AggregateSpec) -> str | None:
+    """The column whose values the results are, if they are."""
+    selects = isinstance(aggregate.monoid, SELECTS) and aggregate.monoid.returns is None
+    return aggregate.columns[-1] if selects else None
 
 
 # ---- per slide ----
@@ -157,7 +150,7 @@ def _slides(
     sources = dict(zip(bound_query.by, bound_query.by, strict=True))
     if bound_query.time is not None:
         sources |= dict.fromkeys(validation.SLIDE, bound_query.time.column)
-    sources |= {part.name: source for part in bound_query.aggregates if (source := _source(part)) is not None}
+    sources |= {one.name: source for one in bound_query.aggregates if (source := _source(one)) is not None}
     made = []
     for name, column in columns.items():
         values = column.take(order)

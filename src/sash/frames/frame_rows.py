@@ -1,4 +1,4 @@
-"""Rows: those with a time, put in order for the operator; and results, put back where the rows were.
+"""Sorts the rows that have a time for the operator, and puts results back where the rows were.
 
 input      b5  a3  a∅  a1  b2           key and time; ∅: no time
 order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
@@ -20,7 +20,7 @@ from sash.engine.arrow_arrays import array
 from sash.engine.key_values import Keys, decode, key_column, keys_of
 from sash.engine.row_order import order_rows
 from sash.frames.adapter import Ints
-from sash.kernels.column.column_kernels import RowThreads
+from sash.kernels.column.column_kernels import Places, RowThreads
 from sash.plan.bound_query import BoundQuery
 from sash.plan.types import value_type
 
@@ -30,7 +30,7 @@ class SortedFrame:
     """Rows in the order of the operator: those that have a time, by key, time, tie-breakers and arrival."""
 
     table: pa.RecordBatch
-    source: Any
+    source: Places | None
     """By row: its place in the input; None if it is the same."""
     timed: NDArray[np.bool_]
     """By row of the input: whether it has a time."""
@@ -62,7 +62,7 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 
 def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
-    """Put rows in order. Costs a look at times and keys where they are in order already."""
+    """Sort rows. Cheap where they are sorted already."""
     rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
     timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
     given = table if rows.timed is None else table.filter(array(timed))

@@ -19,9 +19,9 @@ class NumpyAdapter:
         self.names: list[str] = list(columns)
         for name, column in columns.items():
             if not isinstance(name, str):
-                raise TypeError(f"columns are named by text; got the column {name!r}, a {type(name).__name__}")
+                raise TypeError(f"column names must be text; got the column {name!r}, a {type(name).__name__}")
             if column.ndim != 1:
-                raise ValueError(f"the column {name!r} has {column.ndim} dimensions: a column has one")
+                raise ValueError(f"the column {name!r} has {column.ndim} dimensions; it must have one")
         first = self.names[0]
         self.rows = len(columns[first])
         for name, column in columns.items():
@@ -52,8 +52,8 @@ def _array(result: FrameResult) -> Any:
 def as_numpy(values: pa.Array) -> Any:
     """A column of results as an array: masked where integers or booleans are null, so that no digit is lost."""
     kind = values.type
-    whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    if whole and values.null_count:
+    masked = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if masked and values.null_count:
         mask = values.is_null().to_numpy(zero_copy_only=False)
         filled = values.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False)
         return np.ma.MaskedArray(filled, mask=mask)

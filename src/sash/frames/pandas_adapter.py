@@ -1,4 +1,4 @@
-"""pandas. NaN in a column of NumPy floats means null, as pandas means it; index levels may be named as columns."""
+"""pandas frames. NaN in a column of NumPy floats is null, as in pandas; index levels may be named as columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pandas_adapter(data: Any) -> PandasAdapter:
     for name in data.columns:
         if not isinstance(name, str):
             raise TypeError(
-                f"columns are named by text; got the column {name!r}, a {type(name).__name__}: "
+                f"column names must be text; got the column {name!r}, a {type(name).__name__}: "
                 "df.rename(columns=str) renames it"
             )
     return PandasAdapter(data)
@@ -73,7 +73,7 @@ class PandasAdapter:
         return pd.DataFrame({one.name: self._as_pandas(one) for one in results})
 
     def _as_pandas(self, result: FrameResult) -> Any:
-        """Results as an array of pandas; of the column's own type, where they are values of it."""
+        """Results as a pandas array; of the source column's type, where they are values of it."""
         kind = None if result.source is None else self._given(result.source).dtype
         numbers = result.numbers
         if numbers is not None and kind in (None, numbers.dtype):
@@ -91,9 +91,9 @@ class PandasAdapter:
 
 
 def _beside(frame: Any, made: dict[str, Any]) -> Any:
-    """The frame with columns more, in memory that may be written to; to assign them would copy each.
+    """The frame with more columns, in writable memory; assigning them would copy each.
 
-    What came from Arrow is only to be read, and is copied.
+    Columns from Arrow are read-only, and are copied.
     """
     columns = frame.columns
     made = {name: values if isinstance(values, np.ndarray) else values.copy() for name, values in made.items()}
@@ -105,14 +105,14 @@ def _beside(frame: Any, made: dict[str, Any]) -> Any:
 
 
 def _viewed(values: NDArray[Any]) -> pa.Array:
-    """An array of NumPy without nulls as Arrow has it, in the same memory."""
+    """A NumPy array without nulls as an Arrow array, not copied."""
     if values.dtype.kind != "M":
         return pa.array(values)
     return pa.array(values.view(np.int64)).view(pa.timestamp(np.datetime_data(values.dtype)[0]))
 
 
 def _without_nulls(column: Any) -> bool:
-    """Is it a column of NumPy numbers or times without a NaN or NaT? To ask is cheap, and then nothing is copied."""
+    """Is it a column of NumPy numbers or times without a NaN or NaT? Then it is not copied."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         return True
     if column.dtype in ("float64", "float32"):

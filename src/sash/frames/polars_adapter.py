@@ -1,4 +1,4 @@
-"""polars, eager and lazy. NaN is a value."""
+"""polars frames, eager and lazy. NaN is a value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def polars_adapter(data: Any) -> PolarsAdapter:
 def lazy_adapter(query: Any, data: Any, run: Callable[[Any, Any], Any]) -> Any:
     """The query as a step of a lazy frame; None if it is not lazy.
 
-    What does not fit the columns is told at once: the query runs on no rows, which also gives the schema.
+    Errors are raised at once: the query runs on no rows, which also gives the schema.
     """
     if not isinstance(data, pl.LazyFrame):
         return None
@@ -52,7 +52,7 @@ class PolarsAdapter:
         return pl.DataFrame([self._as_polars(one) for one in results])
 
     def _as_polars(self, result: FrameResult) -> Any:
-        """Results as a series; of the column's own type, where they are values of it."""
+        """Results as a series; of the source column's type, where they are values of it."""
         values: Any = pl.from_arrow(result.values)
         if result.source is not None:
             values = values.cast(self.frame.schema[result.source])

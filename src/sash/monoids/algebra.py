@@ -126,7 +126,7 @@ class Monoid:
         except Exception as error:
             raise ValueError(
                 f"the window is empty, and lower(identity) of {self!r} failed with "
-                f"{type(error).__name__}: {error}; insert first, or declare what the empty window gives "
+                f"{type(error).__name__}: {error}; insert first, or declare the result of an empty window "
                 "with empty=..."
             ) from error
 
@@ -192,7 +192,7 @@ class Bound:
         label = self.monoid.name or repr(self.monoid)
         for column in self.columns:
             if not isinstance(column, str):
-                raise TypeError(f"{label} is bound to columns by name; got {column!r}, a {type(column).__name__}")
+                raise TypeError(f"{label} must be bound to columns by name; got {column!r}, a {type(column).__name__}")
         least, most = self.monoid.arity
         if len(self.columns) < least or (most is not None and len(self.columns) > most):
             inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)

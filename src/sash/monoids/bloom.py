@@ -58,7 +58,7 @@ def encode_item(x: Any) -> bytes:
         return encode_item(x.item())
     raise TypeError(
         f"a sketch takes numbers, text, bytes, dates and datetimes; got {x!r}, a {type(x).__name__}: "
-        "turn it into text first"
+        "convert it to text first"
     )
 
 
@@ -79,7 +79,7 @@ def decode_item(data: bytes) -> Any:
         return datetime.fromisoformat(rest.decode())
     if tag == b"d":
         return date.fromisoformat(rest.decode())
-    raise ValueError(f"the bytes of an item begin with its kind; got {data[:9]!r}")
+    raise ValueError(f"the bytes of an item must begin with its kind; got {data[:9]!r}")
 
 
 def item_digest(x: Any) -> bytes:
@@ -101,9 +101,9 @@ def item_hash(x: Any) -> int:
 def whole_number(owner: str, key: str, value: Any, least: int, most: int) -> int:
     """The value of a parameter. Raises TypeError or ValueError, naming it, if it is no integer in the range."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{key}= of {owner} is an integer; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{key}= of {owner} must be an integer; got {value!r}, a {type(value).__name__}")
     if not least <= value <= most:
-        raise ValueError(f"{key}= of {owner} is at least {least} and at most {most}; got {value}")
+        raise ValueError(f"{key}= of {owner} must be at least {least} and at most {most}; got {value}")
     return value
 
 
@@ -134,7 +134,7 @@ class BloomFilter:
 
     def __or__(self, other: BloomFilter) -> BloomFilter:
         if (self.bits, self.hashes) != (other.bits, other.hashes):
-            raise ValueError(f"only filters of one shape can be joined; got {self!r} and {other!r}")
+            raise ValueError(f"only filters of the same shape can be merged; got {self!r} and {other!r}")
         return BloomFilter(self.words | other.words, self.hashes)
 
     @property
@@ -215,7 +215,7 @@ class Bloom(Monoid):
         self.bits = whole_number(self.name, "bits", bits, 64, 2**32)
         self.hashes = whole_number(self.name, "hashes", hashes, 1, 255)
         if bits % 64:
-            raise ValueError(f"bits= of bloom is a multiple of 64; got {bits}")
+            raise ValueError(f"bits= of bloom must be a multiple of 64; got {bits}")
 
     def lift(self, x: Any) -> Any:
         import numpy as np

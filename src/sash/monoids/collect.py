@@ -61,7 +61,7 @@ class CollectDistinct(Monoid):
         except TypeError as error:
             raise TypeError(
                 f"collect_distinct needs hashable values; got {x!r}, a {type(x).__name__}: "
-                "turn it into a tuple or text, or use collect"
+                "convert it to a tuple or text, or use collect"
             ) from error
         # None stands for NaN, which does not equal itself; nulls never come here
         return (None,) if x != x else (x,)
@@ -93,12 +93,12 @@ class Concat(Monoid):
 
     def __init__(self, separator: str = "") -> None:
         if not isinstance(separator, str):
-            raise TypeError(f"separator= of concat is a string; got {separator!r}, a {type(separator).__name__}")
+            raise TypeError(f"separator= of concat must be a string; got {separator!r}, a {type(separator).__name__}")
         self.separator = separator
 
     def lift(self, x: Any) -> Any:
         if not isinstance(x, str):
-            raise TypeError(f"concat joins strings; got {x!r}, a {type(x).__name__}: turn it into text first")
+            raise TypeError(f"concat joins strings; got {x!r}, a {type(x).__name__}: convert it to text first")
         return (1, x)
 
     def combine(self, a: Any, b: Any) -> Any:

@@ -62,14 +62,14 @@ class CountMin(SketchMonoid):
 
     def __init__(self, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5) -> None:
         if not isinstance(items, tuple | list):
-            raise TypeError(f"items= of count_min is a tuple of values; got {items!r}, a {type(items).__name__}")
+            raise TypeError(f"items= of count_min must be a tuple of values; got {items!r}, a {type(items).__name__}")
         for item in items:
             encode_item(item)
         self.items = tuple(items)
         self.buckets = whole_number(self.name, "buckets", buckets, 3, 2**26)
         self.hashes = whole_number(self.name, "hashes", hashes, 1, 255)
         if buckets * hashes >= 2**30:
-            raise ValueError(f"count_min holds fewer than 2**30 counters; got {buckets} buckets x {hashes} hashes")
+            raise ValueError(f"count_min must have fewer than 2**30 counters; got {buckets} buckets x {hashes} hashes")
         datasketches_library()
 
     def native(self) -> Any:

@@ -52,9 +52,9 @@ class Custom(Monoid):
         if (dump is None) != (load is None):
             raise TypeError("dump= and load= belong together: give both or neither")
         if picks_right is not None and not selective:
-            raise TypeError("picks_right= says which operand a selective monoid chose: declare selective=True")
+            raise TypeError("picks_right= returns which operand a selective monoid chose: declare selective=True")
         if not (returns is None or isinstance(returns, str) or type(returns).__module__.startswith("pyarrow")):
-            raise TypeError(f"returns= is an Arrow type or the name of one, such as 'float64'; got {returns!r}")
+            raise TypeError(f"returns= must be an Arrow type or the name of one, such as 'float64'; got {returns!r}")
         self.identity = identity
         self.commutative, self.selective, self.exact = commutative, selective, exact
         self.declares_empty = empty is not UNDECLARED

@@ -61,10 +61,10 @@ class DirectProduct(Monoid):
             raise TypeError("a direct product needs at least one monoid")
         for part in parts:
             if not isinstance(part, Monoid):
-                raise TypeError(f"a direct product is made of monoids; got {part!r}")
+                raise TypeError(f"a direct product must be made of monoids; got {part!r}")
         most = min((part.arity[1] for part in parts if part.arity[1] is not None), default=None)
         if most is not None and any(part.arity[0] > most for part in parts):
-            raise TypeError(f"the parts of a direct product read the same inputs; these do not: {parts!r}")
+            raise TypeError(f"the parts of a direct product must read the same inputs; these do not: {parts!r}")
         self.parts = parts
         self.first: Monoid = parts[0]
         self.rest: Monoid = DirectProduct(*parts[1:]) if len(parts) > 1 else Unit()

@@ -48,7 +48,7 @@ def number(x: Any) -> int | float:
         whole = int(x)
         if -_ABSURD < whole < _ABSURD:
             return whole
-        raise OverflowError(f"an integer of {whole.bit_length()} bits is too large: inputs stay below 2**1000")
+        raise OverflowError(f"an integer of {whole.bit_length()} bits is too large: inputs must be below 2**1000")
     if isinstance(x, numbers.Real) and not isinstance(x, numbers.Rational):
         return float(x)
     if type(x).__name__ in ("bool", "bool_") and type(x).__module__ == "numpy":

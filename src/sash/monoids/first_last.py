@@ -92,7 +92,7 @@ class Nth(Monoid):
 
     def __init__(self, n: int) -> None:
         if isinstance(n, bool) or not isinstance(n, int):
-            raise TypeError(f"n= of nth is an integer; got {n!r}, a {type(n).__name__}")
+            raise TypeError(f"n= of nth must be an integer; got {n!r}, a {type(n).__name__}")
         if n == 0:
             raise ValueError("n= of nth counts from 1 (the oldest) or from -1 (the newest); got 0")
         self.n = n

@@ -38,9 +38,11 @@ def blur(deviation: float) -> float:
 def check_ddof(ddof: Any) -> int:
     """The delta degrees of freedom, if they are a count. Raises TypeError or ValueError, naming what came."""
     if isinstance(ddof, bool) or not isinstance(ddof, int):
-        raise TypeError(f"ddof= is what is taken off the count, an integer; got {ddof!r}, a {type(ddof).__name__}")
+        raise TypeError(
+            f"ddof= is subtracted from the count: it must be an integer; got {ddof!r}, a {type(ddof).__name__}"
+        )
     if ddof < 0:
-        raise ValueError(f"ddof= is what is taken off the count, 0 or more; got {ddof}")
+        raise ValueError(f"ddof= is subtracted from the count: it must be 0 or more; got {ddof}")
     return ddof
 
 
@@ -254,5 +256,5 @@ class Kurtosis(_Moments):
 def check_bias(bias: Any) -> bool:
     """The flag, if it is one. Raises TypeError, naming what came."""
     if not isinstance(bias, bool):
-        raise TypeError(f"bias= is True (of the population) or False (adjusted for a sample); got {bias!r}")
+        raise TypeError(f"bias= must be True (for the population) or False (adjusted for a sample); got {bias!r}")
     return bias

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sash.monoids.algebra import Monoid
+from sash.monoids.algebra import Kind, Monoid
+
+SAMPLES: dict[Kind, tuple[Any, ...]] = {
+    "bool": (True, True, False, True, False, False, True),
+    "int": (1, 2, 5, 3, 8, 4, 9),
+    "float": (1.5, 2.25, 5.0, 3.5, 8.75, 4.0, 9.5),
+}
+"""Values to try a monoid on: enough, and different enough, for a fourth moment and a regression to have a result."""
+
+
+def sample_rows(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of sample columns, each rotated by its position: two columns of one type do not hold the same values.
+
+    >>> list(sample_rows([(1, 2, 3), (1, 2, 3)]))
+    [(1, 2), (2, 3), (3, 1)]
+    """
+    return zip(*([*values[i % 3 :], *values[: i % 3]] for i, values in enumerate(columns)), strict=True)
 
 
 def outcomes(monoid: Monoid, rows: Iterable[tuple[Any, ...]]) -> tuple[list[Any], list[Any], str]:

@@ -119,7 +119,7 @@ class SketchMonoid(Monoid):
 
     def read_values(self, data: bytes) -> tuple[Any, ...]:
         if len(data) % 8:
-            raise ValueError(f"{len(data)} bytes are no values of {self!r}")
+            raise ValueError(f"{len(data)} bytes are not values of {self!r}")
         return struct.unpack(f"<{len(data) // 8}{self.value_format}", data)
 
     def dump(self, a: Any) -> bytes:
@@ -136,10 +136,10 @@ class SketchMonoid(Monoid):
         header, body = data[: _HEADER.size], data[_HEADER.size :]
         version, size, checksum = _HEADER.unpack(header) if len(header) == _HEADER.size else (0, 0, 0)
         if version != HASH_VERSION or size > len(body) or zlib.crc32(body) != checksum:
-            raise ValueError(f"these {len(data)} bytes are no state of {self!r}, version {HASH_VERSION}")
+            raise ValueError(f"these {len(data)} bytes are not a state of {self!r}, version {HASH_VERSION}")
         kept, rest = self.read_values(body[:size]), body[size:]
         if len(kept) > KEPT or not (kept or rest):
-            raise ValueError(f"a state of {self!r} keeps 1 to {KEPT} values, or a sketch; got {len(kept)}")
+            raise ValueError(f"a state of {self!r} must have 1 to {KEPT} values, or a sketch; got {len(kept)}")
         return Sketch(self, self.read_native(rest) if rest else None, kept)
 
     def same(self, a: Any, b: Any) -> bool:
@@ -218,12 +218,12 @@ class ApproxQuantile(SketchMonoid):
         several = isinstance(q, tuple | list)
         wanted: tuple[Any, ...] = tuple(q) if isinstance(q, tuple | list) else (q,)
         if not wanted:
-            raise ValueError("q= of approx_quantile names at least one quantile; got an empty tuple")
+            raise ValueError("q= of approx_quantile must name at least one quantile; got an empty tuple")
         for one in wanted:
             if isinstance(one, bool) or not isinstance(one, int | float):
-                raise TypeError(f"q= of approx_quantile is a number or a tuple of them; got {one!r}")
+                raise TypeError(f"q= of approx_quantile must be a number or a tuple of numbers; got {one!r}")
             if not 0 <= one <= 1:
-                raise ValueError(f"q= of approx_quantile is at least 0 and at most 1 (0.99 for p99); got {one!r}")
+                raise ValueError(f"q= of approx_quantile must be at least 0 and at most 1 (0.99 for p99); got {one!r}")
         self.q = wanted if several else q
         self.k = whole_number(self.name, "k", k, 8, 65535)
         datasketches_library()
@@ -243,7 +243,7 @@ class ApproxQuantile(SketchMonoid):
     def load(self, data: bytes) -> Any:
         state = super().load(data)
         if state is not None and any(map(math.isnan, state.kept)) and (state.native is not None or len(state.kept) > 1):
-            raise ValueError(f"in a state of {self!r} a NaN stands alone")
+            raise ValueError(f"in a state of {self!r} a NaN must be the only value")
         return state
 
     def lift(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Binding: a query and the types of its columns make a BoundQuery, or an error that names what does not fit."""
+"""Binds a query to a schema: a BoundQuery, or an error that names what does not fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Bound
 from sash.plan import types, validation
-from sash.plan.bound_query import AggregateSpec, BoundQuery, SpanKind, WindowSpec
+from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec
 from sash.plan.fingerprint import fingerprint
 from sash.plan.time_axis import TimeAxis
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sash.plan.query import Query
 
-KINDS: Mapping[type[WindowKind], SpanKind] = {
+KINDS: Mapping[type[WindowKind], KindName] = {
     Time: "time",
     Count: "count",
     Delta: "delta",
@@ -43,7 +43,7 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     if query.retract is not None and not types.admits("bool", known(schema, query.retract, "retract=")):
         found = schema.field(query.retract).type
         raise TypeError(
-            f"retract= names the column {query.retract!r} of type {found}; a mark is a boolean: compare it first"
+            f"retract= names the column {query.retract!r} of type {found}; it must be boolean: compare it first"
         )
     time = TimeAxis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
     for name in query.on[1:]:
@@ -54,14 +54,14 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         query.by,
         time,
         query.on[1:],
-        _span(time, query.lateness, "lateness="),
-        _span(time, query.forget, "forget="),
+        _length(time, query.lateness, "lateness="),
+        _length(time, query.forget, "forget="),
         _ahead(time, query.ahead),
         tuple(_window(name, window, schema, time) for name, window in query.windows.items()),
-        tuple(_part(name, bound, schema, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
+        tuple(_aggregate(name, bound, schema, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
         query.per_row,
     )
-    validation.free(query, schema.names)
+    validation.require_free(query, schema.names)
     return dataclasses.replace(bound_query, fingerprint=fingerprint(bound_query))
 
 
@@ -69,8 +69,10 @@ def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
     """The type of a column. Raises KeyError, with the nearest name, if there is none."""
     if name not in schema.names:
         near = difflib.get_close_matches(name, schema.names, 1, 0.5)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownColumn(f"{what} names the column {name!r}, which is not there: {meant}There are {_listed(schema)}")
+        meant = f": did you mean {near[0]!r}?" if near else "."
+        raise UnknownColumn(
+            f"{what} names the column {name!r}, which does not exist{meant} There are {_listed(schema)}"
+        )
     return types.value_type(schema.field(name).type)
 
 
@@ -82,8 +84,8 @@ class UnknownColumn(KeyError, ValueError):
 
 
 def _listed(schema: pa.Schema) -> str:
-    shown = [repr(name) for name in schema.names[:12]]
-    return ", ".join(shown) + (", …" if len(schema.names) > 12 else "") if shown else "no columns"
+    names = [repr(name) for name in schema.names[:12]]
+    return ", ".join(names) + (", …" if len(schema.names) > 12 else "") if names else "no columns"
 
 
 def _distinct(schema: pa.Schema) -> None:
@@ -93,12 +95,12 @@ def _distinct(schema: pa.Schema) -> None:
 
 
 def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
-    """Raises TypeError for categories that have an order of their own: it would be that of their names."""
+    """Raises TypeError for ordered categories: values would be compared by name, not by category."""
     kind = schema.field(name).type
     if getattr(kind, "ordered", False):
         raise TypeError(
-            f"{label} compares values, and the column {name!r} has ordered categories, whose names have another order: "
-            "give their codes, or cast them to text"
+            f"{label} compares values, and the column {name!r} has ordered categories, not in the order of their "
+            "names: give their codes, or cast them to text"
         )
 
 
@@ -109,17 +111,17 @@ def _sortable(schema: pa.Schema, name: str) -> None:
         raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
 
 
-def _span(time: TimeAxis | None, value: Any, what: str) -> Any:
+def _length(time: TimeAxis | None, value: Any, what: str) -> int | float | None:
     return None if value is None or time is None else time.number(value, what)
 
 
-def _ahead(time: TimeAxis | None, value: Any) -> Any:
+def _ahead(time: TimeAxis | None, value: Any) -> int | float | None:
     if value is not None and time is not None and not time.timed:
         raise TypeError(
-            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no clock: "
+            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} cannot be: "
             "cast it to timestamp"
         )
-    return _span(time, value, "ahead=")
+    return _length(time, value, "ahead=")
 
 
 def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | None) -> WindowSpec:
@@ -143,11 +145,11 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
         isinstance(window, Count) and window.full,
         axis,
         window.column if isinstance(window, Delta | Punctuation) else None,
-        tuple(_part(f"over[{place}]", bound, schema, f"over={bound!r}{of}") for place, bound in enumerate(over)),
+        tuple(_aggregate(f"over[{place}]", bound, schema, f"over={bound!r}{of}") for place, bound in enumerate(over)),
     )
 
 
-def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> Any:
+def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> int | float | None:
     if isinstance(window, Count):
         return window.size
     if isinstance(window, Session) and axis is not None:
@@ -155,17 +157,17 @@ def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> Any:
     return axis.number(window.size, f"size={of}") if isinstance(window, Time | Delta) and axis is not None else None
 
 
-def _every(window: WindowKind, time: TimeAxis | None, of: str) -> Any:
+def _every(window: WindowKind, time: TimeAxis | None, of: str) -> int | float | None:
     return time.number(window.step, f"every={of}") if window.slide == "time" and time is not None else window.step
 
 
 def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
     found = known(schema, window.column, what)
     if not types.admits("bool", found):
-        raise TypeError(f"{what} names {window.column!r} of type {found}; a mark is a boolean: compare it first")
+        raise TypeError(f"{what} names {window.column!r} of type {found}; it must be boolean: compare it first")
 
 
-def _part(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
+def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
     found = tuple(known(schema, column, label) for column in bound.columns)
     types.check(label, bound.monoid, bound.columns, found)
     for column, domain in zip(bound.columns, bound.monoid.domain, strict=False):

@@ -1,8 +1,8 @@
 """A query on column types: every size in units, every aggregate with its type.
 
-BoundQuery ─┬─ time: Axis             what windows are measured on
-          ├─ spans: Span, …         the windows, in the order of the query
-          └─ parts: Part, …         the aggregates, in the order of the query
+BoundQuery ─┬─ time: TimeAxis                  the column that windows are measured on
+            ├─ windows: WindowSpec, …          the windows, in the order of the query
+            └─ aggregates: AggregateSpec, …    the aggregates, in the order of the query
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AggregateSpec", "BoundQuery", "TimeAxis", "WindowSpec"]
 
 MODES: tuple[str, ...] = get_args(Mode)
 
-SpanKind = Literal["time", "count", "delta", "session", "punctuation", "lifetime", "policy"]
+KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime", "policy"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class AggregateSpec:
     result: pa.DataType
 
     def array(self, values: Sequence[Any]) -> Any:
-        """Results, as `lower` gives them, as a column of the result's type."""
+        """The results of `lower` as a column of the result's type."""
         from sash.plan.types import column
 
         return column(values, self.result, self.name)
@@ -47,11 +47,11 @@ class AggregateSpec:
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """A window, bound_query. `size` is in units of the axis, for Count in rows, for Session the gap."""
+    """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap."""
 
     name: str
     window: WindowKind
-    kind: SpanKind
+    kind: KindName
     size: int | float | None
     slide: Slide
     every: int | float | None
@@ -88,7 +88,7 @@ class BoundQuery:
         import pyarrow as pa
 
         if mode not in MODES:
-            raise ValueError(f"mode= is one of {', '.join(map(repr, MODES))}; got {mode!r}")
+            raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
 
         fields = self._row_fields(mode) if self.per_row else self._slide_fields()
         if self.query.emit == "eager":
@@ -99,10 +99,10 @@ class BoundQuery:
         import pyarrow as pa
 
         fields = [_wide(field) for field in self.schema]
-        for span in self.windows:
+        for spec in self.windows:
             fields += [
-                pa.field(f"{part.name}_{span.name}" if span.name else part.name, part.result)
-                for part in self.aggregates
+                pa.field(f"{aggregate.name}_{spec.name}" if spec.name else aggregate.name, aggregate.result)
+                for aggregate in self.aggregates
             ]
         if self.query.late == "flag" and mode != "sorted":
             fields.append(pa.field("_late", pa.bool_()))
@@ -113,13 +113,13 @@ class BoundQuery:
 
         bound = pa.int64() if self.time is None else self.time.type
         fields = [_wide(self.schema.field(name)) for name in self.by]
-        fields += [pa.field("window", pa.string())] if any(span.name for span in self.windows) else []
+        fields += [pa.field("window", pa.string())] if any(spec.name for spec in self.windows) else []
         fields += [pa.field("window_start", bound), pa.field("window_end", bound)]
-        return fields + [pa.field(part.name, part.result) for part in self.aggregates]
+        return fields + [pa.field(aggregate.name, aggregate.result) for aggregate in self.aggregates]
 
 
 def _wide(field: pa.Field) -> pa.Field:
-    """A field of results: a dictionary with room for the values of many batches, however few one of them had."""
+    """A field of results: a dictionary gets indices wide enough for the values of many batches."""
     import pyarrow as pa
 
     kind = field.type

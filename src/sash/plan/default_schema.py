@@ -1,7 +1,7 @@
-"""Assumed types: what a query's columns may be, where nobody has said.
+"""The schema that `explain` assumes if none is given.
 
-Each column gets the plainest type that all its readers admit: the time is a timestamp where a length of it is
-a duration, else an integer; what an aggregate reads is a float unless it asks for text, booleans or integers.
+Each column gets the simplest type that all its readers admit: the time is a timestamp if a length of it is a duration,
+else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or integers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a query runs: its hosts, found by name when they are asked for, for a lower layer imports no higher one.
+"""Finds the host for the data of a query, by name: a lower layer imports no higher one.
 
 pandas, polars, pyarrow         sash.frames
 a dict of NumPy arrays          sash.frames
@@ -21,12 +21,12 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 
 
 def operator(query: Any, schema: Any, **keywords: Any) -> Any:
-    """An operator for the query. Raises ImportError if the engine is not there."""
+    """An operator for the query. Raises ImportError if the engine is not installed."""
     return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
 
 
 def run(query: Any, data: Any) -> Any:
-    """The query computed on data by its host. Raises TypeError if there is none, ImportError if it is missing."""
+    """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
     for cls in type(data).__mro__:
         package = cls.__module__.partition(".")[0]
         if package in HOSTS:
@@ -38,7 +38,7 @@ def run(query: Any, data: Any) -> Any:
     if isinstance(data, Iterator):
         return _host("sash.engine", "an iterator of record batches").stream(query, data)
     raise TypeError(
-        f"a query runs on frames of pandas, polars, pyarrow and Spark, on dicts of NumPy arrays, on what gives an "
+        f"a query runs on pandas, polars, pyarrow and Spark frames, on dicts of NumPy arrays, on objects that give an "
         f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
         f"{_hint(data)}"
     )

@@ -1,4 +1,4 @@
-"""A clock: times as they come in a loop, as numbers that only go forward.
+"""EventClock: the times of events in a loop, as numbers that only rise.
 
     3, 4.5                      as they are                sizes are numbers
     datetime, naive or aware    nanoseconds                sizes are durations
@@ -33,7 +33,7 @@ _NAMES = {
 
 
 class EventClock:
-    """What is measured, as numbers, and how far it has come.
+    """The last value of a measured column, as a number.
 
     `what` is its name in messages. `size` is a Duration or a number where something is measured on it, and `of`
     what that is; `hint` says what to do about a value that is behind.
@@ -44,10 +44,10 @@ class EventClock:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start anew."""
         self.kind: str | None = None
         self.last: int | float | None = None
-        self.shown: Any = None
+        self.value: Any = None
 
     def read(self, value: Any) -> int | float:
         """A value as a number; the clock stays as it is.
@@ -64,23 +64,23 @@ class EventClock:
             if found != self.kind:
                 self._check_kind(found, value)
         if self.last is not None and number < self.last:
-            raise ValueError(f"{self.what}={value!s} is behind {self.shown!s}, the last one: {self.hint}")
+            raise ValueError(f"{self.what}={value!s} is before {self.value!s}, the last one: {self.hint}")
         return number
 
     def move(self, value: Any, number: int | float) -> None:
-        """The clock shows this value, which was read."""
+        """Set the clock to this value, which was read."""
         if self.kind is None:
             self.kind = self._of_any_kind(value)[0]
-        self.last, self.shown = number, value
+        self.last, self.value = number, value
 
     def copy(self) -> Self:
-        """A clock of its own that shows the same."""
+        """An independent clock in the same state."""
         return copy(self)
 
     def _of_any_kind(self, value: Any) -> tuple[str, int | float]:
         if isinstance(value, datetime):
             if value != value:
-                raise ValueError(f"{self.what}={value!r} is no time")
+                raise ValueError(f"{self.what}={value!r} is not a time")
             aware = value.utcoffset() is not None
             since = value - (_AWARE if aware else _NAIVE)
             finer = getattr(value, "nanosecond", 0)  # of a Timestamp of pandas
@@ -89,20 +89,20 @@ class EventClock:
             return "date", (value - _DAY).days * UNITS["d"]
         if isinstance(value, float | np.floating):
             if not math.isfinite(value):
-                raise ValueError(f"{self.what}={value!r} is no place to measure from: leave such an event out")
+                raise ValueError(f"{self.what}={value!r} is not finite: leave such an event out")
             return _NUMBER, float(value)
         try:
             if not isinstance(value, bool | np.bool_):
                 return _NUMBER, index(value)
         except TypeError:
             pass
-        raise TypeError(f"{self.what} is a number, a datetime or a date; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{self.what} must be a number, a datetime or a date; got {value!r}, a {type(value).__name__}")
 
     def _check_kind(self, found: str, value: Any) -> None:
         if self.kind is not None:
             raise TypeError(
                 f"{self.what}={value!r} is one of {_NAMES[found]}, and those before are {_NAMES[self.kind]}: "
-                "give all of one kind"
+                "use one kind for all"
             )
         if self.size is None:
             return
@@ -118,13 +118,13 @@ class EventClock:
             )
         if found == "date" and self.size.nanoseconds % UNITS["d"]:
             raise ValueError(
-                f"{self.of} is measured in {str(self.size)!r}, no whole number of days, and {self.what}={value!s} is "
-                "a date: give datetimes"
+                f"{self.of} is measured in {str(self.size)!r}, not a whole number of days, and "
+                f"{self.what}={value!s} is a date: give datetimes"
             )
 
 
 def length(size: Any) -> int | float:
-    """A size in the numbers of a clock: whole where it can be, so that large whole times are not rounded."""
+    """A size in the numbers of a clock: an integer where possible, so that large times are not rounded."""
     if isinstance(size, Duration):
         return size.nanoseconds
     return int(size) if float(size).is_integer() else float(size)

@@ -1,11 +1,11 @@
-"""sash.Window: a window for a loop of one's own. An event in, the aggregates now.
+"""sash.Window: a window for a Python loop. An event in, the aggregates out.
 
     push(x, time) ──▶ place it ──▶ lift it ──▶ it enters ──▶ the oldest leave ──▶ the aggregates
-                      (refused? nothing has changed)        └──── moving.py ────┘
+                      (refused? nothing has changed)        └─── evictor.py ────┘
 
 Each aggregate has a structure of its own, chosen as a query's is: a running total where the oldest can be taken off
-exactly, else `TwoStacksLite`, or `DABALite` where no single step may be long. Session, Punctuation and Lifetime
-windows never give up a single event: their aggregates are folded.
+exactly, else `TwoStacksLite`, or `DABALite` where no single step may be long. Events never leave Session, Punctuation
+and Lifetime windows one by one: their aggregates are folded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sash.monoids.algebra import Bound, Monoid
 from sash.plan import validation
 from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock
-from sash.plan.evictor import MOVEMENTS, Evictor
+from sash.plan.evictor import EVICTORS, Evictor, Number
 from sash.plan.loop_aggregate import LoopAggregate
 from sash.windows import Session, Time, WindowKind
 
@@ -91,10 +91,10 @@ class Window:
         for name, value in (("prefer", prefer), ("structure", structure)):
             if isinstance(value, Bound | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
-        self._movement: Evictor = MOVEMENTS[type(self._window)](self._window)
+        self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
         self._single = aggregate is not None
         named = _given(aggregate, aggregates)
-        self._parts = [LoopAggregate(name, one, self._movement, prefer, structure) for name, one in named.items()]
+        self._aggregates = [LoopAggregate(name, one, self._evictor, prefer, structure) for name, one in named.items()]
         self._timed = isinstance(self._window, Time | Session)
         size = getattr(self._window, "gap" if isinstance(self._window, Session) else "size") if self._timed else None
         self._clock = EventClock("time", repr(self._window), size, _HINT)
@@ -109,16 +109,16 @@ class Window:
         the sizes, KeyError for a missing column; the window is as before then. What an aggregate or a policy raises is
         passed on; if it was amid a change, the window refuses to go on until it is cleared.
         """
-        self._whole()
+        self._require_intact()
         now = self._read(time)
-        place = self._movement.place(x, now)
-        lifted = [part.lifted(x) for part in self._parts]
+        place = self._evictor.place(x, now)
+        lifted = [aggregate.lifted(x) for aggregate in self._aggregates]
         try:
-            if time is not None:
+            if time is not None and now is not None:
                 self._move(time, now)
-            if self._movement.enter(place):
+            if self._evictor.enter(place):
                 self._drop_all()
-            if self._movement.waits:
+            if self._evictor.waits:
                 self._waiting.append(lifted)
             else:
                 self._insert(lifted)
@@ -138,14 +138,14 @@ class Window:
 
         Raises as `push` does.
         """
-        self._whole()
+        self._require_intact()
         if time is None:
             raise TypeError("advance(time) takes a time; got None")
-        now = self._read(time)
+        now = self._clock.read(time)
         try:
             self._move(time, now)
-            if self._timed and self._movement.ended(now):
-                self._movement.clear()
+            if self._timed and self._evictor.ended(now):
+                self._evictor.clear()
                 self._drop_all()
             if self._timed:
                 self._evict(now)
@@ -156,12 +156,12 @@ class Window:
 
     def query(self) -> Any:
         """The aggregates now: what the last `push` or `advance` returned."""
-        self._whole()
-        full = self._movement.full(self._held)
+        self._require_intact()
+        full = self._evictor.full(self._held)
         oldest = self._entered - self._held
         if self._single:
-            return self._parts[0].result(oldest) if full else None
-        return {part.name: part.result(oldest) if full else None for part in self._parts}
+            return self._aggregates[0].result(oldest) if full else None
+        return {aggregate.name: aggregate.result(oldest) if full else None for aggregate in self._aggregates}
 
     def clear(self) -> None:
         """Empty the window and forget the time."""
@@ -169,23 +169,23 @@ class Window:
         self._entered = self._held = 0
         self._waiting: list[list[tuple[bool, State]]] = []
         self._clock.clear()
-        self._movement.clear()
-        for part in self._parts:
-            part.clear()
+        self._evictor.clear()
+        for aggregate in self._aggregates:
+            aggregate.clear()
 
     def copy(self) -> Self:
-        """A window of its own with the same events; what they hold is shared."""
+        """An independent window with the same events, which are not copied."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
-        twin._clock, twin._movement = self._clock.copy(), self._movement.copy()
-        twin._parts = [part.copy() for part in self._parts]
+        twin._clock, twin._evictor = self._clock.copy(), self._evictor.copy()
+        twin._aggregates = [aggregate.copy() for aggregate in self._aggregates]
         twin._waiting = self._waiting.copy()
         return twin
 
     @property
     def structures(self) -> dict[str, str]:
         """Which structure each aggregate has, by name; one alone has the name ""."""
-        return {part.name: part.structure_name for part in self._parts}
+        return {aggregate.name: aggregate.structure_name for aggregate in self._aggregates}
 
     def __len__(self) -> int:
         return self._held
@@ -197,64 +197,63 @@ class Window:
         return self.copy()
 
     def __repr__(self) -> str:
-        shown = [repr(self._window)] + [f"{part.name}={part!r}" if part.name else repr(part) for part in self._parts]
-        return f"<Window({', '.join(shown)}): {self._held} event{'s' * (self._held != 1)}>"
+        named = (f"{one.name}={one!r}" if one.name else repr(one) for one in self._aggregates)
+        arguments = [repr(self._window), *named]
+        return f"<Window({', '.join(arguments)}): {self._held} event{'s' * (self._held != 1)}>"
 
     # ---- the steps of a push ----
 
-    def _whole(self) -> None:
+    def _require_intact(self) -> None:
         if self._broken:
             raise RuntimeError(
-                f"this Window is half-way through a change that raised {self._broken}; clear() it and start anew"
+                f"this Window is incomplete: a change raised {self._broken}. Call clear() and push again"
             )
 
-    def _read(self, time: Any) -> Any:
+    def _read(self, time: EventTime | None) -> Number | None:
         if time is not None:
             return self._clock.read(time)
         if self._timed:
             raise TypeError(f"{self._window!r} is measured in time: push(x, time)")
         return None
 
-    def _move(self, time: Any, now: Any) -> None:
-        if self._waiting and now > self._clock.last:
+    def _move(self, time: EventTime, now: Number) -> None:
+        if self._waiting and (self._clock.last is None or now > self._clock.last):
             for lifted in self._waiting:
                 self._insert(lifted)
             self._waiting.clear()
         self._clock.move(time, now)
 
     def _insert(self, lifted: list[tuple[bool, State]]) -> None:
-        for part, (there, state) in zip(self._parts, lifted, strict=True):
-            part.structure.push(state)
-            if there:
-                part.last = self._entered
+        for aggregate, (present, state) in zip(self._aggregates, lifted, strict=True):
+            aggregate.insert(self._entered, present, state)
         self._entered += 1
         self._held += 1
 
-    def _evict(self, now: Any) -> None:
-        gone = self._movement.leaving(self._held, now)
+    def _evict(self, now: Number | None) -> None:
+        gone = self._evictor.leaving(self._held, now)
         if not gone:
             return
         if gone == self._held:
             self._drop_all()
             return
-        for part in self._parts:
-            part.structure.drop(gone)
+        for aggregate in self._aggregates:
+            aggregate.evict(gone)
         self._held -= gone
 
     def _drop_all(self) -> None:
         self._held = 0
-        for part in self._parts:
-            part.structure.clear()
+        for aggregate in self._aggregates:
+            aggregate.evict_all()
 
 
 def _per_event(window: Any) -> WindowKind:
     if isinstance(window, Mapping):
-        raise TypeError("a Window is one window: make one for each, or a sash.Query for all of them")
+        raise TypeError("sash.Window takes one window: make one for each, or a sash.Query for all of them")
     found = validation.window(validation.not_an_aggregate("window", window), "the window")
     if found.slide != "row":
         raise ValueError(
-            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window answers at each event. For one result a "
-            "slide use sash.Query(…).operator(), or ask query() when you want it"
+            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window gives a result at each event. For one "
+            "result per slide use sash.Query(…).operator(), or call query() when you need it"
         )
     return found
 

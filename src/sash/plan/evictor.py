@@ -1,16 +1,16 @@
-"""How a window moves in a loop: which events it begins anew with, and how many of the oldest leave. One class a kind.
+"""How a window moves in a loop: where it starts anew, and how many of the oldest events leave. One class a kind.
 
-                    begins anew                    the oldest leave
-    Counted         –                              beyond the size
-    Timed           –                              at or before t - size
-    DeltaEvictor         –                              size or more behind the column
-    Sessions        after a gap                    –
-    PunctuationEvictor      after a row that is marked     –
-    All             –                              –
-    PolicyEvictor        –                              as the policy says
+                        starts anew                    the oldest leave
+    CountEvictor        –                              beyond the size
+    TimeEvictor         –                              at or before t - size
+    DeltaEvictor        –                              size or more behind the column
+    SessionEvictor      after a gap                    –
+    PunctuationEvictor  after a row that is marked     –
+    LifetimeEvictor     –                              –
+    PolicyEvictor       –                              as the policy says
 
 An event is placed first (`place`: it may be refused, nothing has changed), then it enters (`enter`: true if a window
-begins with it), then the oldest leave (`leaving`: how many). Windows that only begin anew need no structure: they are
+starts with it), then the oldest leave (`leaving`: how many). Windows that only start anew need no structure: they are
 folded, `folds`.
 """
 
@@ -19,66 +19,74 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from sash.aggregators import AMTA
+from sash.aggregators.in_order import State
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan.event_clock import EventClock, length
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
+Number = int | float
+Placed = TypeVar("Placed")
+"""What an evictor needs to know of an event that it has accepted."""
 
-class Evictor:
-    """A window that keeps everything."""
+
+class Evictor(Generic[Placed]):
+    """How one kind of window moves."""
 
     folds: ClassVar[bool] = False
     waits: bool = False
-    """Does an event enter only when the time has gone on?"""
+    """Does an event enter only when a later time has come?"""
 
     def __init__(self, window: Any) -> None:
         self.window = window
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start anew."""
 
-    def place(self, x: Any, time: Any) -> Any:
-        """Where the event stands. Raises if it cannot stand there; nothing has changed then."""
-        return None
+    def place(self, x: Any, time: Number | None) -> Placed:
+        """What to know of the event when it enters. Raises if it is refused; nothing has changed then."""
+        raise NotImplementedError
 
-    def enter(self, place: Any) -> bool:
-        """The event enters. Does a window begin with it?"""
+    def enter(self, _place: Placed) -> bool:
+        """The event enters. Does a window start with it?"""
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, _held: int, _now: Number | None) -> int:
         """How many of the oldest of the events that the window holds leave now."""
         return 0
 
-    def ended(self, now: Any) -> bool:
-        """Is the window over, when it is this time and no event came?"""
+    def ended(self, _now: Number) -> bool:
+        """Has the window ended by this time, without a new event?"""
         return False
 
-    def full(self, held: int) -> bool:
-        """Does it answer already?"""
+    def full(self, _held: int) -> bool:
+        """Does it have results yet?"""
         return True
 
     def copy(self) -> Self:
-        """One of its own that stands where this one does."""
+        """An independent evictor in the same state."""
         return copy.copy(self)
 
 
-class CountEvictor(Evictor):
+class CountEvictor(Evictor[None]):
     """The last events."""
 
-    def leaving(self, held: int, now: Any) -> int:
+    def place(self, _x: Any, _time: Number | None) -> None:
+        return None
+
+    def leaving(self, held: int, _now: Number | None) -> int:
         return held - self.window.size if held > self.window.size else 0
 
     def full(self, held: int) -> bool:
         return not self.window.full or held >= self.window.size
 
 
-class TimeEvictor(Evictor):
+class TimeEvictor(Evictor[Number]):
     """The events of a length of time: those at or before `now - size`, a bound computed once, leave."""
 
     def __init__(self, window: Time) -> None:
@@ -88,16 +96,18 @@ class TimeEvictor(Evictor):
         super().__init__(window)
 
     def clear(self) -> None:
-        self.times: deque[int | float] = deque()
+        self.times: deque[Number] = deque()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, _x: Any, time: Number | None) -> Number:
+        assert time is not None
         return time
 
-    def enter(self, place: Any) -> bool:
+    def enter(self, place: Number) -> bool:
         self.times.append(place)
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, held: int, now: Number | None) -> int:
+        assert now is not None
         times, bound = self.times, now - self.size
         gone = 0
         while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
@@ -111,7 +121,14 @@ class TimeEvictor(Evictor):
         return twin
 
 
-class DeltaEvictor(Evictor):
+class Measured(NamedTuple):
+    """The value of a column, and the number that stands for it."""
+
+    value: Any
+    number: Number
+
+
+class DeltaEvictor(Evictor[Measured]):
     """The events less than `size` behind in a column, which must not decrease."""
 
     def __init__(self, window: Delta) -> None:
@@ -122,18 +139,18 @@ class DeltaEvictor(Evictor):
 
     def clear(self) -> None:
         self.clock.clear()
-        self.places: deque[int | float] = deque()
+        self.places: deque[Number] = deque()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Number | None) -> Measured:
         value = column(x, self.window.column, self.window)
-        return value, self.clock.read(value)
+        return Measured(value, self.clock.read(value))
 
-    def enter(self, place: Any) -> bool:
-        self.clock.move(*place)
-        self.places.append(place[1])
+    def enter(self, place: Measured) -> bool:
+        self.clock.move(place.value, place.number)
+        self.places.append(place.number)
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, held: int, _now: Number | None) -> int:
         places, current, size = self.places, self.clock.last, self.size
         gone = 0
         while gone < held and current - places[0] >= size:  # type: ignore[operator]
@@ -147,7 +164,7 @@ class DeltaEvictor(Evictor):
         return twin
 
 
-class SessionEvictor(Evictor):
+class SessionEvictor(Evictor[Number]):
     """The events since the last gap."""
 
     folds = True
@@ -157,21 +174,22 @@ class SessionEvictor(Evictor):
         super().__init__(window)
 
     def clear(self) -> None:
-        self.previous: int | float | None = None
+        self.previous: Number | None = None
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, _x: Any, time: Number | None) -> Number:
+        assert time is not None
         return time
 
-    def enter(self, place: Any) -> bool:
-        begins = self.ended(place)
+    def enter(self, place: Number) -> bool:
+        starts = self.ended(place)
         self.previous = place
-        return begins
+        return starts
 
-    def ended(self, now: Any) -> bool:
+    def ended(self, now: Number) -> bool:
         return self.previous is not None and now - self.previous >= self.gap
 
 
-class PunctuationEvictor(Evictor):
+class PunctuationEvictor(Evictor[bool]):
     """The events since the last marked one."""
 
     folds = True
@@ -179,28 +197,31 @@ class PunctuationEvictor(Evictor):
     def clear(self) -> None:
         self.marked = False
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Number | None) -> bool:
         mark = column(x, self.window.column, self.window)
         if mark is not None and not isinstance(mark, bool | np.bool_):
             raise TypeError(
-                f"column {self.window.column!r} of {self.window!r} is True or False; got {mark!r}, "
+                f"column {self.window.column!r} of {self.window!r} must be True or False; got {mark!r}, "
                 f"a {type(mark).__name__}"
             )
         return bool(mark)
 
-    def enter(self, place: Any) -> bool:
-        begins, self.marked = self.marked, place
-        return begins
+    def enter(self, place: bool) -> bool:
+        starts, self.marked = self.marked, place
+        return starts
 
 
-class LifetimeEvictor(Evictor):
+class LifetimeEvictor(Evictor[None]):
     """All events."""
 
     folds = True
 
+    def place(self, _x: Any, _time: Number | None) -> None:
+        return None
 
-class PolicyEvictor(Evictor):
-    """What a function does not give up, asked about the aggregates it is over."""
+
+class PolicyEvictor(Evictor[tuple[State, ...]]):
+    """The events that a function, given aggregates of the window, does not evict."""
 
     def __init__(self, window: Policy) -> None:
         self.amta = AMTA(JointMonoid([bound.monoid for bound in window.over]))
@@ -209,14 +230,14 @@ class PolicyEvictor(Evictor):
     def clear(self) -> None:
         self.amta.clear()
 
-    def place(self, x: Any, time: Any) -> Any:
+    def place(self, x: Any, _time: Number | None) -> tuple[State, ...]:
         return tuple(bound.monoid.lifted(row(x, bound)) for bound in self.window.over)
 
-    def enter(self, place: Any) -> bool:
+    def enter(self, place: tuple[State, ...]) -> bool:
         self.amta.push(place)
         return False
 
-    def leaving(self, held: int, now: Any) -> int:
+    def leaving(self, _held: int, _now: Number | None) -> int:
         return self.amta.enforce(self.window.gives_up)
 
     def copy(self) -> Self:
@@ -226,23 +247,23 @@ class PolicyEvictor(Evictor):
 
 
 class JointMonoid(Monoid):
-    """Several aggregates, each of its own columns: the states side by side."""
+    """Several aggregates, each of its own columns: a tuple of their states."""
 
-    def __init__(self, parts: Sequence[Monoid]) -> None:
-        self.parts = tuple(parts)
-        self.identity = tuple(part.identity for part in parts)
+    def __init__(self, monoids: Sequence[Monoid]) -> None:
+        self.monoids = tuple(monoids)
+        self.identity = tuple(monoid.identity for monoid in monoids)
 
     def lift(self, *states: Any) -> Any:
         return states
 
     def combine(self, a: Any, b: Any) -> Any:
-        return tuple(part.combine(x, y) for part, x, y in zip(self.parts, a, b, strict=True))
+        return tuple(monoid.combine(x, y) for monoid, x, y in zip(self.monoids, a, b, strict=True))
 
     def seen(self, a: Any) -> Any:
-        return tuple(part.seen(x) for part, x in zip(self.parts, a, strict=True))
+        return tuple(monoid.seen(x) for monoid, x in zip(self.monoids, a, strict=True))
 
 
-MOVEMENTS: dict[type[WindowKind], type[Evictor]] = {
+EVICTORS: dict[type[WindowKind], type[Evictor[Any]]] = {
     Count: CountEvictor,
     Time: TimeEvictor,
     Delta: DeltaEvictor,
@@ -266,8 +287,8 @@ def column(x: Any, name: str, of: Any) -> Any:
     try:
         return x[name]
     except KeyError:
-        there = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
-        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {there or 'none of that name'}") from None
+        names = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
+        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {names or 'none of that name'}") from None
     except (TypeError, IndexError):
         raise TypeError(
             f"{of!r} reads the column {name!r}: push a dict of columns, such as {{{name!r}: …}}; "

@@ -1,4 +1,4 @@
-"""The plan as text: what a query does, with which structures and why, what it shares, costs and keeps.
+"""The plan as text: windows, results, structures and why, what is shared, costs and state.
 
 >>> import sash
 >>> print(sash.Query(1000, high=sash.max("price")).explain())
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sash.aggregators.catalogue import CATALOGUE
 from sash.plan import explain_text
 from sash.plan.default_schema import default_schema
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, at_rows, plan, siblings, swept
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, is_stateless, plan, siblings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +35,8 @@ EMISSION = {
 LATE = {"drop": "are counted and dropped", "flag": "pass with _late true", "error": "raise an error"}
 """What happens to rows that come too late."""
 
-ELEMENTS = {"rows": "single rows", "slices": "slices", "counted": "slices in rows", "running": "a running partial"}
-"""What a series is made of."""
+ELEMENTS = {"rows": "single rows", "time panes": "panes", "row panes": "panes in rows", "running": "a running partial"}
+"""What the elements of a group of windows are."""
 
 
 def explain(query: Query, schema: pa.Schema | None = None) -> str:
@@ -49,7 +49,7 @@ def explain(query: Query, schema: pa.Schema | None = None) -> str:
 
 
 def explained(found: Plan, note: str = "") -> str:
-    """A plan as text, a section a question."""
+    """A plan as text."""
     sections = {
         "windows": _windows(found),
         "results": _results(found),
@@ -67,7 +67,7 @@ def explained(found: Plan, note: str = "") -> str:
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Rows of text in columns as wide as they must be; the last is not filled up."""
+    """Rows of text as aligned columns, without trailing spaces."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -85,17 +85,20 @@ def _names(found: Plan, places: Iterable[int]) -> str:
 
 
 def _windows(found: Plan) -> list[str]:
-    spans = found.bound_query.windows
-    rows = [(repr(span.window), f"{explain_text.ends(span)}:", explain_text.holds(span)) for span in spans]
-    named = any(span.name for span in spans)
-    return table((span.name, *row) for span, row in zip(spans, rows, strict=True)) if named else table(rows)
+    specs = found.bound_query.windows
+    rows = [(repr(spec.window), f"{explain_text.ends(spec)}:", explain_text.holds(spec)) for spec in specs]
+    named = any(spec.name for spec in specs)
+    return table((spec.name, *row) for spec, row in zip(specs, rows, strict=True)) if named else table(rows)
 
 
 def _results(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
     first = "one row for each input row" if bound_query.per_row else "one row a key and slide"
     keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
-    made = table((part.name, repr(query.aggregates[part.name]), str(part.result)) for part in bound_query.aggregates)
+    made = table(
+        (aggregate.name, repr(query.aggregates[aggregate.name]), str(aggregate.result))
+        for aggregate in bound_query.aggregates
+    )
     return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
 
 
@@ -107,12 +110,12 @@ def _order(found: Plan) -> list[str]:
     if query.lateness is None:
         lines.append("no lateness=: rows come in order, and one behind is an error (frames are sorted first)")
     else:
-        behind = explain_text.length(query.lateness)
+        behind = explain_text.amount(query.lateness)
         lines.append(f"rows at most {behind} behind the latest time; later ones {LATE[query.late]}")
     if query.forget is not None:
-        lines.append(f"a key silent for more than {explain_text.length(query.forget)} starts anew")
+        lines.append(f"a key silent for more than {explain_text.amount(query.forget)} starts anew")
     if query.ahead is not None:
-        lines.append(f"times more than {explain_text.length(query.ahead)} ahead of the clock are no times")
+        lines.append(f"times more than {explain_text.amount(query.ahead)} ahead of the clock are no times")
     return lines
 
 
@@ -135,19 +138,19 @@ def _ties(found: Plan) -> list[str]:
 
 def _shared(found: Plan) -> list[str]:
     lines = []
-    for series in found.series:
-        kept = f", kept once for {len(series.windows)} windows" if len(series.windows) > 1 else ""
-        lines.append(f"{_names(found, series.windows)}: {ELEMENTS[series.kind]}{kept}")
-        lines += _indented(_one_structure(found, series))
+    for group in found.groups:
+        kept = f", kept once for {len(group.windows)} windows" if len(group.windows) > 1 else ""
+        lines.append(f"{_names(found, group.windows)}: {ELEMENTS[group.kind]}{kept}")
+        lines += _indented(_one_structure(found, group))
     return lines + _one_state(found)
 
 
-def _one_structure(found: Plan, series: WindowGroup) -> list[str]:
+def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
     """Where one structure answers several windows."""
-    groups = {siblings(found.bound_query, series, place) for place in series.windows}
+    alike = {siblings(found.bound_query, group, place) for place in group.windows}
     return [
-        f"{keeper.part.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
-        for places in sorted(groups)
+        f"{keeper.aggregate.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
+        for places in sorted(alike)
         for keeper, *_ in found.states
         if len(places) > 1 and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
     ]
@@ -156,7 +159,7 @@ def _one_structure(found: Plan, series: WindowGroup) -> list[str]:
 def _one_state(found: Plan) -> list[str]:
     """Where several aggregates are lowered from one state."""
     return [
-        f"{keeper.part.name}: one state, which also gives {_listed([member.part.name for member in others])}"
+        f"{keeper.aggregate.name}: one state, which also gives {_listed([member.aggregate.name for member in others])}"
         for keeper, *others in found.states
         if others
     ]
@@ -168,34 +171,36 @@ def _listed(names: list[str]) -> str:
 
 def _structures(found: Plan) -> list[str]:
     """For each window and aggregate a structure, then what each of these structures costs."""
-    parts, spans = found.bound_query.aggregates, found.bound_query.windows
-    each = [[found.choices[place, number] for number in range(len(parts))] for place in range(len(spans))]
+    aggregates, specs = found.bound_query.aggregates, found.bound_query.windows
+    each = [[found.choices[place, number] for number in range(len(aggregates))] for place in range(len(specs))]
     if all(choices == each[0] for choices in each):
-        lines = table((part.name, one.structure, one.why) for part, one in zip(parts, each[0], strict=True))
+        lines = table(
+            (aggregate.name, one.structure, one.why) for aggregate, one in zip(aggregates, each[0], strict=True)
+        )
     else:
         lines = table(
-            (explain_text.label(span), part.name, one.structure, one.why)
-            for span, choices in zip(spans, each, strict=True)
-            for part, one in zip(parts, choices, strict=True)
+            (explain_text.label(spec), aggregate.name, one.structure, one.why)
+            for spec, choices in zip(specs, each, strict=True)
+            for aggregate, one in zip(aggregates, choices, strict=True)
         )
     used = dict.fromkeys(choice.structure for choice in found.choices.values())
     costs = table((f"{name}:", _cost(name)) for name in used)
     lines += ["costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
-    special = [part.name for part in parts if swept(found.bound_query, part)]
+    special = [aggregate.name for aggregate in aggregates if has_column_kernel(found.bound_query, aggregate)]
     if special:
         lines.append(f"where all rows are at hand: kernels of whole columns for {', '.join(special)}")
     return lines + _apart(found)
 
 
 def _apart(found: Plan) -> list[str]:
-    """Which aggregates have a structure a size where all rows are at hand, and are not kept."""
-    if found.bound_query.query.options.structure is not None or not at_rows(found.bound_query):
+    """Which aggregates have one structure for each size where all rows are at hand."""
+    if found.bound_query.query.options.structure is not None or not is_stateless(found.bound_query):
         return []
     several = {number for (_, number), choice in found.choices.items() if choice.structure in SEVERAL_SIZES}
     named = [
         found.bound_query.aggregates[n].name
         for n in sorted(several)
-        if not swept(found.bound_query, found.bound_query.aggregates[n])
+        if not has_column_kernel(found.bound_query, found.bound_query.aggregates[n])
     ]
     return [f"where all rows are at hand: TwoStacksLite for each size of {', '.join(named)}"] if named else []
 
@@ -211,24 +216,24 @@ def _cost(name: str) -> str:
 def _state(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
     lines = []
-    for series in found.series:
-        held = explain_text.elements(bound_query, series)
-        if series.kind == "rows":
-            held += f", each with {', '.join(_kept(found, series)) or 'nothing but its place'}"
+    for group in found.groups:
+        held = explain_text.elements(bound_query, group)
+        if group.kind == "rows":
+            held += f", each with {', '.join(_kept(found, group)) or 'nothing but its place'}"
         else:
             held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
-        lines.append(f"{_names(found, series.windows)}: a key keeps {held}")
+        lines.append(f"{_names(found, group.windows)}: a key keeps {held}")
     if query.lateness is not None:
-        lines.append(f"rows of the last {explain_text.length(query.lateness)} wait until none before them can come")
+        lines.append(f"rows of the last {explain_text.amount(query.lateness)} wait until none before them can come")
     return lines
 
 
-def _kept(found: Plan, series: WindowGroup) -> list[str]:
+def _kept(found: Plan, group: WindowGroup) -> list[str]:
     """The columns of a single row: the time, and what windows and aggregates read."""
     bound_query = found.bound_query
-    spans = [bound_query.windows[place] for place in series.windows]
+    specs = [bound_query.windows[place] for place in group.windows]
     read = [bound_query.time.column] if bound_query.time else []
-    read += [span.column for span in spans if span.column]
-    for part in (*bound_query.aggregates, *(part for span in spans for part in span.over)):
-        read += part.columns
+    read += [spec.column for spec in specs if spec.column]
+    for aggregate in (*bound_query.aggregates, *(aggregate for spec in specs for aggregate in spec.over)):
+        read += aggregate.columns
     return list(dict.fromkeys(read))

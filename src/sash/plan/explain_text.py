@@ -1,11 +1,10 @@
-"""Wording: what a window holds, what its elements are and what ties may change, in words."""
+"""Words for windows, their elements and ties, as `explain` prints them."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sash.plan.validation import format_value
 from sash.windows.duration import Duration
 
 if TYPE_CHECKING:
@@ -23,40 +22,36 @@ def amount(value: Any) -> str:
     return str(value) if isinstance(value, Duration) else f"{value:,}"
 
 
-def holds(span: WindowSpec) -> str:
+def holds(spec: WindowSpec) -> str:
     """Which rows a window holds."""
-    window: Any = span.window
-    if span.kind == "time":
-        left, right = tuple(_BOUNDS[span.closed])
-        end = "end" if span.slide == "time" else "t"
+    window: Any = spec.window
+    if spec.kind == "time":
+        left, right = tuple(_BOUNDS[spec.closed])
+        end = "end" if spec.slide == "time" else "t"
         return f"{left}{end} - {amount(window.size)}, {end}{right}, rows of equal time together"
-    if span.kind == "count":
+    if spec.kind == "count":
         return f"the last {rows(window.size)}" + ("; null until there are as many" if window.full else "")
-    if span.kind == "delta":
+    if spec.kind == "delta":
         return f"rows less than {amount(window.size)} behind in {window.column!r}"
-    if span.kind == "session":
+    if spec.kind == "session":
         return f"rows less than {amount(window.gap)} apart"
-    if span.kind == "punctuation":
+    if spec.kind == "punctuation":
         return f"rows up to one with {window.column!r} true"
-    if span.kind == "policy":
-        return f"rows that {_name(window.evict)} does not give up, seeing {', '.join(map(repr, window.over))}"
+    if spec.kind == "policy":
+        return f"rows that {window.evict_name} does not give up, seeing {', '.join(map(repr, window.over))}"
     return "all rows since the key's start"
 
 
-def _name(function: Any) -> str:
-    return str(getattr(function, "__qualname__", repr(function))).rpartition(".")[2]
-
-
-def ends(span: WindowSpec) -> str:
+def ends(spec: WindowSpec) -> str:
     """When there is a result."""
-    step = span.window.step
-    if span.slide == "row":
+    step = spec.window.step
+    if spec.slide == "row":
         return "at each row"
-    if span.slide == "close":
+    if spec.slide == "close":
         return "when it closes"
-    if span.slide == "rows":
+    if spec.slide == "rows":
         return f"every {rows(step)}" if step > 1 else "every row"
-    offset = getattr(span.window, "offset", 0)
+    offset = getattr(spec.window, "offset", 0)
     return f"every {amount(step)}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
@@ -64,58 +59,58 @@ def rows(number: int) -> str:
     return f"{number:,} row" + ("s" if number != 1 else "")
 
 
-def label(span: WindowSpec) -> str:
-    return span.name or repr(span.window)
+def label(spec: WindowSpec) -> str:
+    return spec.name or repr(spec.window)
 
 
 # ---- elements ----
 
 
-def elements(bound_query: BoundQuery, series: WindowGroup) -> str:
+def elements(bound_query: BoundQuery, group: WindowGroup) -> str:
     """What is kept for a key, and how much of it."""
-    spans = [bound_query.windows[place] for place in series.windows]
-    if series.kind == "running":
+    specs = [bound_query.windows[place] for place in group.windows]
+    if group.kind == "running":
         return "one partial"
-    if series.kind in ("slices", "counted"):
-        return f"at most {partials(spans):,} partials"
-    return "; ".join(_longest(spans))
+    if group.kind in ("time panes", "row panes"):
+        return f"at most {most_panes(specs):,} partials"
+    return "; ".join(_longest(specs))
 
 
-def _longest(spans: list[WindowSpec]) -> list[str]:
+def _longest(specs: list[WindowSpec]) -> list[str]:
     """The longest window of each kind: the others lie within."""
     found: dict[Any, WindowSpec] = {}
-    for span in spans:
-        at = (span.kind, span.column, id(span.window) if span.kind == "policy" else None)
-        if at not in found or (span.size or 0) > (found[at].size or 0):
-            found[at] = span
-    return [_reach(span) for span in found.values()]
+    for spec in specs:
+        at = (spec.kind, spec.column, id(spec.window) if spec.kind == "policy" else None)
+        if at not in found or (spec.size or 0) > (found[at].size or 0):
+            found[at] = spec
+    return [_reach(spec) for spec in found.values()]
 
 
-def _reach(span: WindowSpec) -> str:
-    window: Any = span.window
-    return f"the rows of the last {amount(window.size)}" if span.kind == "time" else holds(span).partition(";")[0]
+def _reach(spec: WindowSpec) -> str:
+    window: Any = spec.window
+    return f"the rows of the last {amount(window.size)}" if spec.kind == "time" else holds(spec).partition(";")[0]
 
 
-def partials(spans: list[WindowSpec]) -> int:
-    """How many partials lie in the longest window, at most.
+def most_panes(specs: list[WindowSpec]) -> int:
+    """How many panes lie in the longest window, at most.
 
-    Windows are cut where one of them starts or ends. A grid of cuts that lies on another adds none.
+    A pane ends where a window starts or ends. A grid of edges that lies on another adds none.
 
     >>> from types import SimpleNamespace as Window
-    >>> partials([Window(size=86400, every=60, offset=0)]), partials([Window(size=5, every=2, offset=0)])
+    >>> most_panes([Window(size=86400, every=60, offset=0)]), most_panes([Window(size=5, every=2, offset=0)])
     (1440, 5)
     """
-    grids = {grid for span in spans for grid in _grids(span)}
+    grids = {grid for spec in specs for grid in _grids(spec)}
     needed = {grid for grid in grids if not any(_lies_on(grid, other) for other in grids - {grid})}
-    longest = max(spans, key=lambda span: span.size or 0)
+    longest = max(specs, key=lambda spec: spec.size or 0)
     size, (_, starts) = Fraction(longest.size or 1), _grids(longest)
     # a window holds its end and not its start: of the grid of starts one less may lie within
     return sum(size // grid[0] if grid == starts else -(-size // grid[0]) for grid in needed)
 
 
-def _grids(span: WindowSpec) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
-    """Where windows end and where they start: how far apart, and the least that is not negative."""
-    every, size, offset = Fraction(span.every or 1), Fraction(span.size or 1), Fraction(span.offset)
+def _grids(spec: WindowSpec) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
+    """The grids of window ends and window starts: their step, and their least point that is not negative."""
+    every, size, offset = Fraction(spec.every or 1), Fraction(spec.size or 1), Fraction(spec.offset)
     return (every, offset % every), (every, (offset - size) % every)
 
 
@@ -129,11 +124,7 @@ def _lies_on(grid: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) 
 def ties(bound_query: BoundQuery) -> list[str]:
     """What depends on the order of rows of equal time: windows, then aggregates."""
     found = [
-        f"{label(span)} (a {type(span.window).__name__} window)" for span in bound_query.windows if span.kind in ORDERED
+        f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if spec.kind in ORDERED
     ]
     made = bound_query.query.aggregates
     return found + [f"{name}={made[name]!r}" for name in made if not made[name].monoid.commutative]
-
-
-def length(value: Any) -> str:
-    return format_value(value).strip("'")

@@ -2,12 +2,12 @@
 
 State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates and which of
 them share a state, keys, order, lateness and forgetting, and the columns' names and types. How it is computed and when
-results leave (options, emit, late, ahead) is not part of it. Python's `hash`, which differs between processes, has no
-part in it.
+results leave (options, emit, late, ahead) is not included. Python's `hash`, which differs between processes, is not
+used.
 
     a monoid of ours          its class and parameters
     a user's with a name      the name: its state outlives a change of its code
-    a user's without          what its code depends on (kernels/fingerprint.py), which differs between Pythons
+    a user's without          what its code depends on (kernels/jit/code_fingerprint.py), which differs between Pythons
 
 No module of sash and no private name of it is in a fingerprint: state outlives a change of ours, too.
 """
@@ -35,34 +35,34 @@ VERSION = 1
 
 def fingerprint(bound_query: BoundQuery) -> str:
     """32 hexadecimal digits: equal for equal meaning, in every process."""
-    said = {
+    meaning = {
         "version": VERSION,
         "by": bound_query.by,
         "on": bound_query.query.on,
         "lateness": bound_query.lateness,
         "forget": bound_query.forget,
         "columns": [[field.name, str(field.type)] for field in bound_query.schema],
-        "windows": [_window(span) for span in bound_query.windows],
-        "aggregates": [_part(part) for part in bound_query.aggregates],
+        "windows": [_window(spec) for spec in bound_query.windows],
+        "aggregates": [_aggregate(spec) for spec in bound_query.aggregates],
     }
     lowered = [
         [one.number, group[0].number, one.reads] for group in shared_states(bound_query.aggregates) for one in group[1:]
     ]
     if lowered:  # those have no columns of their own in the state
-        said["lowered"] = lowered
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        meaning["lowered"] = lowered
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
 
 
-def _window(span: WindowSpec) -> list[Any]:
-    measured = span.axis.column if span.axis is not None else None
-    said = [span.name, span.kind, span.size, span.slide, span.every, span.offset, span.closed, span.full]
-    policy = [code(span.window.evict), span.window.alone] if isinstance(span.window, Policy) else None
-    return [*said, measured, span.column, [_part(part) for part in span.over], policy]
+def _window(spec: WindowSpec) -> list[Any]:
+    measured = spec.axis.column if spec.axis is not None else None
+    meaning = [spec.name, spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed, spec.full]
+    policy = [code(spec.window.evict), spec.window.alone] if isinstance(spec.window, Policy) else None
+    return [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy]
 
 
-def _part(part: AggregateSpec) -> list[Any]:
-    return [part.name, _monoid(part.monoid), part.columns, [str(type_) for type_ in part.types], str(part.result)]
+def _aggregate(spec: AggregateSpec) -> list[Any]:
+    return [spec.name, _monoid(spec.monoid), spec.columns, [str(type_) for type_ in spec.types], str(spec.result)]
 
 
 def _monoid(monoid: Monoid) -> Any:
@@ -87,7 +87,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, Monoid):
         return _monoid(value)
     if isinstance(value, tuple | list):
-        return [_value(part) for part in value]
+        return [_value(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return code(value) if callable(value) else repr(value)

@@ -1,8 +1,6 @@
-"""What a window in a loop holds for each aggregate: the monoid, the columns it reads, and a structure.
+"""LoopAggregate: one aggregate of a window in a loop: the monoid, the columns it reads, and a structure.
 
-"throughput"   SubtractOnEvict where the oldest comes off exactly, else TwoStacksLite
-"latency"      SubtractOnEvict, else DABALite: every step of constant cost
-folded         one running aggregate, where nothing leaves alone
+The planner chooses the structure as for a query. Where rows never leave one by one, a running fold takes its place.
 """
 
 from __future__ import annotations
@@ -15,13 +13,12 @@ from sash.aggregators.in_order import InOrder, State, require
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan import validation
 from sash.plan.evictor import Evictor, row
-
-PREFERRED = {"throughput": ("SubtractOnEvict", "TwoStacksLite"), "latency": ("SubtractOnEvict", "DABALite")}
-"""Which structures are taken: with an exact inverse, and without."""
+from sash.plan.options import PREFERENCES
+from sash.plan.planner import FOLD, choose
 
 
 class RunningFold:
-    """The aggregate of all that was pushed."""
+    """The aggregate of all elements that were pushed."""
 
     def __init__(self, monoid: Monoid) -> None:
         self.monoid = monoid
@@ -50,34 +47,33 @@ class LoopAggregate:
     would be held for each event.
     """
 
-    def __init__(self, name: str, aggregate: Any, movement: Evictor, prefer: Any, structure: Any) -> None:
+    def __init__(self, name: str, aggregate: Any, evictor: Evictor[Any], prefer: Any, structure: Any) -> None:
         if not isinstance(aggregate, Bound | Monoid):
             label = f"{name}=" if name else "the aggregate of a Window"
             raise TypeError(
-                f"{label} is a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
+                f"{label} must be a monoid such as sash.monoids.Max(), or bound to columns, such as sash.max('price'); "
                 f"got {aggregate!r}, a {type(aggregate).__name__}"
             )
         self.name, self.aggregate = name, aggregate
         self.bound = aggregate if isinstance(aggregate, Bound) else None
         self.monoid: Monoid = aggregate.monoid if isinstance(aggregate, Bound) else aggregate
         self.inputs, self.nullable = self.monoid.arity[0], self.monoid.nullable
-        if not movement.folds and validation.is_sketch(self.monoid):
+        if not evictor.folds and validation.is_sketch(self.monoid):
             raise ValueError(
-                f"{aggregate!r} keeps a sketch, and {movement.window!r} would need one for each event: here sketches "
-                "serve Lifetime, Session and Punctuation, and in a sash.Query windows with every="
+                f"{aggregate!r} keeps a sketch, and {evictor.window!r} would need one for each event: here sketches "
+                "need Lifetime, Session or Punctuation, in a sash.Query windows with every="
             )
-        chosen = _chosen(self.monoid, prefer, structure)
-        self.structure: Any = RunningFold(self.monoid) if movement.folds else chosen(self.monoid)
+        chosen = _structure(self.monoid, prefer, structure)
+        self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
         self.last = -1
-        """The number of the last event that was not missing; the window is its youngest events, so that this tells
-        whether there is any."""
+        """The number of the last event that was not missing: the window has one if it is not older than the window."""
 
     @property
     def structure_name(self) -> str:
-        return "running fold" if isinstance(self.structure, RunningFold) else type(self.structure).__name__
+        return FOLD if isinstance(self.structure, RunningFold) else type(self.structure).__name__
 
     def lifted(self, x: Any) -> tuple[bool, State]:
-        """Whether the event is there for this aggregate, and the state that it is lifted to."""
+        """Whether the event is not missing for this aggregate, and the state that it is lifted to."""
         if self.bound is not None:
             values = row(x, self.bound)
         else:
@@ -88,10 +84,25 @@ class LoopAggregate:
         return True, self.monoid.lift(*values)
 
     def result(self, oldest: int) -> Any:
-        """The aggregate, lowered; where none of the events from the oldest on is there, what is declared for that."""
+        """The aggregate, lowered; `empty` where all events from the oldest on are missing."""
         return self.monoid.lower(self.structure.aggregate()) if self.last >= oldest else self.monoid.empty
 
+    def insert(self, number: int, present: bool, state: State) -> None:
+        """Insert the event of this number, as `lifted` gave it."""
+        self.structure.push(state)
+        if present:
+            self.last = number
+
+    def evict(self, count: int) -> None:
+        """Drop so many of the oldest events."""
+        self.structure.drop(count)
+
+    def evict_all(self) -> None:
+        """Drop all events."""
+        self.structure.clear()
+
     def clear(self) -> None:
+        """Start anew."""
         self.last = -1
         self.structure.clear()
 
@@ -104,20 +115,19 @@ class LoopAggregate:
         return repr(self.aggregate)
 
 
-def _chosen(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
-    if prefer not in PREFERRED:
-        raise ValueError(f"prefer= is 'throughput' or 'latency'; got {prefer!r}")
+def _structure(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
+    if prefer not in PREFERENCES:
+        raise ValueError(f"prefer= must be 'throughput' or 'latency'; got {prefer!r}")
     if structure is None:
-        undone = monoid.inverse is not None and monoid.exact  # an inverse within a tolerance would drift
-        return in_order(PREFERRED[prefer][0 if undone else 1])
+        return in_order(choose(monoid, prefer).structure)
     if isinstance(structure, type) and issubclass(structure, InOrder):
         structure = structure.__name__
     if structure not in IN_ORDER:
-        raise ValueError(f"structure= is one of {', '.join(IN_ORDER)}; got {structure!r}")
+        raise ValueError(f"structure= must be one of {', '.join(IN_ORDER)}; got {structure!r}")
     record = IN_ORDER[structure]
     require(record.cls, monoid)
     if prefer == "latency" and not record.constant:
         raise ValueError(
-            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' asks"
+            f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' requires"
         )
     return in_order(structure)

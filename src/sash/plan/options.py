@@ -42,19 +42,19 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.structure is not None and self.structure not in CATALOGUE:
-            raise ValueError(f"structure= of Options is one of {', '.join(CATALOGUE)}; got {self.structure!r}")
+            raise ValueError(f"structure= of Options must be one of {', '.join(CATALOGUE)}; got {self.structure!r}")
         if self.prefer not in PREFERENCES:
-            raise ValueError(f"prefer= of Options is 'throughput' or 'latency'; got {self.prefer!r}")
+            raise ValueError(f"prefer= of Options must be 'throughput' or 'latency'; got {self.prefer!r}")
         for name in ("threads", "split", "shards"):
             value = getattr(self, name)
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{name}= of Options is a whole number; got {value!r}, a {type(value).__name__}")
+                raise TypeError(f"{name}= of Options must be a whole number; got {value!r}, a {type(value).__name__}")
             if value < 1:
-                raise ValueError(f"{name}= of Options is at least 1; got {value!r}")
+                raise ValueError(f"{name}= of Options must be at least 1; got {value!r}")
 
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        shown = [f"{name}={given[name]!r}" for name in given if given[name] != type(self).__dict__[name]]
-        return f"Options({', '.join(shown)})"
+        arguments = [f"{name}={given[name]!r}" for name in given if given[name] != type(self).__dict__[name]]
+        return f"Options({', '.join(arguments)})"

@@ -1,11 +1,13 @@
-"""The planner: for each window and aggregate the structure whose needs hold and whose cost is least.
+"""The planner: for each window and aggregate the cheapest structure whose requirements hold.
 
-spans ──▶ series: which windows share one store of elements      (span, part) ──▶ structure, and why
+windows ──▶ groups of windows that share elements      (window, aggregate) ──▶ structure, and why
 
-rows      single rows, shared by all windows that end at a row, and by Count windows that slide in time
-slices    partials between the starts and ends of Time windows that slide in time; one series per `closed`
-counted   partials between the starts and ends of Count windows that slide in rows
-running   one partial a key: Session, Punctuation, Lifetime
+The elements of a group:
+
+rows         single rows, shared by all windows that end at a row, and by Count windows that slide in time
+time panes   panes between the starts and ends of Time windows that slide in time; one group per `closed`
+row panes    panes between the starts and ends of Count windows that slide in rows
+running      one partial a key: Session, Punctuation, Lifetime
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
+from sash.plan.api_types import Prefer
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.state_sharing import Member, shared_states
 from sash.plan.types import kind
@@ -59,14 +62,14 @@ SEVERAL_SIZES = ("SlickDequeNonInv", "FlatFIT")
 """The structures of which one in a slot answers for all windows that differ only in size."""
 
 FOLD = "running fold"
-"""What a running series needs in place of a structure."""
+"""What a running group needs in place of a structure."""
 
-ElementKind = Literal["rows", "slices", "counted", "running"]
+ElementKind = Literal["rows", "time panes", "row panes", "running"]
 
 
 @dataclass(frozen=True)
 class WindowGroup:
-    """Which spans, by their places in the query, share one store of elements."""
+    """Windows, by their places in the query, that share elements."""
 
     kind: ElementKind
     windows: tuple[int, ...]
@@ -82,13 +85,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a query is computed: what is shared, and a structure for each (span, part).
+    """How a query is computed: what is shared, and a structure for each (window, aggregate).
 
     `states` are the aggregates by the state that they are lowered from: the first of each group keeps it.
     """
 
     bound_query: BoundQuery
-    series: tuple[WindowGroup, ...]
+    groups: tuple[WindowGroup, ...]
     choices: Mapping[tuple[int, int], Choice]
     states: tuple[tuple[Member, ...], ...]
 
@@ -98,121 +101,120 @@ class Plan:
         return explained(self)
 
 
-BULK = Choice("AMTA", "a policy gives up any number of rows at once, in a logarithmic number of ⊕")
-"""For windows that a policy slides."""
-
-
 def plan(bound_query: BoundQuery) -> Plan:
     """The plan of a query. Raises TypeError, naming the missing property, if the options force what cannot be."""
-    series, states = shared(bound_query), _states(bound_query)
+    groups, states = window_groups(bound_query), _states(bound_query)
     choices = {}
-    for one in series:
-        for place in one.windows:
-            sizes = len({bound_query.windows[other].size for other in siblings(bound_query, one, place)})
-            in_bulk = bound_query.windows[place].kind == "policy"
+    for group in groups:
+        for place in group.windows:
             for keeper, *others in states:
-                choice = choices[place, keeper.number] = _choice(bound_query, one, keeper.part, sizes, in_bulk)
+                choice = choices[place, keeper.number] = _choice(bound_query, group, place, keeper.aggregate)
                 for member in others:
-                    _choice(
-                        bound_query, one, member.part, sizes, in_bulk
-                    )  # raises, if the options force what it cannot have
+                    # raises, if the options force a structure that this aggregate cannot have
+                    _choice(bound_query, group, place, member.aggregate)
                     choices[place, member.number] = _lowered(choice, keeper, member)
-    return Plan(bound_query, series, MappingProxyType(dict(sorted(choices.items()))), states)
+    return Plan(bound_query, groups, MappingProxyType(dict(sorted(choices.items()))), states)
 
 
 def _states(bound_query: BoundQuery) -> tuple[tuple[Member, ...], ...]:
     """The aggregates by state. The trees of emit="eager" hold one aggregate each."""
     if bound_query.query.emit == "eager":
-        return tuple((Member(number, part, "itself"),) for number, part in enumerate(bound_query.aggregates))
+        return tuple((Member(number, one, "itself"),) for number, one in enumerate(bound_query.aggregates))
     return shared_states(bound_query.aggregates)
 
 
 def _lowered(choice: Choice, keeper: Member, member: Member) -> Choice:
     why = "the values that {} counts" if member.reads == "count" else "lowered from the state of {}"
-    return Choice(choice.structure, why.format(keeper.part.name))
+    return Choice(choice.structure, why.format(keeper.aggregate.name))
 
 
 # ---- what is shared ----
 
 
-def shared(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
-    """The series, in the order of their first windows."""
-    groups: dict[Any, list[int]] = {}
-    for place, span in enumerate(bound_query.windows):
-        found = element_kind(span)
-        apart = place if found == "running" else span.closed if found == "slices" else None
-        groups.setdefault((found, apart), []).append(place)
+def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
+    """The groups of windows that share elements, in the order of their first windows."""
+    groups: dict[tuple[ElementKind, int | str | None], list[int]] = {}
+    for place, spec in enumerate(bound_query.windows):
+        kind = element_kind(spec)
+        apart = place if kind == "running" else spec.closed if kind == "time panes" else None
+        groups.setdefault((kind, apart), []).append(place)
     return tuple(WindowGroup(kind, tuple(places)) for (kind, _), places in groups.items())
 
 
-def element_kind(span: WindowSpec) -> ElementKind:
-    """What a window's elements are."""
-    if span.kind in ("session", "punctuation", "lifetime"):
+def element_kind(spec: WindowSpec) -> ElementKind:
+    """What the elements of a window are."""
+    if spec.kind in ("session", "punctuation", "lifetime"):
         return "running"
-    if span.kind == "time" and span.slide == "time":
-        return "slices"
-    return "counted" if span.kind == "count" and span.slide == "rows" else "rows"
+    if spec.kind == "time" and spec.slide == "time":
+        return "time panes"
+    return "row panes" if spec.kind == "count" and spec.slide == "rows" else "rows"
 
 
-def at_rows(bound_query: BoundQuery) -> bool:
+def is_stateless(bound_query: BoundQuery) -> bool:
     """Can a host that has all rows compute each result from the table alone, without state?"""
     query = bound_query.query
     return (
         bound_query.per_row
         and query.emit == "final"
         and bound_query.forget is None
-        and all(span.slide == "row" and span.kind != "policy" for span in bound_query.windows)
+        and all(spec.slide == "row" and spec.kind != "policy" for spec in bound_query.windows)
     )
 
 
-SWEPT: tuple[type[Monoid], ...] = (m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count)
-"""The aggregates that have kernels of whole columns (`sash.kernels.column`)."""
+COLUMN_KERNELS: tuple[type[Monoid], ...] = (m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count)
+"""The aggregates that have whole-column kernels (`sash.kernels.column`)."""
 
 
-def swept(bound_query: BoundQuery, part: AggregateSpec) -> bool:
-    """Does an aggregate run by its kernel of whole columns, where all rows are at hand?"""
+def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool:
+    """Does an aggregate run by its whole-column kernel, where all rows are at hand?"""
     options = bound_query.query.options
     as_planned = options.structure is None and options.prefer == "throughput"
-    return as_planned and at_rows(bound_query) and type(part.monoid) in SWEPT
+    return as_planned and is_stateless(bound_query) and type(aggregate.monoid) in COLUMN_KERNELS
 
 
-def siblings(bound_query: BoundQuery, series: WindowGroup, place: int) -> tuple[int, ...]:
-    """The windows of a series that differ from one only in size, and it: one structure can answer all of them."""
+def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[int, ...]:
+    """A window of a group and those that differ from it only in size: one structure can answer all of them."""
     of = but_size(bound_query.windows[place])
-    return tuple(other for other in series.windows if but_size(bound_query.windows[other]) == of)
+    return tuple(other for other in group.windows if but_size(bound_query.windows[other]) == of)
 
 
-def but_size(span: WindowSpec) -> Any:
+def but_size(spec: WindowSpec) -> tuple[object, ...]:
     """All that two windows must have in common for one structure to answer both."""
-    over = id(span.window) if span.kind == "policy" else None
-    return (span.kind, span.slide, span.every, span.offset, span.closed, span.column, over)
+    over = id(spec.window) if spec.kind == "policy" else None
+    return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over)
 
 
 # ---- which structure ----
 
 
-def typed(part: AggregateSpec) -> Monoid:
-    """The aggregate as it runs on its columns: its typed form where they are of numbers."""
-    kinds = [kind(type_) for type_ in part.types]
-    if part.monoid.interpreted_only or None in kinds:
-        return part.monoid
-    return part.monoid.typed(*kinds)  # type: ignore[arg-type]
+def typed(aggregate: AggregateSpec) -> Monoid:
+    """The monoid as it runs on its columns: its typed form where they are of numbers."""
+    kinds = [kind(type_) for type_ in aggregate.types]
+    if aggregate.monoid.interpreted_only or None in kinds:
+        return aggregate.monoid
+    return aggregate.monoid.typed(*kinds)  # type: ignore[arg-type]
 
 
-def _choice(bound_query: BoundQuery, series: WindowGroup, part: AggregateSpec, sizes: int, in_bulk: bool) -> Choice:
+def _choice(bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: AggregateSpec) -> Choice:
     options = bound_query.query.options
     if bound_query.query.emit == "eager":
         return Choice("FiBA", "a row goes to its place at once, whenever it comes")
-    if series.kind == "running":
+    if group.kind == "running":
         return Choice(FOLD, "the window only grows until it starts anew")
-    monoid = typed(part)
+    monoid = typed(aggregate)
     if options.structure is not None:
-        return _forced(CATALOGUE[options.structure], monoid, part)
-    if in_bulk:
-        return BULK
-    if options.prefer == "latency":
-        return _steady(monoid)
-    if _undone(monoid):
+        return _forced(CATALOGUE[options.structure], monoid, aggregate)
+    if bound_query.windows[place].kind == "policy":
+        return Choice("AMTA", "a policy gives up any number of rows at once, in a logarithmic number of ⊕")
+    sizes = len({bound_query.windows[other].size for other in siblings(bound_query, group, place)})
+    return choose(monoid, options.prefer, sizes)
+
+
+def choose(monoid: Monoid, prefer: Prefer, sizes: int = 1) -> Choice:
+    """The structure for a window whose rows leave one by one; `sizes`: how many windows differ only in size."""
+    if prefer == "latency":
+        return _constant_time(monoid)
+    if monoid.inverse is not None and monoid.exact:  # an inverse within a tolerance would drift
         return Choice("SubtractOnEvict", "an exact inverse: the oldest comes off the total")
     if sizes >= DEQUE_SIZES and monoid.selective:
         return Choice("SlickDequeNonInv", f"it selects a value: one deque answers all {sizes} sizes")
@@ -221,23 +223,19 @@ def _choice(bound_query: BoundQuery, series: WindowGroup, part: AggregateSpec, s
     return Choice("TwoStacksLite", "no exact inverse; measured the fastest of those that need none")
 
 
-def _undone(monoid: Monoid) -> bool:
-    return monoid.inverse is not None and monoid.exact
-
-
-def _forced(record: Record, monoid: Monoid, part: AggregateSpec) -> Choice:
+def _forced(record: Record, monoid: Monoid, aggregate: AggregateSpec) -> Choice:
     missing = ", ".join(repr(need) for need in record.needs if not getattr(monoid, need))
     if missing:
-        read = zip(part.columns, part.types, strict=True)
-        on = " on " + ", ".join(f"{column!r} of type {type_}" for column, type_ in read) if part.columns else ""
+        read = zip(aggregate.columns, aggregate.types, strict=True)
+        on = " on " + ", ".join(f"{column!r} of type {type_}" for column, type_ in read) if aggregate.columns else ""
         raise TypeError(
             f"Options(structure={record.name!r}) needs a monoid with the property {missing}, which "
-            f"{part.name}={part.monoid.name or repr(part.monoid)}{on} does not have"
+            f"{aggregate.name}={aggregate.monoid.name or repr(aggregate.monoid)}{on} does not have"
         )
     return Choice(record.name, "asked for by Options(structure=…)")
 
 
-def _steady(monoid: Monoid) -> Choice:
+def _constant_time(monoid: Monoid) -> Choice:
     """Of the structures whose worst case is constant, the one with the least ⊕ on average, then the least space."""
     fit = [
         record

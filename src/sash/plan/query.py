@@ -1,7 +1,7 @@
-"""Query: which windows, which aggregates, partitioned by what, ordered by what. Frozen data.
+"""Query: windows and aggregates, partitioned and ordered by columns. Frozen data.
 
-Query ──resolve(schema)──▶ BoundQuery ──plan──▶ Plan ──explain──▶ text
-  │    columns, types, units          structures, what is shared
+Query ──bind(schema)──▶ BoundQuery ──plan──▶ Plan ──explain──▶ text
+  │    columns, types, units       structures, what is shared
   └──operator(schema) / run(data): found by name in the layers above
 """
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from sash.plan.planner import Plan
     from sash.stores import Store
     from sash.windows.arguments import Length
+
+
+_OPTIONAL = {"lateness": None, "emit": "final", "late": "drop", "forget": None, "ahead": None, "retract": None}
+"""Arguments that `repr` leaves out where they have their defaults."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -76,7 +80,7 @@ class Query:
     aggregates: dict[str, Bound]
     _bound: list[tuple[Any, Any]]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
         /,
         windows: Windows,
@@ -100,11 +104,11 @@ class Query:
             "windows": validation.windows(windows),
             "by": validation.columns("by", by),
             "on": validation.columns("on", on),
-            "lateness": validation.span("lateness", lateness, zero=True),
+            "lateness": validation.optional_length("lateness", lateness, zero=True),
             "emit": validation.one_of("emit", emit, validation.EMIT),
             "late": validation.one_of("late", late, validation.LATE),
-            "forget": validation.span("forget", forget),
-            "ahead": validation.span("ahead", ahead, zero=True),
+            "forget": validation.optional_length("forget", forget),
+            "ahead": validation.optional_length("ahead", ahead, zero=True),
             "retract": validation.retract(retract, emit),
             "options": validation.options(options),
             "aggregates": validation.aggregates(aggregates),
@@ -208,38 +212,21 @@ class Query:
 
     def _meaning(self) -> tuple[Any, ...]:
         # as tuples, for the order of windows and of aggregates is that of the results' columns
-        said = (
-            self.by,
-            self.on,
-            self.lateness,
-            self.emit,
-            self.late,
-            self.forget,
-            self.ahead,
-            self.retract,
-            self.options,
-        )
-        return (*said, tuple(self.windows.items()), tuple(self.aggregates.items()))
+        scalars = tuple(getattr(self, name) for name in ("by", "on", *_OPTIONAL, "options"))
+        return (*scalars, tuple(self.windows.items()), tuple(self.aggregates.items()))
 
     def __repr__(self) -> str:
         windows = repr(self.windows[""]) if "" in self.windows else repr(self.windows)
-        shown = [windows]
+        arguments = [windows]
         for name in ("by", "on"):
             value = getattr(self, name)
             if value:
-                shown.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
-        for name, said in (
-            ("lateness", None),
-            ("emit", "final"),
-            ("late", "drop"),
-            ("forget", None),
-            ("ahead", None),
-            ("retract", None),
-        ):
+                arguments.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
+        for name, default in _OPTIONAL.items():
             value = getattr(self, name)
-            if value != said:
-                shown.append(f"{name}={validation.format_value(value)}")
+            if value != default:
+                arguments.append(f"{name}={validation.format_value(value)}")
         if self.options != Options():
-            shown.append(f"options={self.options!r}")
-        shown += [f"{name}={bound!r}" for name, bound in self.aggregates.items()]
-        return f"Query({', '.join(shown)})"
+            arguments.append(f"options={self.options!r}")
+        arguments += [f"{name}={bound!r}" for name, bound in self.aggregates.items()]
+        return f"Query({', '.join(arguments)})"

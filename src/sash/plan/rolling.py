@@ -84,7 +84,7 @@ def rolling(
 ) -> pa.Table: ...
 
 
-def rolling(
+def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     data: Any,
     windows: Windows,
     *,

@@ -1,11 +1,11 @@
-"""Which aggregates of a query keep a state, and which are lowered from the state of another.
+"""Which aggregates of a query have a state of their own, and which are lowered from the state of another.
 
     mean(x)   (n, high, low)  ──lower──▶  mean             one state, four results
                       │   └─────────────▶  sum             the leaves that are its own state
                       └─────────────────▶  count(x)        the values that the window holds, which every one counts
 
-Only what holds to the last bit is shared: the state of one is that of the other, or consists of some of its scalars,
-combined by the same arithmetic. Two aggregates that share read the same columns, and so skip the same rows.
+Only what is equal to the last bit is shared: the state of one is that of the other, or consists of some of its scalars,
+combined by the same arithmetic. Two aggregates that share a state read the same columns, and so skip the same rows.
 """
 
 from __future__ import annotations
@@ -39,45 +39,49 @@ SUM_IN_MEAN = (1, 2)
 
 @dataclass(frozen=True)
 class Member:
-    """An aggregate by its place in the query, and what it is lowered from."""
+    """An aggregate by its position in the query, and what it is lowered from."""
 
     number: int
-    part: AggregateSpec
+    aggregate: AggregateSpec
     reads: Reads
 
 
-def shared_states(parts: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
+def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
     """The aggregates by state: in each group the first keeps it, and the others are lowered from it."""
     keepers: dict[int, int] = {}
-    for number, part in enumerate(parts):
-        keepers[number] = next((k for k in _family(parts, part) if parts[k].columns == part.columns), number)
-    keeping = [number for number, keeper in keepers.items() if number == keeper]
-    keeping.sort(key=lambda k: type(parts[k].monoid) is m.Count)
-    for number, part in enumerate(parts):
-        if type(part.monoid) is m.Count:
-            keepers[number] = next((k for k in keeping if _same_rows(parts[k], part)), number)
+    for number, aggregate in enumerate(aggregates):
+        keepers[number] = next(
+            (k for k in _family(aggregates, aggregate) if aggregates[k].columns == aggregate.columns), number
+        )
+    with_state = [number for number, keeper in keepers.items() if number == keeper]
+    with_state.sort(key=lambda k: type(aggregates[k].monoid) is m.Count)
+    for number, aggregate in enumerate(aggregates):
+        if type(aggregate.monoid) is m.Count:
+            keepers[number] = next((k for k in with_state if _same_rows(aggregates[k], aggregate)), number)
     groups: dict[int, list[Member]] = {number: [] for number in keepers.values()}
     for number in sorted(keepers, key=lambda n: (n != keepers[n], n)):
         keeper = keepers[number]
-        groups[keeper].append(Member(number, parts[number], _reads(parts[keeper], parts[number], number == keeper)))
+        groups[keeper].append(
+            Member(number, aggregates[number], _reads(aggregates[keeper], aggregates[number], number == keeper))
+        )
     return tuple(tuple(group) for _, group in sorted(groups.items()))
 
 
-def _family(parts: Sequence[AggregateSpec], part: AggregateSpec) -> list[int]:
+def _family(aggregates: Sequence[AggregateSpec], aggregate: AggregateSpec) -> list[int]:
     """The aggregates of the same family: the means before the sums, whose state they have."""
-    family = next((family for family in FAMILIES if type(part.monoid) in family), ())
-    found = [k for k, other in enumerate(parts) if type(other.monoid) in family]
-    return sorted(found, key=lambda k: type(parts[k].monoid) is m.Sum)
+    family = next((family for family in FAMILIES if type(aggregate.monoid) in family), ())
+    found = [k for k, other in enumerate(aggregates) if type(other.monoid) in family]
+    return sorted(found, key=lambda k: type(aggregates[k].monoid) is m.Sum)
 
 
-def _same_rows(keeper: AggregateSpec, part: AggregateSpec) -> bool:
+def _same_rows(keeper: AggregateSpec, aggregate: AggregateSpec) -> bool:
     """Do both see the same rows: those without a null in the same columns?"""
-    return not keeper.monoid.nullable and {*keeper.columns} == {*part.columns}
+    return not keeper.monoid.nullable and {*keeper.columns} == {*aggregate.columns}
 
 
-def _reads(keeper: AggregateSpec, part: AggregateSpec, is_keeper: bool) -> Reads:
+def _reads(keeper: AggregateSpec, aggregate: AggregateSpec, is_keeper: bool) -> Reads:
     if is_keeper:
         return "itself"
-    if type(part.monoid) is m.Count:
+    if type(aggregate.monoid) is m.Count:
         return "count"
-    return "sum" if type(part.monoid) is m.Sum and type(keeper.monoid) is m.Mean else "state"
+    return "sum" if type(aggregate.monoid) is m.Sum and type(keeper.monoid) is m.Mean else "state"

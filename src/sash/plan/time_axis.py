@@ -1,4 +1,4 @@
-"""Axis: a column that windows are measured on, as numbers.
+"""TimeAxis: a column that windows are measured on, as numbers.
 
     timestamp[ms]    int64, in ms            date32    int64, in days       date64   int64, in ms
     (u)int8 … 64     int64, as they are      float16 … 64   float64, as they are
@@ -50,7 +50,7 @@ class TimeAxis:
         if is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_integer(type_):
             return TimeAxis(column, type_, "int")
         raise TypeError(
-            f"{what} names the column {column!r} of type {type_}; a column to measure on is a timestamp, a date, an "
+            f"{what} names the column {column!r} of type {type_}; it must be a timestamp, a date, an "
             "integer or a float: cast it"
         )
 
@@ -103,7 +103,7 @@ class TimeAxis:
         step, name = (UNITS["d"], "days") if is_.is_date(self.type) else (self.unit, self.type.unit)
         if value.nanoseconds % step:
             raise ValueError(
-                f"{what} is {str(value)!r}, no whole number of {name}, and the column {self.column!r} is of type "
+                f"{what} is {str(value)!r}, not a whole number of {name}, and the column {self.column!r} is of type "
                 f"{self.type}: cast it to timestamp('ns')"
             )
         return self._within(value.nanoseconds // self.unit, what, str(value))
@@ -112,7 +112,7 @@ class TimeAxis:
         if abs(number) > INT64:
             raise ValueError(
                 f"{what} is {value!r}, beyond 64 bits in the units of the column {self.column!r} of type {self.type}: "
-                "use sash.Lifetime() for a window without end"
+                "use sash.Lifetime() for an unbounded window"
             )
         return number
 
@@ -128,11 +128,11 @@ class TimeAxis:
             array = array.combine_chunks()
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        whole = not array.null_count
-        valid = np.ones(len(array), np.bool_) if whole else pc.is_valid(array).to_numpy(zero_copy_only=False)
+        complete = not array.null_count
+        valid = np.ones(len(array), np.bool_) if complete else pc.is_valid(array).to_numpy(zero_copy_only=False)
         if self.kind == "float":
             array = array.cast(pa.float64())
-            numbers = _viewed(array if whole else array.fill_null(0.0), np.float64)
+            numbers = _viewed(array if complete else array.fill_null(0.0), np.float64)
             finite = np.isfinite(numbers)
             return (numbers, valid) if finite.all() else (np.where(finite, numbers, 0.0), valid & finite)
         if pa.types.is_date32(array.type):
@@ -143,10 +143,10 @@ class TimeAxis:
             raise ValueError(
                 f"the column {self.column!r} of type {self.type} holds integers beyond 2**63 - 1: cast it to int64"
             ) from None
-        return _viewed(array if whole else array.fill_null(0), np.int64), valid
+        return _viewed(array if complete else array.fill_null(0), np.int64), valid
 
     def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
-        """Numbers back as a column of the axis's type.
+        """Numbers as a column of the axis's type.
 
         Raises ValueError, naming the column, if one does not fit.
         """
@@ -169,7 +169,7 @@ class TimeAxis:
 
 
 def _viewed(array: Any, kind: Any) -> NDArray[Any]:
-    """The values of a column without nulls, in the same memory. Arrow's own way imports pandas first."""
+    """The values of a column without nulls, not copied. Arrow's `to_numpy` would import pandas."""
     buffer = array.buffers()[1]
     values = np.zeros(0, kind) if buffer is None else np.frombuffer(buffer, kind)
     return values[array.offset : array.offset + len(array)]

@@ -1,4 +1,4 @@
-"""Types: what an aggregate takes, and the Arrow type of what it gives.
+"""Input types and result types of aggregates.
 
     count, min_count, max_count, approx_distinct        int64
     sum, sum_of_squares, product, range                 int64 of integers and booleans, float64 of floats
@@ -16,7 +16,7 @@
     bloom                                               binary: the bytes of the filter
     a product of aggregates                             struct of theirs, by their names
 
-What a user's aggregate gives is found by trying it (`trial.py`), unless it says so with `returns=`.
+The result type of a user's aggregate is `returns=`, or found by running it on samples (`type_probe.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WANTED: dict[Domain, str] = {
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """A type without its encoding: dictionaries and run ends count as their values, views as what they show."""
+    """A type without its encoding: dictionaries and run ends become their values, views plain text and bytes."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -127,7 +127,7 @@ def _hint(domain: Domain, type_: pa.DataType) -> str:
     if domain == "number" and is_.is_decimal(type_):
         return ": cast it to float64, or write the aggregate with sash.monoid(...)"
     if domain == "number" and is_.is_temporal(type_):
-        return ", which has an order but is no number: cast it to int64"
+        return ", which is ordered but not a number: cast it to int64"
     if domain == "bool":
         return ": compare it first, or cast it to bool"
     return ": cast it to string" if domain == "text" else ""
@@ -141,142 +141,127 @@ def _sketchable(type_: pa.DataType) -> bool:
     return bool(binary or time or is_text(type_) or admits("number", type_))
 
 
-# ---- what they give ----
-
-Rule = Callable[..., Any]
+# ---- result types ----
 
 
-def _int64(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+def _string(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
-    return pa.int64()
+    return pa.large_string() if pa.types.is_large_string(type_) else pa.string()
 
 
-def _float64(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.float64()
-
-
-def _bool(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.bool_()
-
-
-def _string(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.large_string() if pa.types.is_large_string(types[0]) else pa.string()
-
-
-def _binary(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.binary()
-
-
-def _wide(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+def _number(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.float64() if pa.types.is_floating(type_) else pa.int64()
 
 
-def _bits(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+def _bits(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return type_ if pa.types.is_uint64(type_) else pa.int64()
 
 
-def _same(monoid: Monoid, *types: pa.DataType) -> pa.DataType:
+def _last(*types: pa.DataType) -> pa.DataType:
     return types[-1]
 
 
-def _list(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+def _list(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.list_(type_)
 
 
-def _m4(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+def _m4(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.struct([(name, type_) for name in ("first", "min", "max", "last")])
 
 
-def _longest_run(monoid: Monoid, value: pa.DataType, at: pa.DataType) -> pa.DataType:
+def _longest_run(_value: pa.DataType, at: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
-    place = _wide(monoid, at)
-    return pa.struct([("start", place), ("end", place), ("interval", place), ("count", pa.int64())])
+    return pa.struct([(name, _number(at)) for name in ("start", "end", "interval")] + [("count", pa.int64())])
 
 
-def _frequent(monoid: Monoid, type_: pa.DataType) -> pa.DataType:
+def _frequent(type_: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.list_(pa.struct([("item", type_), ("count", pa.int64())]))
 
 
-def _quantile(monoid: Any, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
+FIXED: dict[type[Monoid], str] = {
+    **dict.fromkeys((m.Count, m.MinCount, m.MaxCount, m.ApproxDistinct), "int64"),
+    **dict.fromkeys((m.Mean, m.GeometricMean, m.Var, m.Std, m.Skewness, m.Kurtosis), "float64"),
+    **dict.fromkeys((m.Covariance, m.Correlation, m.Slope, m.Intercept), "float64"),
+    **dict.fromkeys((m.Any, m.All), "bool"),
+    m.Bloom: "binary",
+}
+"""Result types that do not depend on the columns."""
 
-    return pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64()
-
-
-def _count_min(monoid: Any, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    if not monoid.items:
-        raise TypeError(
-            "count_min without items= gives an object that no column holds: name the values, items=('a', 'b')"
-        )
-    return pa.list_(pa.int64())
-
-
-def _product(monoid: Any, *types: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    names: list[str] = []
-    for part in monoid.parts:
-        name = part.name or "monoid"
-        names.append(name if name not in names else f"{name}_{len(names) + 1}")
-    return pa.struct([(name, result(part, types)) for name, part in zip(names, monoid.parts, strict=True)])
-
-
-RULES: dict[type[Monoid], Rule] = {
-    **dict.fromkeys((m.Count, m.MinCount, m.MaxCount, m.ApproxDistinct), _int64),
-    **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _wide),
-    **dict.fromkeys((m.Mean, m.GeometricMean, m.Var, m.Std, m.Skewness, m.Kurtosis), _float64),
-    **dict.fromkeys((m.Covariance, m.Correlation, m.Slope, m.Intercept), _float64),
-    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax), _same),
-    **dict.fromkeys((m.Any, m.All), _bool),
+BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
+    **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _number),
+    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax), _last),
     **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), _bits),
     **dict.fromkeys((m.Collect, m.CollectDistinct), _list),
     m.Concat: _string,
     m.M4: _m4,
     m.LongestRun: _longest_run,
     m.FrequentItems: _frequent,
-    m.ApproxQuantile: _quantile,
-    m.CountMin: _count_min,
-    m.Bloom: _binary,
-    m.DirectProduct: _product,
 }
-"""The result's type of each aggregate of ours, given those of its columns."""
+"""Result types as functions of the types of the columns."""
+
+
+def _quantile(monoid: m.ApproxQuantile) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64()
+
+
+def _count_min(monoid: m.CountMin) -> pa.DataType:
+    import pyarrow as pa
+
+    if not monoid.items:
+        raise TypeError(
+            "count_min without items= gives an object that does not fit in a column: name the values, items=('a', 'b')"
+        )
+    return pa.list_(pa.int64())
+
+
+BY_PARAMETERS: dict[type[Monoid], Callable[..., Any]] = {m.ApproxQuantile: _quantile, m.CountMin: _count_min}
+"""Result types as functions of the aggregate's own parameters."""
 
 
 def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
-    """The type of what an aggregate gives on columns of these types (without encodings).
+    """The result type of an aggregate on columns of these types (without encodings).
 
     Raises TypeError, saying what to do, if there is none.
     """
+    import pyarrow as pa
+
     if monoid.returns is not None:
         return named(monoid.returns)
-    rule = RULES.get(type(monoid))
-    if rule is not None:
-        return rule(monoid, *types)
+    if type(monoid) in FIXED:
+        return pa.type_for_alias(FIXED[type(monoid)])
+    if type(monoid) in BY_COLUMNS:
+        return BY_COLUMNS[type(monoid)](*types)
+    if type(monoid) in BY_PARAMETERS:
+        return BY_PARAMETERS[type(monoid)](monoid)
+    if type(monoid) is m.DirectProduct:
+        return _product(monoid, types)
     from sash.plan.type_probe import probed_type
 
     return probed_type(monoid, types)
+
+
+def _product(monoid: m.DirectProduct, types: Sequence[pa.DataType]) -> pa.DataType:
+    import pyarrow as pa
+
+    fields: dict[str, pa.DataType] = {}
+    for factor in monoid.parts:
+        name = factor.name or "monoid"
+        fields[name if name not in fields else f"{name}_{len(fields) + 1}"] = result(factor, types)
+    return pa.struct(list(fields.items()))
 
 
 def named(returns: Any) -> pa.DataType:
@@ -289,7 +274,7 @@ def named(returns: Any) -> pa.DataType:
         return pa.type_for_alias(returns)
     except (TypeError, ValueError):
         raise TypeError(
-            "returns= is an Arrow type or the name of one, such as 'float64', 'string' or 'timestamp[us]'; "
+            "returns= must be an Arrow type or the name of one, such as 'float64', 'string' or 'timestamp[us]'; "
             f"got {returns!r}"
         ) from None
 
@@ -305,13 +290,13 @@ def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
 
 
 def _shaped(value: Any, type_: pa.DataType) -> Any:
-    """A result in the form in which Arrow takes it: a struct as a dict, a filter as bytes."""
+    """A result in a form that Arrow accepts: a struct as a dict, a filter as bytes."""
     import pyarrow.types as is_
 
     if value is None:
         return None
     if is_.is_struct(type_) and isinstance(value, tuple):
-        return {field.name: _shaped(part, field.type) for field, part in zip(type_, value, strict=True)}
+        return {field.name: _shaped(item, field.type) for field, item in zip(type_, value, strict=True)}
     if (is_.is_list(type_) or is_.is_large_list(type_)) and isinstance(value, list | tuple):
-        return [_shaped(part, type_.value_type) for part in value]
+        return [_shaped(item, type_.value_type) for item in value]
     return bytes(value) if isinstance(value, BloomFilter) else value

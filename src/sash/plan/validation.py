@@ -1,4 +1,4 @@
-"""What a query's arguments may be, told before there is any data.
+"""Checks of a query's arguments, before there is a schema.
 
 windows   shorthands become windows, names are checked      by, on      tuples of names
 lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
@@ -7,7 +7,7 @@ lateness, forget, ahead   lengths of time                   aggregates  bound, u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom
@@ -18,6 +18,9 @@ from sash.plan.options import Options
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.query import Query
 
 PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
@@ -31,14 +34,14 @@ LATE: tuple[str, ...] = get_args(Late)
 
 
 def window(value: Any, what: str = "windows=") -> WindowKind:
-    """A window from what stands for one: a window, a number of rows, a duration."""
+    """A window from a window, a number of rows or a duration."""
     if isinstance(value, WindowKind):
         return value
     if is_duration(value):
         return Time(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"{what} is a window such as sash.Time('1h'), a number of rows, a duration such as '1h', or a dict of "
+            f"{what} must be a window such as sash.Time('1h'), a number of rows, a duration such as '1h', or a dict of "
             f"named ones; got {value!r}, a {type(value).__name__}"
         )
     return Count(value)
@@ -52,7 +55,7 @@ def windows(value: Any) -> dict[str, WindowKind]:
         raise ValueError("windows= names no window: give at least one, such as {'1h': sash.Time('1h')}")
     for name in value:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"windows= are named by text; got the name {name!r}")
+            raise TypeError(f"names of windows= must be text; got the name {name!r}")
     return {name: window(one, f"windows={{{name!r}: …}}") for name, one in value.items()}
 
 
@@ -69,10 +72,10 @@ def columns(name: str, value: Any) -> tuple[str, ...]:
     """Column names as a tuple, given one or several."""
     found = (value,) if isinstance(value, str) else () if value is None else value
     if not isinstance(found, tuple | list):
-        raise TypeError(f"{name}= is a column's name or a list of them; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{name}= must be a column's name or a list of names; got {value!r}, a {type(value).__name__}")
     for column in found:
         if not isinstance(column, str):
-            raise TypeError(f"{name}= names columns by text; got {column!r}, a {type(column).__name__}")
+            raise TypeError(f"{name}= must name columns by text; got {column!r}, a {type(column).__name__}")
         if list(found).count(column) > 1:
             raise ValueError(f"{name}= names the column {column!r} twice")
     return tuple(found)
@@ -80,11 +83,11 @@ def columns(name: str, value: Any) -> tuple[str, ...]:
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise ValueError(f"{name}= is one of {', '.join(map(repr, allowed))}; got {value!r}")
+        raise ValueError(f"{name}= must be one of {', '.join(map(repr, allowed))}; got {value!r}")
     return str(value)
 
 
-def span(name: str, value: Any, zero: bool = False) -> Any:
+def optional_length(name: str, value: Any, zero: bool = False) -> Any:
     """A length of time, or None."""
     return None if value is None else length(f"{name}=", value, zero)
 
@@ -94,15 +97,15 @@ def retract(value: Any, emit: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise TypeError(f"retract= is a column's name; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"retract= must be a column's name; got {value!r}, a {type(value).__name__}")
     if emit != "eager":
-        raise ValueError(f"retract={value!r} takes rows back, and with emit={emit!r} a result leaves once: use 'eager'")
+        raise ValueError(f"retract={value!r} removes rows, and with emit={emit!r} results are final: use 'eager'")
     return value
 
 
 def options(value: Any) -> Options:
     if value is not None and not isinstance(value, Options):
-        raise TypeError(f"options= is a sash.Options(…); got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"options= must be a sash.Options(…); got {value!r}, a {type(value).__name__}")
     return value or Options()
 
 
@@ -121,7 +124,7 @@ def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
             raise TypeError(f"{name}={value!r} is not bound to columns: call it with their names, {name}=…('price')")
         if not isinstance(value, Bound):
             raise TypeError(
-                f"{name}= is no parameter of Query and no aggregate of columns such as sash.max('price'); "
+                f"{name}= must be a parameter of Query or an aggregate of columns such as sash.max('price'); "
                 f"got {value!r}, a {type(value).__name__}"
             )
     return dict(given)
@@ -143,7 +146,7 @@ def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[
     return list(found)
 
 
-def free(query: Any, there: Iterable[str]) -> None:
+def require_free(query: Query, columns: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
     Each row keeps all of its columns, a slide only those of `by`.
@@ -152,16 +155,16 @@ def free(query: Any, there: Iterable[str]) -> None:
     made += ["window"] if not query.per_row and "" not in query.windows else []
     made += ["_late"] if query.late == "flag" else []
     made += ["_row", "_revision"] if query.emit == "eager" else []
-    kept = {*(there if query.per_row else query.by)}
+    kept = {*(columns if query.per_row else query.by)}
     why = "each row keeps its columns" if query.per_row else "results keep the columns of by="
     for name in made:
         if name in kept:
             raise ValueError(
-                f"the results would have two columns {name!r}, for {why}: rename the aggregate or the column"
+                f"the results would have two columns {name!r}, because {why}: rename the aggregate or the column"
             )
 
 
-def named(query: Any) -> list[str]:
+def named(query: Query) -> list[str]:
     """The columns that the query names, which the data must have."""
     bounds = [*query.aggregates.values()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
@@ -171,10 +174,18 @@ def named(query: Any) -> list[str]:
     return [*found, *(column for bound in bounds for column in bound.columns)]
 
 
-# ---- what does not go together ----
+def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
+    """A name that neither the data nor the results have: `name`, with underscores appended if it is taken."""
+    taken = {*columns, *labels(query.windows, query.aggregates), *query.aggregates}
+    while name in taken:
+        name += "_"
+    return name
 
 
-def together(query: Any) -> None:
+# ---- combinations that are refused ----
+
+
+def together(query: Query) -> None:
     """Raises ValueError for a combination that has no meaning or is refused."""
     labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.windows.items()]
     slides = {one.slide == "row" for _, one in labelled}
@@ -182,29 +193,27 @@ def together(query: Any) -> None:
         per_row = next(f"{name}, {one!r}," for name, one in labelled if one.slide == "row")
         per_slide = next(f"{name}, {one!r}," for name, one in labelled if one.slide != "row")
         raise ValueError(
-            f"{per_row} gives a result for each row and {per_slide} one a slide: the two do not mix in one query; "
+            f"{per_row} gives a result for each row and {per_slide} one per slide: one query cannot have both; "
             "make two queries"
         )
-    free(query, named(query))
+    require_free(query, named(query))
     if not query.on:
         _without_time(query, labelled)
     if query.late == "flag" and slides == {False}:
-        raise ValueError(
-            "late='flag' marks rows, and windows with every= give no row of the input: use 'drop' or 'error'"
-        )
+        raise ValueError("late='flag' marks rows, and windows with every= return no input rows: use 'drop' or 'error'")
     if query.emit == "eager" and query.options.structure not in (None, "FiBA"):
         raise ValueError(
-            f"Options(structure={query.options.structure!r}) cannot serve emit='eager', where rows come in any order "
-            "and are put in their places at once: FiBA serves it"
+            f"Options(structure={query.options.structure!r}) does not support emit='eager', where rows arrive in any "
+            "order and are inserted at once: use 'FiBA'"
         )
     for name, one in labelled:
         if query.emit == "eager" and (one.slide == "close" or isinstance(one, Policy | Punctuation)):
             what = "every='close'" if one.slide == "close" else type(one).__name__
-            raise ValueError(f"emit='eager' cannot serve {name}, {one!r}: not with {what}; use emit='final'")
+            raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of {what}: use emit='final'")
         if query.emit == "eager" and one.slide == "rows" and query.forget is not None:
             raise ValueError(
-                f"emit='eager' cannot serve {name}, {one!r}, with forget=: a late row may join two lives of a key, and "
-                "slides in rows would be numbered anew; use emit='final'"
+                f"emit='eager' does not support {name}, {one!r}, with forget=: a late row may undo the expiry of a "
+                "key, and its slides in rows would change: use emit='final'"
             )
         for label, bound in query.aggregates.items():
             _sketches(name, one, f"{label}={bound!r}", bound.monoid)
@@ -212,14 +221,14 @@ def together(query: Any) -> None:
             _sketches(name, one, f"over={bound!r}", bound.monoid)
 
 
-def _without_time(query: Any, labelled: list[tuple[str, WindowKind]]) -> None:
+def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
     for name, one in labelled:
         if one.timed:
-            raise ValueError(f"{name}, {one!r}, is measured in time: say which column has it with on=")
+            raise ValueError(f"{name}, {one!r}, is measured in time: set its column with on=")
     for parameter in ("lateness", "forget", "ahead"):
         if getattr(query, parameter) is not None:
             raise ValueError(
-                f"{parameter}={format_value(getattr(query, parameter))} is a length of time: say which column has the "
+                f"{parameter}={format_value(getattr(query, parameter))} is a length of time: set the column of the "
                 "time with on="
             )
 
@@ -231,13 +240,13 @@ def format_value(value: Any) -> str:
 
 def is_sketch(monoid: Monoid) -> bool:
     """Is its state a sketch, too large to keep one for each row?"""
-    parts = monoid.parts if isinstance(monoid, DirectProduct) else ()
-    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, parts))
+    factors = monoid.parts if isinstance(monoid, DirectProduct) else ()
+    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, factors))
 
 
 def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
     if is_sketch(monoid) and window.slide == "row" and not isinstance(window, Lifetime):
         raise ValueError(
-            f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches serve windows "
-            "with every= and Lifetime"
+            f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches need windows "
+            "with every= or Lifetime"
         )

@@ -1,16 +1,15 @@
 """Spark: queries on Spark DataFrames. The only package that imports pyspark.
 
-`session`        a ready local session; `java` finds or makes a Java for it
-`route`          batch or stream
+`session`        a local session; `java` finds a Java for it, or sets one up
+`route`          batch or stream: runs and explains queries
 `batch`          repartition, sort, one operator a partition; large keys are split by time range
 `stream`         pack, one operator a shard on Spark's state, unpack
-`spark_explain`  the plan as text
-`spark_types`    Arrow types as Spark types; `column_exprs`: column expressions; `arrow_ipc`: batches as bytes
+`spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
+`arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: what all workers share
 """
 
-from sash.spark.route import run
+from sash.spark.route import explain, run
 from sash.spark.session import session
-from sash.spark.spark_explain import explain
 from sash.spark.stream.monitor import monitor
 from sash.spark.stream.side_output import split_side_output, table_writer, with_side_output
 

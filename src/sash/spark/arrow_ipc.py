@@ -1,4 +1,4 @@
-"""Blobs: record batches as bytes on their way through a shuffle, in Arrow's stream format."""
+"""Record batches as bytes in Arrow's stream format: the blobs that cross a shuffle."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 BYTES = 1 << 17
-"""Bytes of a blob, about. Small beside a region of the JVM's heap, which keeps what is not in regions of its own; and
-as many blobs as Spark may send to Python at once, where their bytes are not limited, are not too much."""
-
+"""Approximate bytes of a blob: small beside a region of the JVM's heap, where larger objects need regions of their own.
+Spark limits the blobs that it sends to Python at once by their number, not by their bytes."""
 
 ROWS = 16
 """Rows that a blob takes in a shuffle: all but the first are empty."""
 
 
-def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices, each for a blob.
+def blob_slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in slices of about the size of a blob.
 
     >>> import pyarrow as pa
-    >>> [part.num_rows for part in cut(pa.record_batch({"x": range(40_000)}))]
+    >>> [rows.num_rows for rows in blob_slices(pa.record_batch({"x": range(40_000)}))]
     [16384, 16384, 7232]
     """
     rows = max(1, BYTES * batch.num_rows // max(batch.nbytes, 1))
@@ -35,20 +34,20 @@ def blob_of(batch: pa.RecordBatch) -> bytes:
     >>> [batch.to_pydict() for batch in batches_of(blob_of(pa.record_batch({"x": [1, None]})))]
     [{'x': [1, None]}]
     """
-    return _written(batch).to_pybytes()  # type: ignore[no-any-return]
+    return _encode(batch).to_pybytes()  # type: ignore[no-any-return]
 
 
 def blob_array(batch: pa.RecordBatch) -> pa.Array:
-    """A batch as the first of some values of a binary column, without a copy of its bytes; the others are empty.
+    """A batch as the first value of a binary column, without a copy of its bytes; the other values are empty.
 
-    Spark sends so many rows to Python at once, whatever bytes are in them: with empty ones between blobs these are few.
+    Spark sends a fixed number of rows to Python at once, whatever their size: empty rows between blobs keep that small.
     """
-    blob = _written(batch)
+    blob = _encode(batch)
     offsets = struct.pack(f"={ROWS + 1}i", 0, *[blob.size] * ROWS)
     return pa.Array.from_buffers(pa.binary(), ROWS, [None, pa.py_buffer(offsets), blob])
 
 
-def _written(batch: pa.RecordBatch) -> pa.Buffer:
+def _encode(batch: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -56,6 +55,6 @@ def _written(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def batches_of(blob: bytes | pa.Buffer) -> Iterator[pa.RecordBatch]:
-    """The batches in a blob, where they lie in its bytes."""
+    """The batches of a blob, without a copy of its bytes."""
     with pa.ipc.open_stream(blob) as reader:
         yield from reader

@@ -1,4 +1,4 @@
-"""Columns: expressions of Spark's for the columns of a query: by name, as keys, in order."""
+"""Spark column expressions for the columns of a query."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def quoted(name: str) -> Any:
 
 
 def key(data: Any, name: str) -> Any:
-    """A key's column as it is compared: -0.0 is 0.0, and the sum with 0.0 makes it so."""
+    """A column to partition by, with -0.0 equal to 0.0: adding 0.0 makes it so."""
     column = quoted(name)
     floating = isinstance(data.schema[name].dataType, DoubleType | FloatType)
     return column + sf.lit(0.0).cast(data.schema[name].dataType) if floating else column
 
 
 def order(bound_query: BoundQuery) -> list[Any]:
-    """The order within a key: time, then tie-breakers, of which nulls come last as they do elsewhere."""
+    """The order within a key: time, then tie-breakers with nulls last, as on every host."""
     assert bound_query.time is not None
     return [quoted(bound_query.time.column).asc(), *(quoted(name).asc_nulls_last() for name in bound_query.ties)]
 
 
 def plainly_named(data: Any) -> Any:
-    """The columns under names that mapInArrow can look up: it takes a dot for a struct's field.
+    """The data under names that mapInArrow can resolve: it reads a dot as access to a field of a struct.
 
-    Workers go by the place of a column, and the results have the names of the schema.
+    Workers use the positions of columns, and results have the names of the schema.
     """
     odd = any("." in name or "`" in name for name in data.columns)
     return data.toDF(*(f"c{i}" for i in range(len(data.columns)))) if odd else data

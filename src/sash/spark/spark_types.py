@@ -1,4 +1,4 @@
-"""Types: the columns of a DataFrame as Arrow has them, and results as Spark's types.
+"""Columns of a DataFrame as Arrow types, and results as Spark types.
 
     Arrow, as a query gives it            Spark
     bool, int8 … int64, float32/64        boolean, tinyint … bigint, float, double
@@ -15,11 +15,12 @@
     struct                                struct            m4, longest_run, products; frequent_items: array of them
     dictionary                            the type of its values
 
-Every column of results may be null. What has no place in Spark is refused by name.
+Every column of results may be null. A type that Spark lacks is an error that names the column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             kind = to_arrow_type(field.dataType, timezone=ZONE)
         except PySparkException:
             raise TypeError(
-                f"the column {field.name!r} of type {field.dataType.simpleString()} cannot leave Spark as Arrow: "
+                f"the column {field.name!r} of type {field.dataType.simpleString()} cannot be converted to Arrow: "
                 "cast it, or drop it before the query"
             ) from None
         fields.append(pa.field(field.name, kind))
@@ -69,8 +70,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
             fields.append(StructField(field.name, from_arrow_type(wire(field.type)), nullable=True))
         except (PySparkException, TypeError, ValueError):
             raise TypeError(
-                f"the result {field.name!r} is of type {field.type}, which Spark does not have: give the aggregate "
-                "another with returns="
+                f"the result {field.name!r} is of type {field.type}, which Spark does not have: set another "
+                "type with returns="
             ) from None
     return StructType(fields)
 
@@ -86,6 +87,11 @@ def wire(kind: pa.DataType) -> pa.DataType:
     if is_.is_map(kind):
         return pa.map_(wire(kind.key_type), wire(kind.item_type))
     return _flat(kind)
+
+
+def wire_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """A schema in types that Spark reads."""
+    return pa.schema([field.with_type(wire(field.type)) for field in fields])
 
 
 _NARROW = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}

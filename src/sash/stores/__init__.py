@@ -1,12 +1,12 @@
-"""Where state lives when it leaves an operator: named pages of bytes. Imports nothing else of sash.
+"""Durable state: named pages of bytes. Imports nothing else of sash.
 
-`store`      what a place for pages must offer
-`memory`     a dict
-`frame`      bytes that know what they are and whether they are whole
-`page`       Arrow record batches in a frame (imports pyarrow, so only when asked)
+`store`      the protocol of a store
+`memory`     a store in a dict
+`envelope`   format, kind, query and checksum of a page
+`page`       Arrow record batches in an envelope (imports pyarrow, so only when asked)
 `batches`    record batches whose values are valid
 `checks`     the fields of a page's meta: types and ranges
-`snapshot`   many pages in a frame
+`snapshot`   many pages in one envelope
 `codec`      Python values as bytes, without pickle
 """
 

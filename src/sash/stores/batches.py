@@ -1,6 +1,6 @@
-"""Record batches from bytes that may have been written by somebody else: what is read from them is valid.
+"""Record batches from untrusted bytes: what is read from them is valid.
 
-Arrow reads a batch as its head says. So the head is looked at first: compressed buffers are refused, since we write
+Arrow reads a batch as its head says. So the head is checked first: compressed buffers are refused, since we write
 none and a few bytes of them may stand for gigabytes; so are buffers that do not lie at words, which compiled loops
 read as words. Then the values themselves are validated: offsets of text and lists rise and stay within the data, text
 is UTF-8, nulls are as many as the head says. 512 rows of four columns, one of them text, take 14 µs.
@@ -26,19 +26,19 @@ _KINDS = {"record batch": (), "dictionary": (_DATA,)}
 _WORD = 8
 
 
-def read_batch(part: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of this schema, where it lies in the bytes of the part; its values are valid.
+def read_batch(item: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of this schema, where it lies in the bytes of the item; its values are valid.
 
     Raises ValueError, EOFError, OSError or what Arrow raises, if it is none.
     """
-    message = pa.ipc.read_message(pa.py_buffer(part))
+    message = pa.ipc.read_message(pa.py_buffer(item))
     if message.type != "record batch":
         raise ValueError(f"it has a {message.type} where a record batch belongs")
     _check_head(message)
     batch = pa.ipc.read_record_batch(message, schema)
     batch.validate(full=True)
-    if batch.num_rows > 8 * len(part):  # columns of nulls take no bytes at all
-        raise ValueError(f"a batch of {len(part)} bytes claims {batch.num_rows} rows")
+    if batch.num_rows > 8 * len(item):  # columns of nulls take no bytes at all
+        raise ValueError(f"a batch of {len(item)} bytes claims {batch.num_rows} rows")
     return batch
 
 
@@ -52,7 +52,7 @@ def read_stream(data: Any, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
             _check_head(message)
     with pa.ipc.open_stream(data) as reader:
         if not reader.schema.equals(schema):
-            raise ValueError(f"it has columns {reader.schema.names}, and {schema.names} are wanted")
+            raise ValueError(f"it has columns {reader.schema.names}; expected {schema.names}")
         batches = tuple(reader)
     for batch in batches:
         batch.validate(full=True)
@@ -78,14 +78,14 @@ def _check_head(message: Any) -> None:
             raise ValueError("it has a message without a header")
         table = at + _OFFSET.unpack_from(data, at)[0]
     if _field(data, table, _COMPRESSION):
-        raise ValueError("its buffers are compressed, and sash writes none of these")
+        raise ValueError("its buffers are compressed, which sash never writes")
     at = _field(data, table, _BUFFERS)
     if not at:
         return
     at += _OFFSET.unpack_from(data, at)[0]
     lowest = data[at + 4 : at + 4 + 16 * _OFFSET.unpack_from(data, at)[0] : 16].tolist()  # bytes of their offsets
     if message.body.address % _WORD or any(byte % _WORD for byte in lowest):
-        raise ValueError("its buffers do not lie at words")
+        raise ValueError("its buffers are not aligned")
 
 
 def _field(data: memoryview, table: int, number: int) -> int:

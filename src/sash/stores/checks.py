@@ -1,10 +1,9 @@
-"""Checks of what a page says about itself in JSON: which fields there are, of which type, in which range.
+"""Checks of a page's metadata: which fields there are, of which type, in which range.
 
     FIELDS = {"rows": integer(0), "mode": one_of("rows", "sorted"), "token": text(), "held": optional(integer())}
     check_meta(meta, FIELDS, "page 'header'")
 
-A checksum finds accidents. Whoever writes a page on purpose can give it a checksum that fits, so a field is looked at
-before anything is done with it.
+A checksum finds accidents. A crafted page can have a valid checksum, so each field is checked before it is used.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LARGEST = 2**62
 
 
 class Check(NamedTuple):
-    """What a value is to be, in words and as a test."""
+    """A requirement for a value, in words and as a test."""
 
     wanted: str
     holds: Callable[[Any], bool]
@@ -66,22 +65,22 @@ def list_of(check: Check, length: int | None = None) -> Check:
     return Check(f"a list of {many}entries, each {check.wanted}", holds)
 
 
-ANYTHING = Check("anything", lambda x: True)
+ANYTHING = Check("anything", lambda _x: True)
 COUNTER = integer(0, LARGEST)
 
 
 def check_meta(meta: Any, fields: Mapping[str, Check], name: str) -> None:
-    """Raises PageError, naming the page and the field, if one is missing or not what it is to be.
+    """Raises PageError, naming the page and the field, if one is missing or invalid.
 
     >>> check_meta({"rows": 3}, {"rows": COUNTER}, "page 'k'")
     >>> check_meta({"rows": -3}, {"rows": integer(0, 9)}, "page 'k'")
     Traceback (most recent call last):
-    sash.stores.envelope.PageError: page 'k' is damaged: its field 'rows' is -3, and an integer from 0 to 9 is ...
+    sash.stores.envelope.PageError: page 'k' is damaged: its field 'rows' is -3; expected an integer from 0 to ...
     """
     if type(meta) is not dict:
-        raise damaged(name, f"its meta is a {type(meta).__name__}, and an object is wanted")
+        raise damaged(name, f"its meta is a {type(meta).__name__}; expected an object")
     for key, check in fields.items():
         if key not in meta:
             raise damaged(name, f"its meta has no field {key!r}")
         if not check.holds(meta[key]):
-            raise damaged(name, f"its field {key!r} is {meta[key]!r:.80}, and {check.wanted} is wanted")
+            raise damaged(name, f"its field {key!r} is {meta[key]!r:.80}; expected {check.wanted}")

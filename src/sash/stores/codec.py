@@ -5,12 +5,12 @@
     tuple list dict set frozenset                 of these, nested to any depth
     NumPy scalars                                 numbers and times, with their type
 
-A value is a tag and what follows from it; a container is its tag, its length, and its parts one after the other:
+A value is a tag and what follows from it; a container is its tag, its length, and its items one after the other:
 
     (1, "a")     t │ 2 │ i │ 1 │ s │ 1 │ a
     (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
 
-The same value gives the same bytes: a set's parts are sorted by their bytes, a dict keeps its order. Only exact types
+The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact types
 are taken, since a subclass (a namedtuple, a Timestamp) would not come back as itself. Both directions use a list for a
 stack, so depth costs memory, not recursion. Only tuples in a set or a key are nested at most 1,000 deep, for Python
 finds their hash by recursion, without a limit.
@@ -55,7 +55,7 @@ class _Close:
 
 
 class _Sort:
-    """On the stack of `dumps`: the parts of a set begin at these places of the output, and are to be sorted."""
+    """On the stack of `dumps`: the items of a set begin at these places of the output, and are to be sorted."""
 
     __slots__ = ("starts",)
 
@@ -64,7 +64,7 @@ class _Sort:
 
 
 class _Start:
-    """On the stack of `dumps`: a part of a set begins here."""
+    """On the stack of `dumps`: an item of a set begins here."""
 
     __slots__ = ("of",)
 
@@ -79,7 +79,7 @@ def dumps(value: Value) -> bytes:
     True
 
     Raises TypeError, naming the type, for anything that is not listed above, and ValueError for a value that contains
-    itself, has a part of 4 GiB or more, or tuples nested too deeply in a set or a key.
+    itself, has an item of 4 GiB or more, or tuples nested too deeply in a set or a key.
     """
     if type(value) is tuple and (flat := _flat(value)) is not None:
         return flat
@@ -88,33 +88,33 @@ def dumps(value: Value) -> bytes:
     within: set[int] = set()
     try:
         while todo:
-            part = todo.pop()
-            kind = type(part)
+            item = todo.pop()
+            kind = type(item)
             if (write := WRITERS.get(kind)) is not None:
-                out.append(write(part))
+                out.append(write(item))
             elif kind in _TAGS:
-                _open(part, out, todo, within)
+                _open(item, out, todo, within)
             elif kind is _Close:
-                within.discard(part.container)
+                within.discard(item.container)
             elif kind is _Start:
-                part.of.starts.append(len(out))
+                item.of.starts.append(len(out))
             elif kind is _Sort:
-                _sort(part.starts, out)
+                _sort(item.starts, out)
             else:
-                out.append(number_writer(part, value))
+                out.append(number_writer(item, value))
     except error:
-        raise ValueError("a value with a part of 4 GiB or more cannot be written") from None
+        raise ValueError("a value with an item of 4 GiB or more cannot be written") from None
     return b"".join(out)
 
 
-def _open(part: Value, out: list[bytes], todo: list[Value], within: set[int]) -> None:
-    """Write the head of a container, and its parts where they are plain; else leave them to do."""
-    kind = type(part)
-    if kind is tuple and (flat := _flat(part)) is not None:
+def _open(container: Value, out: list[bytes], todo: list[Value], within: set[int]) -> None:
+    """Write the head of a container, and its items where all are scalars; else leave them to do."""
+    kind = type(container)
+    if kind is tuple and (flat := _flat(container)) is not None:
         out.append(flat)
         return
-    out.append(_LENGTH.pack(_TAGS[kind], len(part)))
-    items = [x for pair in part.items() for x in pair] if kind is dict else list(part)
+    out.append(_LENGTH.pack(_TAGS[kind], len(container)))
+    items = [x for pair in container.items() for x in pair] if kind is dict else list(container)
     try:
         plain = [WRITERS[type(item)](item) for item in items]
     except KeyError:
@@ -123,16 +123,16 @@ def _open(part: Value, out: list[bytes], todo: list[Value], within: set[int]) ->
         out.extend(sorted(plain) if kind is set or kind is frozenset else plain)
         return
     if kind is not tuple and kind is not list:
-        _hashed(part)
+        _hashed(container)
     if kind is set or kind is frozenset:
         todo.append(sort := _Sort())
         for item in items:
             todo += item, _Start(sort)
         return
-    if id(part) in within:
+    if id(container) in within:
         raise ValueError(f"a {kind.__name__} that contains itself cannot be written")
-    within.add(id(part))
-    todo.append(_Close(id(part)))
+    within.add(id(container))
+    todo.append(_Close(id(container)))
     items.reverse()
     todo += items
 
@@ -206,7 +206,7 @@ def _load(data: bytes) -> tuple[Value, int]:
             at += 4
             count *= 1 + (tag == _DICT)
             if count > len(data) - at:
-                raise CodecError(f"{DAMAGED}, or truncated: {count} parts in {len(data) - at} bytes")
+                raise CodecError(f"{DAMAGED}, or truncated: {count} items in {len(data) - at} bytes")
             if count:
                 open_.append((tag, count, []))
                 continue
@@ -214,7 +214,7 @@ def _load(data: bytes) -> tuple[Value, int]:
         else:
             reader: Reader | None = READERS.get(tag)
             if reader is None:
-                raise CodecError(f"{DAMAGED}: no value begins with {bytes([tag])!r}")
+                raise CodecError(f"{DAMAGED}: unknown type {bytes([tag])!r}")
             value, at = reader(data, at)
         while open_:
             kind, wanted, items = open_[-1]
@@ -231,7 +231,7 @@ def _hashed(items: Iterable[Value]) -> Iterable[Value]:
     """Values that a set or a dict is to hash. Raises CodecError for tuples nested so deeply that it would crash."""
     for item in items:
         within, depth = [item], 0
-        while within := [part for outer in within if type(outer) is tuple for part in outer if type(part) is tuple]:
+        while within := [item for outer in within if type(outer) is tuple for item in outer if type(item) is tuple]:
             depth += 1
             if depth > DEEPEST:
                 raise CodecError(f"tuples in a set or a key are nested more than {DEEPEST} deep")
@@ -240,5 +240,5 @@ def _hashed(items: Iterable[Value]) -> Iterable[Value]:
 
 def _unique(built: Value, wanted: int) -> Value:
     if len(built) != wanted:
-        raise CodecError(f"{DAMAGED}: a {type(built).__name__} holds something twice")
+        raise CodecError(f"{DAMAGED}: a {type(built).__name__} contains an element twice")
     return built

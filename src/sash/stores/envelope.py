@@ -1,18 +1,18 @@
-"""A frame: bytes that know what they are, for which query, and whether they are whole.
+"""The envelope of a page: its format, its kind, its query, and a checksum.
 
     0      4        6    8           12       16      24             40
     ┌──────┬────────┬────┬───────────┬────────┬───────┬──────────────┬───────────────┬──────┬────────┬───
-    │ SASH │ format │ 0  │ checksum  │ number │ size  │ fingerprint  │ their lengths │ kind │ part 1 │ …
+    │ SASH │ format │ 0  │ checksum  │ number │ size  │ fingerprint  │ their lengths │ kind │ item 1 │ …
     └──────┴────────┴────┴───────────┴────────┴───────┴──────────────┴───────────────┴──────┴────────┴───
-                                     └──────────────── what the checksum is of ─────────────────────────
+                                     └──────────────── the checksummed bytes ───────────────────────────
 
-Integers are little-endian. The size is that of the whole frame, the number that of its parts, the kind among them;
-each begins at a multiple of 8, so that Arrow reads columns where they lie. The checksum is CRC-32: it finds every
-burst of up to 32 damaged bits, and misses one in four billion of the rest. It guards against accidents, not against
-malice: what is in a frame is checked by those who read it.
+Integers are little-endian. The size is that of all bytes, the number that of the items, the kind among them; each item
+begins at a multiple of 8, so that Arrow reads columns in place. The checksum is CRC-32: it finds every burst of up to
+32 damaged bits, and misses one in four billion of the rest. It guards against accidents, not against malice: readers
+check the contents.
 
-What is refused is told apart in this order: not a frame at all, another format, truncated, damaged, another kind,
-another query. A whole frame only is asked whose it is, so that damage is not taken for a change of the query.
+Errors are distinguished in this order: no page of sash, another format, truncated, damaged, another kind, another
+query. The query is compared only if the page is intact, so that damage is not reported as a change of the query.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from zlib import crc32
 
 MAGIC = b"SASH"
 FORMAT = 4
-"""Goes up with every change of what the bytes mean."""
+"""Increased with every change of what the bytes mean."""
 
 HEAD = Struct("<4sHHIIQ16s")
 CHECKED = 12
-"""Where that of which the checksum is begins."""
+"""Offset of the first checksummed byte."""
 
 TABLES = [Struct(f"<{n}Q") for n in range(16)]
 PADDING = [bytes(-n % 8) for n in range(8)]
@@ -42,7 +42,7 @@ class PageError(ValueError):
 
 def damaged(name: str, why: Any) -> PageError:
     """The error for a page whose content is wrong, whatever its checksum says."""
-    return PageError(f"{name} is damaged: {why}. Put a copy of it back, or start anew without the state")
+    return PageError(f"{name} is damaged: {why}. Restore a copy of it, or start without the state")
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def decoding(name: str) -> Iterator[None]:
     >>> with decoding("page 'k/7'"):
     ...     raise ValueError("a key is listed twice")
     Traceback (most recent call last):
-    sash.stores.envelope.PageError: page 'k/7' is damaged: a key is listed twice. Put a copy of it back, or start ...
+    sash.stores.envelope.PageError: page 'k/7' is damaged: a key is listed twice. Restore a copy of it, or start ...
     """
     try:
         yield
@@ -63,28 +63,28 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def read_json(data: Any) -> Any:
-    """What JSON says. Raises ValueError if it is none, or nested more deeply than Python's stack."""
+    """A JSON value. Raises ValueError if it is none, or nested more deeply than Python's stack."""
     try:
         return json.loads(str(data, "utf-8"))
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
 
 
-def wrap(kind: str, fingerprint: str, parts: Sequence[Any]) -> bytes:
-    """Parts, each bytes or a buffer of them, in a frame.
+def wrap(kind: str, fingerprint: str, items: Sequence[Any]) -> bytes:
+    """Items, each bytes or a buffer of them, in an envelope.
 
     >>> page = wrap("demo", "00" * 16, [b"one", b"two"])
-    >>> len(page), [bytes(part) for part in unwrap(page, "demo", "00" * 16, "page 'a'")]
+    >>> len(page), [bytes(item) for item in unwrap(page, "demo", "00" * 16, "page 'a'")]
     (88, [b'one', b'two'])
 
     Raises ValueError for a fingerprint that has not 32 hexadecimal digits.
     """
     label = kind.encode()
-    sizes = [len(label), *map(len, parts)]
+    sizes = [len(label), *map(len, items)]
     chunks = [label, PADDING[sizes[0] & 7]]
     size = HEAD.size + 8 * len(sizes) + sum([(n + 7) & -8 for n in sizes])
-    for part in parts:
-        chunks += part, PADDING[len(part) & 7]
+    for item in items:
+        chunks += item, PADDING[len(item) & 7]
     table = _table(len(sizes)).pack(*sizes)
     mark = digits(fingerprint)
     head = HEAD.pack(MAGIC, FORMAT, 0, 0, len(sizes), size, mark)[CHECKED:]
@@ -95,9 +95,9 @@ def wrap(kind: str, fingerprint: str, parts: Sequence[Any]) -> bytes:
 
 
 def unwrap(data: bytes, kind: str, fingerprint: str, name: str) -> list[memoryview]:
-    """The parts of a frame, not copied. `name` is what messages call it.
+    """The items of an envelope, not copied. `name` names it in messages.
 
-    Raises PageError if it is not a frame, of another format, truncated, damaged, of another kind or another query.
+    Raises PageError if it is no page of sash, of another format, truncated, damaged, of another kind or another query.
     """
     view = memoryview(data)
     count, mark = _checked(view, name)
@@ -106,39 +106,39 @@ def unwrap(data: bytes, kind: str, fingerprint: str, name: str) -> list[memoryvi
         sizes = _table(count).unpack_from(view, HEAD.size)
     except error:
         raise PageError(f"{name} is damaged: it claims {count} parts") from None
-    parts = []
+    items = []
     for size in sizes:
-        parts.append(view[start : start + size])
+        items.append(view[start : start + size])
         start += (size + 7) & -8
-    if start != len(view) or not parts:
+    if start != len(view) or not items:
         raise PageError(f"{name} is damaged: its parts end at byte {start} of {len(view)}")
-    if parts[0] != kind.encode():
-        found = bytes(parts[0]).decode(errors="replace")
-        raise PageError(f"{name} is a {found} page, and a {kind} page was wanted")
+    if items[0] != kind.encode():
+        found = bytes(items[0]).decode(errors="replace")
+        raise PageError(f"{name} is a {found} page; expected a {kind} page")
     if mark != digits(fingerprint):
         raise PageError(
             f"{name} was written by another query: its fingerprint is {mark.hex()}, this query's is {fingerprint}. "
-            "State is kept for one query, with its windows, aggregates and column types; start anew without it"
+            "State belongs to one query, with its windows, aggregates and column types; start without it"
         )
-    return parts[1:]
+    return items[1:]
 
 
 def _checked(view: memoryview, name: str) -> tuple[int, bytes]:
-    """The number of parts and the fingerprint, of a frame that is whole."""
+    """The number of items and the fingerprint, if the page is intact."""
     if view[:4] != MAGIC[: len(view)]:
-        raise PageError(f"{name} is not one of sash's: it begins with {bytes(view[:4])!r}, not with {MAGIC!r}")
+        raise PageError(f"{name} was not written by sash: it begins with {bytes(view[:4])!r}, not with {MAGIC!r}")
     if len(view) >= 6 and (found := int.from_bytes(view[4:6], "little")) != FORMAT:
         raise PageError(
             f"{name} has format version {found}, and this sash reads version {FORMAT}; "
-            "read it with the sash that wrote it, or start anew"
+            "read it with the sash that wrote it, or start without it"
         )
     if len(view) < HEAD.size:
-        raise PageError(f"{name} is truncated: it has {len(view)} bytes, and its head alone takes {HEAD.size}")
+        raise PageError(f"{name} is truncated: it has {len(view)} bytes, and its header alone takes {HEAD.size}")
     _, _, reserved, checksum, count, size, mark = HEAD.unpack_from(view)
     if len(view) < size:
         raise PageError(f"{name} is truncated: it has {len(view)} of {size} bytes")
     if len(view) > size:
-        raise PageError(f"{name} is damaged: it has {len(view)} bytes, and by its head {size}")
+        raise PageError(f"{name} is damaged: it has {len(view)} bytes, and its header claims {size}")
     if reserved or crc32(view[CHECKED:]) != checksum:
         raise PageError(f"{name} is damaged: its checksum does not match")
     return count, mark
@@ -151,7 +151,7 @@ def digits(fingerprint: str) -> bytes:
     except ValueError:
         mark = b""
     if len(mark) != 16 or len(fingerprint) != 32:
-        raise ValueError(f"a fingerprint has 32 hexadecimal digits; got {fingerprint!r}")
+        raise ValueError(f"a fingerprint must have 32 hexadecimal digits; got {fingerprint!r}")
     return mark
 
 

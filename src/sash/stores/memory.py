@@ -31,7 +31,7 @@ class MemoryStore:
         """
         for name, page in pages.items():
             if type(page) is not bytes:
-                raise TypeError(f"a store keeps pages of bytes; page {name!r} is a {type(page).__name__}")
+                raise TypeError(f"pages must be bytes; page {name!r} is a {type(page).__name__}")
         self.pages.update(pages)
 
     def delete_many(self, ids: Iterable[str]) -> None:

@@ -1,12 +1,12 @@
-"""A page: Arrow record batches and a few words about them, in a frame.
+"""A page: Arrow record batches and some metadata, in an envelope.
 
-    frame of a kind ─┬─ meta       a dict, as JSON
-                     ├─ batch 1    as Arrow's IPC writes it, without its schema
-                     └─ batch 2    …
+    envelope of a kind ─┬─ meta       a dict, as JSON
+                        ├─ batch 1    as Arrow's IPC writes it, without its schema
+                        └─ batch 2    …
 
-The schemas are not in the page: the fingerprint vouches for them. That saves 8 µs of the writing and 5 of the
-reading; without them 512 rows of 4 columns take some 17 µs each way, 5 of these for the checksum. Batches are read
-where they lie in the bytes of the page, and keep those alive.
+The schemas are not in the page: the fingerprint identifies them. That saves 8 µs of the writing and 5 of the reading;
+without them 512 rows of 4 columns take some 17 µs each way, 5 of these for the checksum. Batches are read in place from
+the bytes of the page, and keep those alive.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sash.stores.checks import Check, check_meta
 from sash.stores.envelope import PageError, decoding, read_json, unwrap, wrap
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_plain: dict[tuple[str, int], pa.Schema] = {}
-"""The last schema of each batch of a kind without dictionaries: to compare takes 0.1 µs, to look into it 3."""
+_checked: dict[tuple[str, int], pa.Schema] = {}
+"""The last schema of each batch of a kind without dictionaries: comparing takes 0.1 µs, checking it 3."""
 
 _NO_FIELDS: Mapping[str, Check] = {}
 _DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
@@ -42,17 +42,17 @@ def pack(kind: str, fingerprint: str, meta: dict[str, Any], batches: Sequence[pa
     contains; ValueError for a fingerprint that has not 32 hexadecimal digits.
     """
     try:
-        parts: list[Any] = [_encode(meta).encode()]
+        items: list[Any] = [_encode(meta).encode()]
     except TypeError as error:
-        raise TypeError(f"the meta of a {kind} page is written as JSON: {error}") from None
+        raise TypeError(f"the meta of a {kind} page must be JSON: {error}") from None
     for position, batch in enumerate(batches):
         schema = batch.schema
-        known = _plain.get((kind, position))
+        known = _checked.get((kind, position))
         if known is None or not schema.equals(known):
             _check(kind, schema)
-            _plain[kind, position] = schema
-        parts.append(memoryview(batch.serialize()))
-    return wrap(kind, fingerprint, parts)
+            _checked[kind, position] = schema
+        items.append(memoryview(batch.serialize()))
+    return wrap(kind, fingerprint, items)
 
 
 def unpack(
@@ -65,16 +65,15 @@ def unpack(
 ) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     """The meta and the batches of a page, which must be of this kind and query and have batches of these schemas.
 
-    `name` is what messages call it: "page 'k/7'"; `fields` are those that the meta must have. The batches are valid:
-    nothing in them leads beyond their bytes. What their values mean is for the reader to check. Raises PageError, see
-    `frame`.
+    `name` names it in messages: "page 'k/7'"; `fields` are those that the meta must have. The batches are valid:
+    nothing in them points beyond their bytes. Readers check what their values mean. Raises PageError, see `envelope`.
     """
-    parts = unwrap(data, kind, fingerprint, name)
-    if len(parts) != len(schemas) + 1:
-        raise PageError(f"{name} has {len(parts) - 1} batches, and a {kind} page of this query {len(schemas)}")
+    items = unwrap(data, kind, fingerprint, name)
+    if len(items) != len(schemas) + 1:
+        raise PageError(f"{name} has {len(items) - 1} batches; a {kind} page of this query has {len(schemas)}")
     with decoding(name):
-        meta = read_json(parts[0])
-        batches = [read_batch(part, schema) for part, schema in zip(parts[1:], schemas, strict=True)]
+        meta = read_json(items[0])
+        batches = [read_batch(item, schema) for item, schema in zip(items[1:], schemas, strict=True)]
     check_meta(meta, fields, name)
     return meta, batches
 

@@ -32,7 +32,7 @@ class CodecError(ValueError):
 
 _INT = Struct("<cq")
 _FLOAT = Struct("<cd")
-_SPAN = Struct("<iii")
+_TIMEDELTA = Struct("<iii")
 _CLOCK = Struct("<BBBIB")
 _Q, _D, _I, _COUNT = Struct("<q"), Struct("<d"), Struct("<I"), Struct("<cI")
 
@@ -51,7 +51,7 @@ def _content(data: bytes, at: int) -> tuple[bytes, int]:
     (size,) = _I.unpack_from(data, at)
     end = at + 4 + size
     if end > len(data):
-        raise CodecError(f"{DAMAGED}, or truncated: {size} bytes wanted, {len(data) - at - 4} left")
+        raise CodecError(f"{DAMAGED}, or truncated: {size} bytes expected, {len(data) - at - 4} left")
     return data[at + 4 : end], end
 
 
@@ -74,7 +74,7 @@ def _decimal(content: bytes) -> Decimal:
     try:
         return Decimal(content.decode())
     except InvalidOperation:
-        raise CodecError(f"{DAMAGED}: {content!r} is no decimal") from None
+        raise CodecError(f"{DAMAGED}: {content!r} is not a decimal") from None
 
 
 # ---- times ----
@@ -92,8 +92,8 @@ def _write_time(x: time) -> bytes:
     return b"h" + _clock(x)
 
 
-def _write_span(x: timedelta) -> bytes:
-    return b"p" + _SPAN.pack(x.days, x.seconds, x.microseconds)
+def _write_timedelta(x: timedelta) -> bytes:
+    return b"p" + _TIMEDELTA.pack(x.days, x.seconds, x.microseconds)
 
 
 def _zone(zone: tzinfo | None) -> bytes:
@@ -102,7 +102,7 @@ def _zone(zone: tzinfo | None) -> bytes:
         return b"_"
     if type(zone) is timezone:
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
-        return _write_span(offset) + (WRITERS[str](name[0]) if name else b"_")
+        return _write_timedelta(offset) + (WRITERS[str](name[0]) if name else b"_")
     if type(zone) is ZoneInfo and zone.key is not None:
         return WRITERS[str](zone.key)
     raise TypeError(
@@ -122,12 +122,12 @@ def _read_zone(data: bytes, at: int) -> tuple[tzinfo | None, int]:
         except (KeyError, ValueError, OSError) as error:
             raise CodecError(f"a time has the zone {key!r}, which this machine does not have") from error
     if tag == b"p":
-        offset, at = _read_span(data, at + 1)
+        offset, at = _read_timedelta(data, at + 1)
         if data[at] == ord("_"):
             return timezone(offset), at + 1
         name, at = READERS[ord("s")](data, at + 1)
         return timezone(offset, name), at
-    raise CodecError(f"{DAMAGED}: no zone begins with {tag!r}")
+    raise CodecError(f"{DAMAGED}: unknown time zone kind {tag!r}")
 
 
 def _read_date(data: bytes, at: int) -> tuple[date, int]:
@@ -146,26 +146,26 @@ def _read_time(data: bytes, at: int) -> tuple[time, int]:
     return time(hour, minute, second, micro, zone, fold=fold), at
 
 
-def _read_span(data: bytes, at: int) -> tuple[timedelta, int]:
-    days, seconds, micros = _SPAN.unpack_from(data, at)
-    return timedelta(days, seconds, micros), at + _SPAN.size
+def _read_timedelta(data: bytes, at: int) -> tuple[timedelta, int]:
+    days, seconds, micros = _TIMEDELTA.unpack_from(data, at)
+    return timedelta(days, seconds, micros), at + _TIMEDELTA.size
 
 
 # ---- NumPy ----
 
 
-def number_writer(part: Any, value: Any) -> bytes:
+def number_writer(item: Any, value: Any) -> bytes:
     """A NumPy scalar; anything else that came so far has no place here.
 
     Raises TypeError naming its type, and the type of the whole value where that is another.
     """
-    if isinstance(part, np.generic) and part.dtype.kind in "biufmM":
-        dtype = part.dtype.newbyteorder("<")
-        return _sized(b"N", dtype.str.encode() + b" " + part.astype(dtype).tobytes())
-    place = "" if part is value else f" (within a {type(value).__name__})"
-    named = f"{type(part).__module__}.{type(part).__qualname__}{place}"
+    if isinstance(item, np.generic) and item.dtype.kind in "biufmM":
+        dtype = item.dtype.newbyteorder("<")
+        return _sized(b"N", dtype.str.encode() + b" " + item.astype(dtype).tobytes())
+    place = "" if item is value else f" (within a {type(value).__name__})"
+    named = f"{type(item).__module__}.{type(item).__qualname__}{place}"
     raise TypeError(
-        f"a {named} cannot be written as state: {part!r:.80}. Give the monoid dump= and load=, "
+        f"a {named} cannot be written as state: {item!r:.80}. Give the monoid dump= and load=, "
         "or a state of numbers, text, times, tuples, lists, dicts and sets"
     )
 
@@ -176,7 +176,7 @@ _NUMPY_TYPE = re.compile(rb"[<|][biufmM]\d{1,2}(\[\d{0,9}[A-Za-z]{1,2}\])?")
 def _numpy(content: bytes) -> Any:
     code, _, raw = content.partition(b" ")
     if _NUMPY_TYPE.fullmatch(code) is None:  # NumPy would evaluate a list of types
-        raise CodecError(f"{DAMAGED}: {code!r:.80} is no type of a NumPy scalar")
+        raise CodecError(f"{DAMAGED}: {code!r:.80} is not the type of a NumPy scalar")
     dtype = np.dtype(code.decode())
     if dtype.kind not in "biufmM" or dtype.itemsize != len(raw):
         raise CodecError(f"{DAMAGED}: {code!r:.80} in {len(raw)} bytes")
@@ -184,7 +184,7 @@ def _numpy(content: bytes) -> Any:
 
 
 WRITERS: dict[type, Writer] = {
-    type(None): lambda x: b"_",
+    type(None): lambda _x: b"_",
     bool: lambda x: b"T" if x else b"F",
     int: _write_int,
     float: lambda x: _FLOAT.pack(b"d", x),
@@ -194,13 +194,13 @@ WRITERS: dict[type, Writer] = {
     date: lambda x: b"y" + _I.pack(x.toordinal()),
     datetime: _write_datetime,
     time: _write_time,
-    timedelta: _write_span,
+    timedelta: _write_timedelta,
 }
 
 READERS: dict[int, Reader] = {
-    ord("_"): lambda data, at: (None, at),
-    ord("T"): lambda data, at: (True, at),
-    ord("F"): lambda data, at: (False, at),
+    ord("_"): lambda _data, at: (None, at),
+    ord("T"): lambda _data, at: (True, at),
+    ord("F"): lambda _data, at: (False, at),
     ord("i"): _read_number(_Q),
     ord("d"): _read_number(_D),
     ord("I"): _read_sized(lambda content: int.from_bytes(content, "little", signed=True)),
@@ -210,6 +210,6 @@ READERS: dict[int, Reader] = {
     ord("y"): _read_date,
     ord("Y"): _read_datetime,
     ord("h"): _read_time,
-    ord("p"): _read_span,
+    ord("p"): _read_timedelta,
     ord("N"): _read_sized(_numpy),
 }

@@ -1,8 +1,8 @@
-"""A snapshot: all pages of an operator in one frame, and the mode it ran in.
+"""A snapshot: all pages of an operator in one envelope, and the mode it ran in.
 
-    frame "snapshot" ─┬─ {"mode": …, "pages": [names]}    as JSON
-                      ├─ page
-                      └─ page  …
+    envelope "snapshot" ─┬─ {"mode": …, "pages": [names]}    as JSON
+                         ├─ page
+                         └─ page  …
 
 Its checksum is of everything in it, and its fingerprint is the query's, so a snapshot is refused as a whole before
 any page is read. The same pages give the same bytes, in whatever order they are given.
@@ -41,14 +41,14 @@ def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
     if it is not bytes.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"a snapshot is bytes, as Operator.snapshot() gives them; got a {type(data).__name__}")
-    parts = unwrap(bytes(data), KIND, fingerprint, NAME)
+        raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
+    items = unwrap(bytes(data), KIND, fingerprint, NAME)
     with decoding(NAME):
-        directory = read_json(parts[0])
+        directory = read_json(items[0])
     check_meta(directory, {"mode": text(), "pages": list_of(text())}, NAME)
     names = directory["pages"]
-    if len(names) != len(parts) - 1:
-        raise damaged(NAME, f"it names {len(names)} pages and has {len(parts) - 1}")
+    if len(names) != len(items) - 1:
+        raise damaged(NAME, f"it lists {len(names)} pages and has {len(items) - 1}")
     if len(set(names)) != len(names):
-        raise damaged(NAME, "it names a page twice")
-    return directory["mode"], {name: bytes(part) for name, part in zip(names, parts[1:], strict=True)}
+        raise damaged(NAME, "it lists a page twice")
+    return directory["mode"], {name: bytes(item) for name, item in zip(names, items[1:], strict=True)}

@@ -1,4 +1,4 @@
-"""What a place for pages must offer: three methods, each for many pages at once.
+"""The protocol of a store: three methods, each for many pages at once.
 
     operator ──get_many──▶ pages it needs for a batch
              ◀─bytes / None

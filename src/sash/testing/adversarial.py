@@ -1,4 +1,4 @@
-"""Streams of floats made to break sums and moments, and what exact arithmetic makes of their windows.
+"""Streams of floats that break careless sums and moments, and exact results for their windows.
 
 0.3  −1.1  +1e16  0.8  −1e16  1.4  …
      ╰──────── window ──────╯          its sum is of the size of 1, and all its digits lie below those of the spikes
@@ -101,7 +101,7 @@ def _of(function: str, n: int, total: Fraction, square: Fraction) -> Fraction | 
         return total / n if n else None
     if function == "var":
         return (square - total * total / n) / (n - 1) if n > 1 else None
-    raise ValueError(f"exact_windows knows sum, mean and var; got {function!r}")
+    raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
 
 
 def _is_float(x: Fraction) -> bool:

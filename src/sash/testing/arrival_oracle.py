@@ -28,7 +28,7 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
     """The rows of a batch, numbered from `first`."""
     values = {name: python_values(batch.column(name)) for name in batch.schema.names}
     times = places(bound_query.time, batch) if bound_query.time is not None else [None] * batch.num_rows
-    axes = [span.axis for span in bound_query.windows if span.kind == "delta" and span.axis is not None]
+    axes = [spec.axis for spec in bound_query.windows if spec.kind == "delta" and spec.axis is not None]
     deltas = {axis.column: places(axis, batch) for axis in axes}
     for i in range(batch.num_rows):
         row = {name: column[i] for name, column in values.items()}
@@ -55,7 +55,7 @@ def places(axis: Any, batch: pa.RecordBatch) -> list[Number | None]:
 
 
 def alike(value: Any) -> Any:
-    """A value as `==` and `hash` can compare it: NaN is NaN, -0.0 is 0.0, lists and the like read part by part.
+    """A value as `==` and `hash` can compare it: NaN is NaN, -0.0 is 0.0, lists and the like item by item.
 
     >>> alike(float("nan")) == alike(float("nan")), alike([-0.0, (1, None)])
     (True, (0.0, (1, None)))
@@ -63,9 +63,9 @@ def alike(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, tuple | list):
-        return tuple(alike(part) for part in value)
+        return tuple(alike(item) for item in value)
     if isinstance(value, dict):
-        return tuple((name, alike(part)) for name, part in value.items())
+        return tuple((name, alike(item)) for name, item in value.items())
     return frozenset(map(alike, value)) if isinstance(value, set | frozenset) else value
 
 

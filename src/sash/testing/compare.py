@@ -1,4 +1,4 @@
-"""Are two outputs the same? Rows beside rows, floats within a tolerance, order only where it is promised.
+"""Compares two outputs: row by row, floats within a tolerance, order only where it is promised.
 
     got        a 1.0   b 7   a 2.0                a  1.0  2.0        b  7
     expected   a 1.0   a 2.0   b 7     by key:    a  1.0  2.0        b  7        the same

@@ -1,13 +1,13 @@
-"""The reference: section by section what windows, order, lateness and emission mean, plainly and slowly.
+"""Reference: an operator by definition of windows, order, lateness and emission, simple and slow.
 
-It has the methods of an operator and judges it. All rows ever taken are kept in a list; after each call every result
-is found anew by the definition of its window (`definitions.py`) and folded from its rows:
+It has the methods of an operator, and operators are tested against it. It keeps all rows in a list; after each call it
+computes every result again from the definition of its window (`window_oracle.py`):
 
-    process ──▶ each row: timed, late or untimed? W rises ──▶ all results so far ──▶ those to be given now
-                        (arrivals.py)                          (definitions.py)
+    process ──▶ each row: timed, late or untimed? W rises ──▶ all results so far ──▶ those to emit now
+                       (arrival_oracle.py)                     (window_oracle.py)
 
-    final      what W has made final and was not given yet
-    changes    the same, where it differs from the key's result before
+    final      what W has made final and was not emitted yet
+    changes    the same, where it differs from the key's previous result
     eager      what is new or has changed since the last call; a slide that a late row has emptied, without results
 
 A final result never changes: a row that comes later has a time of at least W. That is why they can all be computed
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 class Cell:
     """One aggregate of one window; null while that is not full where it has to be."""
 
-    part: AggregateSpec
+    spec: AggregateSpec
     rows: tuple[Row, ...]
     full: bool
 
     @cached_property
     def value(self) -> Any:
-        return aggregate(self.part, self.rows) if self.full else None
+        return aggregate(self.spec, self.rows) if self.full else None
 
     @cached_property
     def mark(self) -> Any:
-        """What tells it from another result: its value where that is exact, else which inputs it is made of."""
-        if is_exact(self.part):
+        """What distinguishes it from another result: its value where that is exact, else its inputs."""
+        if is_exact(self.spec):
             return alike(self.value)
-        return (self.full, tuple(row.number for row in inputs(self.part, self.rows)))
+        return (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ReferenceResult:
 
 
 class Reference:
-    """What an operator of the same query gives, by definition.
+    """An operator by definition: slow, and right.
 
     >>> import pyarrow as pa, sash
     >>> query = sash.Query(2, by="k", high=sash.max("x"))
@@ -96,30 +96,30 @@ class Reference:
         self._watermark: Number = -math.inf
         self._taken: list[Row] = []
         self._late_rows: list[int] = []
-        self._given: set[Any] = set()
-        self._shown: dict[Any, tuple[int, int, Any]] = {}
+        self._final: set[Any] = set()
+        self._emitted: dict[Any, tuple[int, int, Any]] = {}
         self._last: dict[Any, ReferenceResult] = {}
 
     # ---- what comes in ----
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take a batch, and give what can be given now."""
-        taken, late, untimed, watermark = self._judged(batch)
+        """Take a batch, and return what can be emitted now."""
+        taken, late, untimed, watermark = self._classified(batch)
         self._batches.append(batch)
         self._number += batch.num_rows
         self._taken += taken
         self._watermark = watermark
         self.late += len(late)
         self.untimed += len(untimed)
-        aside = sorted(late + untimed, key=lambda row: row.number)
+        side = sorted(late + untimed, key=lambda row: row.number)
         if self.mode != "sorted":
-            self._late_rows += [row.number for row in aside]
-        return self._output(aside if self._keeps_late() else [], self._to_give(processed=True))
+            self._late_rows += [row.number for row in side]
+        return self._output(side if self._passes_late() else [], self._to_emit(processed=True))
 
     def advance(self, watermark: Number) -> pa.RecordBatch:
         """Raise the watermark, a number in the units of the time; a lower one changes nothing."""
         self._watermark = max(self._watermark, watermark)
-        return self._output([], self._to_give(processed=False))
+        return self._output([], self._to_emit(processed=False))
 
     def finish(self) -> pa.RecordBatch:
         """No more rows: the watermark is infinite."""
@@ -130,7 +130,7 @@ class Reference:
         numbers, self._late_rows = self._late_rows, []
         return self._input_rows(numbers)
 
-    def _judged(self, batch: pa.RecordBatch) -> tuple[list[Row], list[Row], list[Row], Number]:
+    def _classified(self, batch: pa.RecordBatch) -> tuple[list[Row], list[Row], list[Row], Number]:
         """The rows of a batch that are taken, those that are late, those that are untimed; and W after them."""
         taken: list[Row] = []
         late: list[Row] = []
@@ -155,8 +155,8 @@ class Reference:
     def _refuse_late(self, late: list[Row], untimed: list[Row], watermark: Number) -> None:
         if late and self.query.lateness is None:
             raise ValueError(
-                f"row {late[0].number}: its time {late[0].time} is behind the watermark {watermark}; "
-                "lateness= says how long to wait for such rows"
+                f"row {late[0].number}: its time {late[0].time} is before the watermark {watermark}; "
+                "lateness= sets how long to wait for such rows"
             )
         if self.mode != "sorted" and self.query.late == "error" and (late or untimed):
             row = min(late + untimed, key=lambda row: row.number)
@@ -169,7 +169,7 @@ class Reference:
             if row.time is not None and (before[-1].time, before[-1].ties) > (row.time, row.ties):
                 raise ValueError(f"row {row.number}: input is not sorted by time: {row.time} after {before[-1].time}")
 
-    def _keeps_late(self) -> bool:
+    def _passes_late(self) -> bool:
         """Are late and untimed rows passed on, with null aggregates?"""
         return self.bound_query.per_row and (self.mode == "sorted" or self.query.late == "flag")
 
@@ -187,44 +187,44 @@ class Reference:
 
     def _row_results(self, all_lives: list[list[Row]]) -> Iterator[ReferenceResult]:
         for number, rows in enumerate(all_lives):
-            windows = [(span, per_row(span, rows)) for span in self.bound_query.windows]
+            windows = [(spec, per_row(spec, rows)) for spec in self.bound_query.windows]
             for i, row in enumerate(rows):
                 cells = tuple(
                     cell
-                    for span, of_rows in windows
-                    for cell in self._cells(of_rows[i], not span.full or len(of_rows[i]) == span.size)
+                    for spec, of_rows in windows
+                    for cell in self._cells(of_rows[i], not spec.full or len(of_rows[i]) == spec.size)
                 )
                 yield ReferenceResult(row.number, number, "", row, None, None, Due(row.time, passed=True), cells)
 
     def _slide_results(self, all_lives: list[list[Row]]) -> list[ReferenceResult]:
         found = []
-        for span in self.bound_query.windows:
+        for spec in self.bound_query.windows:
             ordinal = 0
             for number, rows in enumerate(all_lives):
                 anew = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
-                for slide in slides(span, rows, anew):
-                    name = (rows[0].key, span.name, slide.end if span.slide == "time" else ordinal)
+                for slide in slides(spec, rows, anew):
+                    name = (rows[0].key, spec.name, slide.end if spec.slide == "time" else ordinal)
                     cells = tuple(self._cells(slide.rows, slide.full))
                     found.append(
-                        ReferenceResult(name, number, span.name, rows[0], slide.start, slide.end, slide.due, cells)
+                        ReferenceResult(name, number, spec.name, rows[0], slide.start, slide.end, slide.due, cells)
                     )
                     ordinal += 1
         return sorted(found, key=lambda result: result.end)
 
     def _cells(self, rows: tuple[Row, ...], full: bool) -> list[Cell]:
-        return [Cell(part, rows, full) for part in self.bound_query.aggregates]
+        return [Cell(spec, rows, full) for spec in self.bound_query.aggregates]
 
-    # ---- what is given now ----
+    # ---- what is emitted now ----
 
-    def _to_give(self, processed: bool) -> list[tuple[ReferenceResult, int, int]]:
+    def _to_emit(self, processed: bool) -> list[tuple[ReferenceResult, int, int]]:
         """The results that leave with this call, each with its `_row` and `_revision`."""
         if self.query.emit == "eager":
             return self._new_or_changed() if processed else []
         due = [result for result in self._results() if result.due.final(self._watermark_of(result.row.key))]
         if self.query.emit == "changes":
             due = list(only_changes(due))
-        fresh = [result for result in due if result.name not in self._given]
-        self._given.update(result.name for result in fresh)
+        fresh = [result for result in due if result.name not in self._final]
+        self._final.update(result.name for result in fresh)
         return [(result, 0, 0) for result in fresh]
 
     def _watermark_of(self, key: Any) -> Number:
@@ -242,35 +242,35 @@ class Reference:
         gone = [result for name, result in self._last.items() if name not in found]
         for result in (*found.values(), *(replace(result, cells=self._no_cells()) for result in gone)):
             mark = (result.start, result.end, result.mark)
-            row, revision, before = self._shown.get(result.name, (len(self._shown), -1, None))
+            row, revision, before = self._emitted.get(result.name, (len(self._emitted), -1, None))
             if mark != before:
                 row = result.row.number if self.bound_query.per_row else row
-                self._shown[result.name] = (row, revision + 1, mark)
+                self._emitted[result.name] = (row, revision + 1, mark)
                 changed.append((result, row, revision + 1))
         self._last = found
         return changed
 
     def _no_cells(self) -> tuple[Cell, ...]:
-        """What a slide shows that has been emptied: nulls."""
-        return tuple(Cell(part, (), False) for _, part in self._columns())
+        """The results of a slide that a late row has emptied: nulls."""
+        return tuple(Cell(spec, (), False) for _, spec in self._columns())
 
     # ---- the output ----
 
-    def _output(self, aside: list[Row], results: list[tuple[ReferenceResult, int, int]]) -> pa.RecordBatch:
+    def _output(self, side: list[Row], results: list[tuple[ReferenceResult, int, int]]) -> pa.RecordBatch:
         """The rows that are passed on with null aggregates, then the results."""
         import pyarrow as pa
 
-        source = self._input_rows([row.number for row in aside] + [result.row.number for result, _, _ in results])
+        source = self._input_rows([row.number for row in side] + [result.row.number for result, _, _ in results])
         made: dict[str, Any] = {
             "window": [result.window for result, _, _ in results],
             "window_start": self._bounds([result.start for result, _, _ in results]),
             "window_end": self._bounds([result.end for result, _, _ in results]),
-            "_late": [True] * len(aside) + [False] * len(results),
-            "_row": [row.number for row in aside] + [row for _, row, _ in results],
-            "_revision": [0] * len(aside) + [revision for _, _, revision in results],
+            "_late": [True] * len(side) + [False] * len(results),
+            "_row": [row.number for row in side] + [row for _, row, _ in results],
+            "_revision": [0] * len(side) + [revision for _, _, revision in results],
         }
-        for i, (name, part) in enumerate(self._columns()):
-            made[name] = part.array([None] * len(aside) + [result.cells[i].value for result, _, _ in results])
+        for i, (name, spec) in enumerate(self._columns()):
+            made[name] = spec.array([None] * len(side) + [result.cells[i].value for result, _, _ in results])
         schema = self.bound_query.output(self.mode)
         kept = source.schema.names if self.bound_query.per_row else self.bound_query.by
         columns = [
@@ -280,14 +280,14 @@ class Reference:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _columns(self) -> list[tuple[str, AggregateSpec]]:
-        """The columns of aggregates, with the part that each shows."""
+        """The columns of results, with the aggregate of each."""
         if not self.bound_query.per_row:
-            return [(part.name, part) for part in self.bound_query.aggregates]
-        pairs = [(span.name, part) for span in self.bound_query.windows for part in self.bound_query.aggregates]
-        return [(f"{part.name}_{window}" if window else part.name, part) for window, part in pairs]
+            return [(spec.name, spec) for spec in self.bound_query.aggregates]
+        pairs = [(window.name, spec) for window in self.bound_query.windows for spec in self.bound_query.aggregates]
+        return [(f"{spec.name}_{window}" if window else spec.name, spec) for window, spec in pairs]
 
     def _bounds(self, numbers: list[Any]) -> Any:
-        """Where windows start and end, as the time's column has it; beyond 64 bits, the nearest that there is."""
+        """Starts or ends of windows in the type of the time column, clipped to 64 bits."""
         import numpy as np
 
         axis = self.bound_query.time
@@ -308,7 +308,7 @@ class Reference:
 
 
 def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult]:
-    """The results that differ from the one before of their key, window and life; the first of each differs."""
+    """The results that differ from the previous one of their key and window; the first after `forget` differs."""
     last: dict[Any, Any] = {}
     for result in results:
         where = (result.row.key, result.life, result.window)
@@ -317,12 +317,12 @@ def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult
         last[where] = result.mark
 
 
-def is_exact(part: AggregateSpec) -> bool:
+def is_exact(spec: AggregateSpec) -> bool:
     """Is the aggregate exact on columns of these types? A sum is of integers, and is not of floats."""
     import pyarrow.types as types
 
     tests = (("bool", types.is_boolean), ("int", types.is_integer), ("float", types.is_floating))
-    kinds: list[Any] = [kind for column in part.types for kind, holds in tests if holds(column)]
-    if len(kinds) < len(part.types) or part.monoid.interpreted_only:
-        return part.monoid.exact
-    return part.monoid.typed(*kinds).exact
+    kinds: list[Any] = [kind for column in spec.types for kind, holds in tests if holds(column)]
+    if len(kinds) < len(spec.types) or spec.monoid.interpreted_only:
+        return spec.monoid.exact
+    return spec.monoid.typed(*kinds).exact

@@ -114,14 +114,14 @@ def sorted_by_key(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class StreamStep:
-    """One call of an operator; `snapshot` stands for a snapshot and going on from it restored."""
+    """One call of an operator; `snapshot`: take a snapshot, and continue with an operator restored from it."""
 
     call: str
     argument: Any = None
 
     def __repr__(self) -> str:
-        shown = self.argument.to_pylist() if isinstance(self.argument, pa.RecordBatch) else self.argument
-        return f"{self.call}({'' if shown is None else shown})"
+        argument = self.argument.to_pylist() if isinstance(self.argument, pa.RecordBatch) else self.argument
+        return f"{self.call}({'' if argument is None else argument})"
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 """Windows by their definition: which rows each of them holds, found by looking at all rows of the key.
 
-The slow truth that judges the engine begins here. `rows` is always what a key has had since it last started anew,
-in order: by time, then tie-breakers, then arrival. There are two questions:
+The engine is tested against this. `rows` is always what a key has had since it last started anew, in order: by time,
+then tie-breakers, then arrival. There are two questions:
 
-    per_row(span, rows)     for each row, the rows of the window that ends at it
+    per_row(spec, rows)     for each row, the rows of the window that ends at it
 
         rows       a    b    c    d    e
         Count(3)        └────┴────┘              the window that ends at d
 
-    slides(span, rows)      the windows of a query with `every`, with their bounds and when they are final
+    slides(spec, rows)      the windows of a query with `every`, with their bounds and when they are final
 
         time       0    5    10   15   20
         Time(10, every=5)  [0, 10) · [5, 15) · [10, 20) …
 
-Nothing here is fast, and nothing is shared with the engine but the bound_query query.
+Nothing here is fast, and nothing is shared with the engine but the bound query.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Number = int | float
 
-Span = Any
-"""A `sash.plan.bound_query.Span`. Which of its fields are set hangs on its kind, and no type says so."""
+Spec = Any
+"""A `sash.plan.bound_query.WindowSpec`, untyped: which of its fields are set depends on its kind."""
 
 
 @dataclass(frozen=True)
@@ -75,74 +75,74 @@ class Slide:
 # ---- the window that ends at a row ----
 
 
-def per_row(span: Span, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+def per_row(spec: Spec, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     """For each row the rows of the window that ends at it, oldest first.
 
     Raises ValueError, naming the row, if the column of a Delta window decreases or is no number.
     """
-    return [tuple(window) for window in _PER_ROW[span.kind](span, rows)]
+    return [tuple(window) for window in _PER_ROW[spec.kind](spec, rows)]
 
 
-def _time(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _time(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for row in rows:
-        low = row.time - span.size
-        yield [r for r in rows if inside(span.closed, low, r.time, row.time)]
+        low = row.time - spec.size
+        yield [r for r in rows if inside(spec.closed, low, r.time, row.time)]
 
 
-def _count(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _count(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for i in range(len(rows)):
-        yield rows[max(0, i + 1 - span.size) : i + 1]
+        yield rows[max(0, i + 1 - spec.size) : i + 1]
 
 
-def _delta(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _delta(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     highest = None
     for i, row in enumerate(rows):
-        current = row.places[span.column]
+        current = row.places[spec.column]
         if current is None:
-            raise ValueError(f"row {row.number}: the column {span.column!r} of a Delta window is null, NaN or infinite")
+            raise ValueError(f"row {row.number}: the column {spec.column!r} of a Delta window is null, NaN or infinite")
         if highest is not None and current < highest:
             raise ValueError(
-                f"row {row.number}: the column {span.column!r} of a Delta window decreases from {highest} to {current}"
+                f"row {row.number}: the column {spec.column!r} of a Delta window decreases from {highest} to {current}"
             )
         highest = current
-        yield [r for r in rows[: i + 1] if current - r.places[span.column] < span.size]
+        yield [r for r in rows[: i + 1] if current - r.places[spec.column] < spec.size]
 
 
-def _session(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    for session in sessions(span, rows):
+def _session(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for session in sessions(spec, rows):
         for row in session:
             yield [r for r in session if r.time <= row.time]
 
 
-def _punctuation(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _punctuation(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     start = 0
     for i, row in enumerate(rows):
         yield rows[start : i + 1]
-        if row.values[span.column]:
+        if row.values[spec.column]:
             start = i + 1
 
 
-def _lifetime(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _lifetime(_spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for i, row in enumerate(rows):
         yield rows[: i + 1] if row.time is None else [r for r in rows if r.time <= row.time]
 
 
-def _policy(span: Span, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _policy(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     start = 0
     for i in range(len(rows)):
         window = rows[start : i + 1]
-        total = _seen(span, window)
-        given_up = [n for n in range(1, len(window) + 1) if span.window.gives_up(total, _seen(span, window[:n]))]
+        total = _seen(spec, window)
+        given_up = [n for n in range(1, len(window) + 1) if spec.window.gives_up(total, _seen(spec, window[:n]))]
         start += max(given_up, default=0)
         yield rows[start : i + 1]
 
 
-def _seen(span: Span, rows: Sequence[Row]) -> tuple[Any, ...]:
+def _seen(spec: Spec, rows: Sequence[Row]) -> tuple[Any, ...]:
     """What a policy sees of some rows: a value for each aggregate that it is over."""
-    return tuple(part.monoid.seen(state(part, rows)) for part in span.over)
+    return tuple(over.monoid.seen(state(over, rows)) for over in spec.over)
 
 
-_PER_ROW: dict[str, Callable[[Span, Sequence[Row]], Iterator[Sequence[Row]]]] = {
+_PER_ROW: dict[str, Callable[[Spec, Sequence[Row]], Iterator[Sequence[Row]]]] = {
     "time": _time,
     "count": _count,
     "delta": _delta,
@@ -167,132 +167,132 @@ def before_end(closed: str, time: Any, end: Number) -> bool:
     return bool(time <= end if closed in ("right", "both") else time < end)
 
 
-def sessions(span: Span, rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows, parted wherever one comes `gap` or more after the one before."""
-    return parted(rows, lambda previous, row: row.time - previous.time >= span.size)
+def sessions(spec: Spec, rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows, split wherever one comes `gap` or more after the one before."""
+    return split(rows, lambda previous, row: row.time - previous.time >= spec.size)
 
 
 def lives(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
-    """The rows, parted wherever the key was silent for longer than `forget`: there it starts anew."""
-    return parted(rows, lambda previous, row: forget is not None and row.time - previous.time > forget)
+    """The rows, split wherever the key was silent for longer than `forget`: there it starts anew."""
+    return split(rows, lambda previous, row: forget is not None and row.time - previous.time > forget)
 
 
-def parted(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[Row]]:
-    """Rows that are next to each other, in parts that begin where two of them are `apart`."""
-    parts: list[list[Row]] = []
+def split(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[Row]]:
+    """Lists of neighbouring rows; a list ends where two rows are `apart`."""
+    found: list[list[Row]] = []
     for i, row in enumerate(rows):
         if i == 0 or apart(rows[i - 1], row):
-            parts.append([])
-        parts[-1].append(row)
-    return parts
+            found.append([])
+        found[-1].append(row)
+    return found
 
 
 # ---- windows with `every` ----
 
 
-def slides(span: Span, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
-    """The windows of a span over the rows of a key, in order.
+def slides(spec: Spec, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
+    """The windows of a spec over the rows of a key, in order.
 
     `anew` is the time at which the key starts anew after these rows, if it does: a slide in time that ends later does
     not hold them, and a session that is open then is final once the watermark has passed it.
     """
-    if span.slide == "rows":
-        return list(_every_rows(span, rows))
-    if span.slide == "time":
-        return list(_every_time(span, rows, anew))
-    return list(_closed_sessions(span, rows, anew) if span.kind == "session" else _punctuated(span, rows))
+    if spec.slide == "rows":
+        return list(_every_rows(spec, rows))
+    if spec.slide == "time":
+        return list(_every_time(spec, rows, anew))
+    return list(_closed_sessions(spec, rows, anew) if spec.kind == "session" else _punctuated(spec, rows))
 
 
-def _every_rows(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
-    windows = per_row(span, rows)
-    for i in range(span.every - 1, len(rows), span.every):
+def _every_rows(spec: Spec, rows: Sequence[Row]) -> Iterator[Slide]:
+    windows = per_row(spec, rows)
+    for i in range(spec.every - 1, len(rows), spec.every):
         row, window = rows[i], windows[i]
         if window:
-            start, end = _bounds(span, rows, i, window)
-            yield Slide(window, _is_full(span, window), start, end, Due(row.time, passed=True))
+            start, end = _bounds(spec, rows, i, window)
+            yield Slide(window, _is_full(spec, window), start, end, Due(row.time, passed=True))
 
 
-def _bounds(span: Span, rows: Sequence[Row], i: int, window: Sequence[Row]) -> tuple[Any, Any]:
+def _bounds(spec: Spec, rows: Sequence[Row], i: int, window: Sequence[Row]) -> tuple[Any, Any]:
     row = rows[i]
     if row.time is None:
         return i + 1 - len(window), i + 1
-    if span.kind == "time":
-        return row.time - span.size, row.time
+    if spec.kind == "time":
+        return row.time - spec.size, row.time
     return window[0].time, row.time
 
 
-def _every_time(span: Span, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
-    holding = _ends_that_hold if span.kind == "time" else _end_after
-    ends = sorted({end for row in rows for end in holding(span, row.time)})
+def _every_time(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+    holding = _ends_that_hold if spec.kind == "time" else _end_after
+    ends = sorted({end for row in rows for end in holding(spec, row.time)})
     for end in ends:
-        if anew is not None and before_end(span.closed, anew, end):
+        if anew is not None and before_end(spec.closed, anew, end):
             continue
-        earlier = [r for r in rows if before_end(span.closed, r.time, end)]
-        if span.kind == "time":
-            window = [r for r in earlier if inside(span.closed, end - span.size, r.time, end)]
-            start = end - span.size
+        earlier = [r for r in rows if before_end(spec.closed, r.time, end)]
+        if spec.kind == "time":
+            window = [r for r in earlier if inside(spec.closed, end - spec.size, r.time, end)]
+            start = end - spec.size
         else:
-            window = earlier[-span.size :] if span.kind == "count" else earlier
+            window = earlier[-spec.size :] if spec.kind == "count" else earlier
             start = window[0].time
-        due = Due(end, passed=span.closed == "right")
-        yield Slide(tuple(window), _is_full(span, window), start, end, due)
+        due = Due(end, passed=spec.closed == "right")
+        yield Slide(tuple(window), _is_full(spec, window), start, end, due)
 
 
-def _end_after(span: Span, time: Any) -> Iterator[Any]:
+def _end_after(spec: Spec, time: Any) -> Iterator[Any]:
     """Where the slide ends in which a row is new: the first end that it lies before."""
-    steps = (time - span.offset) // span.every
-    while not before_end(span.closed, time, span.offset + steps * span.every):
+    steps = (time - spec.offset) // spec.every
+    while not before_end(spec.closed, time, spec.offset + steps * spec.every):
         steps += 1
-    yield span.offset + steps * span.every
+    yield spec.offset + steps * spec.every
 
 
-def _ends_that_hold(span: Span, time: Any) -> Iterator[Any]:
+def _ends_that_hold(spec: Spec, time: Any) -> Iterator[Any]:
     """The ends of all slides whose windows hold a row of this time."""
-    end = next(_end_after(span, time))
-    while inside(span.closed, end - span.size, time, end):
+    end = next(_end_after(spec, time))
+    while inside(spec.closed, end - spec.size, time, end):
         yield end
-        end += span.every
+        end += spec.every
 
 
-def _closed_sessions(span: Span, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+def _closed_sessions(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
     """The sessions of a key. One that is open when `forget` expires the key is over, and leaves with the rest of it."""
-    for session in sessions(span, rows):
-        end = session[-1].time + span.size
+    for session in sessions(spec, rows):
+        end = session[-1].time + spec.size
         expired = session[-1] is rows[-1] and anew is not None and anew < end
         due = Due(anew, passed=True) if expired else Due(end, passed=False)
         yield Slide(tuple(session), True, session[0].time, end, due)
 
 
-def _punctuated(span: Span, rows: Sequence[Row]) -> Iterator[Slide]:
+def _punctuated(spec: Spec, rows: Sequence[Row]) -> Iterator[Slide]:
     """The windows that a true row has ended; what comes after the last of them waits for its own."""
-    for i, (row, window) in enumerate(zip(rows, per_row(span, rows), strict=True)):
-        if row.values[span.column]:
+    for i, (row, window) in enumerate(zip(rows, per_row(spec, rows), strict=True)):
+        if row.values[spec.column]:
             counted = (i + 1 - len(window), i + 1)
             start, end = counted if row.time is None else (window[0].time, row.time)
             yield Slide(window, True, start, end, Due(row.time, passed=True))
 
 
-def _is_full(span: Span, window: Sequence[Row]) -> bool:
-    return not span.full or len(window) == span.size
+def _is_full(spec: Spec, window: Sequence[Row]) -> bool:
+    return not spec.full or len(window) == spec.size
 
 
 # ---- aggregates ----
 
 
-def inputs(part: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
+def inputs(spec: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
     """The rows that an aggregate takes: those without a null in its columns, but for the payload of `arg_*`."""
-    needed = [column for i, column in enumerate(part.columns) if i not in part.monoid.nullable]
+    needed = [column for i, column in enumerate(spec.columns) if i not in spec.monoid.nullable]
     return [row for row in rows if all(row.values[column] is not None for column in needed)]
 
 
-def state(part: AggregateSpec, rows: Sequence[Row]) -> Any:
+def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows, not lowered: all of them folded, from the oldest."""
-    total = part.monoid.identity
-    for row in inputs(part, rows):
-        total = part.monoid.combine(total, part.monoid.lift(*(row.values[column] for column in part.columns)))
+    total = spec.monoid.identity
+    for row in inputs(spec, rows):
+        total = spec.monoid.combine(total, spec.monoid.lift(*(row.values[column] for column in spec.columns)))
     return total
 
 
-def aggregate(part: AggregateSpec, rows: Sequence[Row]) -> Any:
+def aggregate(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows; `empty` where none of them has an input."""
-    return part.monoid.lower(state(part, rows)) if inputs(part, rows) else part.monoid.empty
+    return spec.monoid.lower(state(spec, rows)) if inputs(spec, rows) else spec.monoid.empty

@@ -1,8 +1,8 @@
-"""Windows, as plain data and arithmetic. Imports nothing else of sash.
+"""Windows as plain data. Imports nothing else of sash.
 
-`duration`  lengths of time: "500ms", "1h", timedelta
-`kinds`     the windows: Count, Time, Delta, Session, Punctuation, Lifetime, Policy
-`slices`    where a stream is cut so that windows of several lengths and slides share partial aggregates
+`duration`   lengths of time: "500ms", "1h", timedelta
+`specs`      the windows: Count, Time, Delta, Session, Punctuation, Lifetime, Policy
+`arguments`  checks of their arguments
 """
 
 from sash.windows.duration import Duration

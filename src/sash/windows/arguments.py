@@ -1,4 +1,4 @@
-"""What the arguments of windows may be: numbers of rows, lengths, shifts, columns. Errors name the argument."""
+"""Checks of the arguments of windows: numbers of rows, lengths, shifts, columns. Errors name the argument."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def rows(what: str, value: Any) -> int:
     except TypeError:
         found = None
     if found is None or isinstance(value, bool):
-        raise TypeError(f"{what} is a whole number of rows; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{what} must be a whole number of rows; got {value!r}, a {type(value).__name__}")
     if found < 1:
-        raise ValueError(f"{what} is at least 1; got {value!r}")
+        raise ValueError(f"{what} must be at least 1; got {value!r}")
     return found
 
 
@@ -33,39 +33,39 @@ def length(what: str, value: Any, zero: bool = False) -> Any:
 
     Raises TypeError or ValueError, naming `what`, for anything else.
     """
-    found = _measure(what, value)
-    if found < _nothing(found) or (found == _nothing(found) and not zero):
-        raise ValueError(f"{what} is {'not negative' if zero else 'above zero'}; got {value!r}")
+    found = _parsed_length(what, value)
+    if found < _zero(found) or (found == _zero(found) and not zero):
+        raise ValueError(f"{what} must {'not be negative' if zero else 'be above zero'}; got {value!r}")
     return found
 
 
 def shift(what: str, value: Any) -> Any:
     """A shift: as a length, but of either sign; none is 0. Raises TypeError or ValueError, naming `what`."""
-    found = _measure(what, value)
-    return found if found != _nothing(found) else 0
+    found = _parsed_length(what, value)
+    return found if found != _zero(found) else 0
 
 
 def column_name(what: str, name: Any) -> str:
     """The name of a column. Raises TypeError, naming `what`, if it is no text."""
     if not isinstance(name, str):
-        raise TypeError(f"{what} is the name of a column; got {name!r}, a {type(name).__name__}")
+        raise TypeError(f"{what} must be the name of a column; got {name!r}, a {type(name).__name__}")
     return name
 
 
-def _nothing(found: Any) -> Any:
+def _zero(found: Any) -> Any:
     return Duration(0) if isinstance(found, Duration) else 0
 
 
-def _measure(what: str, value: Any) -> Any:
+def _parsed_length(what: str, value: Any) -> Any:
     if is_duration(value):
         return Duration.of(value, what)
     if not isinstance(value, bool) and hasattr(value, "__index__"):
         return index(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{what} is finite; got {value!r}")
+            raise ValueError(f"{what} must be finite; got {value!r}")
         return float(value)
     raise TypeError(
-        f"{what} is a duration such as '10s' or '1h', or a number in the column's units; got {value!r}, "
+        f"{what} must be a duration such as '10s' or '1h', or a number in the column's units; got {value!r}, "
         f"a {type(value).__name__}"
     )

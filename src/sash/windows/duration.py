@@ -26,8 +26,8 @@ UNITS = {
 }
 """Nanoseconds in each unit."""
 
-_WRITTEN = re.compile(r"\s*(?P<number>[+-]?[0-9]+(\.[0-9]+)?)\s*(?P<unit>[A-Za-zµμ]+)\s*", re.ASCII)
-_SHOWN = ("d", "h", "m", "s", "ms", "us", "ns")  # without weeks: 7d stays 7d
+_PATTERN = re.compile(r"\s*(?P<number>[+-]?[0-9]+(\.[0-9]+)?)\s*(?P<unit>[A-Za-zµμ]+)\s*", re.ASCII)
+_PRINTED = ("d", "h", "m", "s", "ms", "us", "ns")  # without weeks: 7d stays 7d
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +44,7 @@ class Duration:
 
     def __post_init__(self) -> None:
         if isinstance(self.nanoseconds, bool) or not isinstance(self.nanoseconds, int):
-            raise TypeError(f"a Duration is a whole number of nanoseconds; got {self.nanoseconds!r}")
+            raise TypeError(f"a Duration must be a whole number of nanoseconds; got {self.nanoseconds!r}")
 
     @staticmethod
     def of(value: Any, what: str = "a duration") -> Duration:
@@ -58,12 +58,12 @@ class Duration:
             return Duration((value // timedelta(microseconds=1)) * 1000)
         if isinstance(value, str):
             return Duration(_parsed(value, what))
-        raise TypeError(f"{what} is a duration such as '10s' or '1h'; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{what} must be a duration such as '10s' or '1h'; got {value!r}, a {type(value).__name__}")
 
     def __str__(self) -> str:
         if not self.nanoseconds:
             return "0s"
-        unit = next(unit for unit in _SHOWN if not self.nanoseconds % UNITS[unit])
+        unit = next(unit for unit in _PRINTED if not self.nanoseconds % UNITS[unit])
         return f"{self.nanoseconds // UNITS[unit]}{unit}"
 
     def __repr__(self) -> str:
@@ -80,12 +80,14 @@ def is_duration(value: Any) -> bool:
 
 
 def _parsed(text: str, what: str) -> int:
-    found = _WRITTEN.fullmatch(text)
+    found = _PATTERN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{what} is a number and a unit, such as '500ms', '10s', '15m', '1h' or '7d'; got {text!r}")
+        raise ValueError(
+            f"{what} must be a number and a unit, such as '500ms', '10s', '15m', '1h' or '7d'; got {text!r}"
+        )
     if found["unit"] not in UNITS:
         raise ValueError(f"{what} has the unit {found['unit']!r} in {text!r}; the units are {', '.join(UNITS)}")
     nanoseconds = Fraction(found["number"]) * UNITS[found["unit"]]
     if nanoseconds.denominator != 1:
-        raise ValueError(f"{what} is a whole number of nanoseconds; {text!r} is not")
+        raise ValueError(f"{what} must be a whole number of nanoseconds; {text!r} is not")
     return int(nanoseconds)

@@ -74,16 +74,16 @@ class WindowKind:
         return self.measured or self.slide == "time"
 
     def __repr__(self) -> str:
-        shown = []
-        for part in fields(self):  # type: ignore[arg-type]
-            value, said = getattr(self, part.name), part.default is MISSING
+        arguments = []
+        for one in fields(self):  # type: ignore[arg-type]
+            value, required = getattr(self, one.name), one.default is MISSING
             text = repr(str(value)) if isinstance(value, Duration) else repr(value)
-            if said or value != self.default(part.name):
-                shown.append(text if said else f"{part.name}={text}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+            if required or value != self.default(one.name):
+                arguments.append(text if required else f"{one.name}={text}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def default(self, field: str) -> Any:
-        """What a field is where the user says nothing."""
+        """The default of a field."""
         return {"every": None, "full": False, "offset": 0}.get(field)
 
 
@@ -116,7 +116,7 @@ class Count(WindowKind):
         _set(self, size=rows("size= of Count", size), every=every, full=full)
         _set(self, every=_rows_or_time(self))
         if not isinstance(self.full, bool):
-            raise TypeError(f"full= of Count is True or False; got {self.full!r}")
+            raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,7 +176,7 @@ class Time(WindowKind):
         if self.closed is None:
             return self.default("closed")  # type: ignore[no-any-return]
         if self.closed not in CLOSED:
-            raise ValueError(f"closed= of Time is one of {', '.join(map(repr, CLOSED))}; got {self.closed!r}")
+            raise ValueError(f"closed= of Time must be one of {', '.join(map(repr, CLOSED))}; got {self.closed!r}")
         if self.slide == "time" and self.closed not in ("left", "right"):
             raise ValueError(
                 f"closed={self.closed!r} of Time: windows that slide in time are closed 'left' or 'right', so that "
@@ -317,12 +317,12 @@ class Policy(WindowKind):
 
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
-            raise TypeError(f"evict= of Policy is a function of (total, prefix); got {evict!r}")
+            raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
         one = _bound(over)
         several = (over,) if one else over
         if not isinstance(several, tuple | list) or not several or not all(map(_bound, several)):
             raise TypeError(
-                f"over= of Policy is an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
+                f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
             )
         _set(self, evict=evict, over=tuple(several), alone=one)
 
@@ -330,13 +330,17 @@ class Policy(WindowKind):
         """Ask `evict`, given a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
 
+    @property
+    def evict_name(self) -> str:
+        """The name of the function, without the scopes around it."""
+        return str(getattr(self.evict, "__qualname__", repr(self.evict))).rpartition(".")[2]
+
     def __repr__(self) -> str:
-        name = getattr(self.evict, "__qualname__", repr(self.evict)).rpartition(".")[2]
         over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
-        return f"Policy({name}, over={over})"
+        return f"Policy({self.evict_name}, over={over})"
 
 
-# ---- what the arguments may be ----
+# ---- checks of arguments ----
 
 
 def _set(window: Any, **values: Any) -> None:
@@ -345,7 +349,7 @@ def _set(window: Any, **values: Any) -> None:
 
 
 def _bound(value: Any) -> bool:
-    # by its parts: this package imports nothing of ours
+    # by its attributes: this package imports nothing of ours
     return hasattr(value, "monoid") and hasattr(value, "columns")
 
 
@@ -363,13 +367,13 @@ def _rows_or_time(window: Any) -> Any:
 def _plain(what: str, every: Any) -> Any:
     """A Count or a Time that says how far to slide. Raises ValueError if it says more."""
     if every is not None and every != type(every)(every.size):
-        raise ValueError(f"{what} is a plain {type(every).__name__}, a size alone; got {every!r}")
+        raise ValueError(f"{what} must be a {type(every).__name__} with only a size; got {every!r}")
     return every
 
 
 def _only_close(window: Any) -> None:
     if window.every not in (None, "close"):
         raise ValueError(
-            f"every= of {type(window).__name__} is None (a window for each row) or 'close' (one when it closes); "
+            f"every= of {type(window).__name__} must be None (a window for each row) or 'close' (one when it closes); "
             f"got {window.every!r}"
         )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sash import monoids as m
 from sash.kernels.column import column_kernels
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
-from sash.plan.planner import SWEPT as SWEPT_BY_PLAN
+from sash.plan.planner import COLUMN_KERNELS as SWEPT_BY_PLAN
 
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, 1e9, 1e9 + 1, 1e16, -1e16, 1e300, -1e300, 1.7e308, math.inf, -math.inf, math.nan]
 INTS = [0, 1, -1, 7, 2**31, -(2**40), 2**62, -(2**63), 2**63 - 1]

@@ -7,6 +7,7 @@ no order among the rows of a group, a timer lost that is set where one has just 
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,10 @@ from pyspark import cloudpickle
 
 from sash.plan import Query
 from sash.spark.stream.pack_shards import PackShards
-from sash.spark.stream.plan_stream import leaving, spec_of
-from sash.spark.stream.progress import NAMES, TIMES, ShardProgress
-from sash.spark.stream.shard_task import PackedRows, ShardTask
-from sash.spark.stream.stream_spec import StreamSpec
+from sash.spark.stream.plan_stream import output_schema, spec_of
+from sash.spark.stream.progress import NAMES, TIMES
+from sash.spark.stream.shard_task import ShardTask
+from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 
@@ -52,22 +53,24 @@ class Timers:
         self.set.remove(at)  # one that is not set: Spark says nothing, but we never should
 
 
-class Pretend:
+class FakeStream:
     """A running query: give it micro-batches, each a list of partitions."""
 
-    def __init__(self, query: Query, schema: pa.Schema, *, shards: int = 3, aside: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, query: Query, schema: pa.Schema, *, shards: int = 3, side_output: bool = False, seed: int = 0
+    ) -> None:
         self.query, self.draw = query, random.Random(seed)
         corrupt = "_corrupt_record" if "_corrupt_record" in schema.names else None
-        spec = spec_of(query, schema, shards, corrupt, aside)
+        spec = spec_of(query, schema, shards, corrupt, side_output)
         self.spec = cloudpickle.dumps(spec)
-        self.unpack = UnpackShards(leaving(spec), len(spec.results))
+        self.unpack = UnpackShards(output_schema(spec), len(spec.results))
         self.delay = int(spec.clock.delay.split()[0])
         self.watermark = self.greatest = 0
         self.state: dict[int, MapState] = {}
         self.timers: dict[int, Timers] = {}
         self.counts: list[dict[str, Any]] = []
         self.results: list[pa.RecordBatch] = []
-        self.schema = leaving(spec)
+        self.schema = output_schema(spec)
 
     def table(self) -> pa.Table:
         """All results so far."""
@@ -83,7 +86,7 @@ class Pretend:
     def batch(self, partitions: list[pa.RecordBatch]) -> pa.Table:
         """One micro-batch; its results."""
         before = len(self.results)
-        groups: dict[int, list[PackedRows]] = {}
+        groups: dict[int, list[PackedRow]] = {}
         watermark, greatest = self.watermark, self.greatest
         for rows in partitions:
             for packed in PackShards(self.spec_now())([rows]):
@@ -92,8 +95,7 @@ class Pretend:
                     if time is not None:
                         greatest = max(greatest, time // 1000)
                         continue
-                    one = PackedRows(row["rows"], row["now"], row["aside"], row["malformed"], row["greatest"])
-                    groups.setdefault(row["shard"], []).append(one)
+                    groups.setdefault(row["shard"], []).append(PackedRow(**row))
         counts: dict[str, Any] = dict.fromkeys(NAMES, 0) | {"calls": 0}
         for label in sorted(groups, key=lambda _: self.draw.random()):
             self.draw.shuffle(groups[label])
@@ -109,19 +111,18 @@ class Pretend:
         return pa.Table.from_batches(self.results[before:], self.schema)
 
     def _call(
-        self, label: int, packed: list[PackedRows], watermark: int, fired: int | None, counts: dict[str, Any]
+        self, label: int, packed: list[PackedRow], watermark: int, fired: int | None, counts: dict[str, Any]
     ) -> None:
         state = self.state.setdefault(label, MapState())
         timers = self.timers.setdefault(label, Timers())
         counts["calls"] += 1
         shard = ShardTask(self.spec_now(), label, state, timers)
-        for _, results, aside, *numbers in shard.run(packed, watermark, fired):
-            batch = pa.record_batch(
-                {"results": pa.array([results], pa.binary()), "aside": pa.array([aside], pa.binary())}
-            )
+        for output in shard.run(packed, watermark, fired):
+            blobs = {"results": output.results, "side": output.side}
+            batch = pa.record_batch({name: pa.array([blob], pa.binary()) for name, blob in blobs.items()})
             self.results += self.unpack([batch])
-            if tuple(numbers) != ShardProgress.NONE:
-                for name, number in zip(NAMES, numbers, strict=True):
+            if output.progress is not None:
+                for name, number in asdict(output.progress).items():
                     counts[name] = max(counts[name], number or 0) if name in TIMES else counts[name] + (number or 0)
 
     def spec_now(self) -> StreamSpec:

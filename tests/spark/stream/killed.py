@@ -10,8 +10,8 @@ from pathlib import Path
 
 import sash.spark
 from tests.spark.cases import SCHEMA
-from tests.spark.stream.arrivals import STREAMS
 from tests.spark.stream.running import source, start
+from tests.spark.stream.stream_rows import STREAMS
 
 QUERY = STREAMS["rows, changes"]
 

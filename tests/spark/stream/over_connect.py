@@ -12,8 +12,8 @@ import sash.spark
 from sash.testing import assert_same
 from sash.testing.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
-from tests.spark.stream.arrivals import STREAMS, arriving, expected
 from tests.spark.stream.running import files, source, start
+from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 QUERY = STREAMS["all windows with every, by ('k', 'j')"]
 

@@ -14,8 +14,8 @@ import pytest
 from sash.testing import assert_same
 from tests.spark.cases import in_one_order
 from tests.spark.stream import killed
-from tests.spark.stream.arrivals import arriving, expected
 from tests.spark.stream.running import files
+from tests.spark.stream.stream_rows import arriving, expected
 
 
 def begun(folder: Path) -> int:

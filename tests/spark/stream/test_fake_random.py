@@ -1,6 +1,6 @@
 """Random queries on random streams, micro-batch by micro-batch, beside the reference that looks at all rows anew.
 
-The reference is told each watermark at once, for all keys; a shard hears of it with its rows or by its timer. That both
+The reference gets each watermark at once, for all keys; a shard gets it with its rows or by its timer. That both
 give the same results in the same micro-batch says that no timer is missing, and none is late.
 """
 
@@ -17,7 +17,7 @@ from sash.spark.spark_types import casts
 from sash.testing import Reference, assert_same
 from sash.testing.queries import SCALES, loose, queries, rewritten
 from sash.testing.streams import Case, calls
-from tests.spark.stream.fake_spark import Pretend
+from tests.spark.stream.fake_spark import FakeStream
 
 
 @st.composite
@@ -32,7 +32,7 @@ def streams(draw: st.DrawFn) -> Case:
 
 @given(streams(), st.integers(1, 4))
 def test_a_stream_gives_what_the_reference_gives(case: Case, shards: int) -> None:
-    stream = Pretend(case.query, case.schema, shards=shards)
+    stream = FakeStream(case.query, case.schema, shards=shards)
     schema = stream.spec_now().bound_query.schema
     names, truth = schema.names, Reference(case.query, schema, mode="given")
     batches = [step.argument for step in case.steps if step.call == "process" and step.argument.num_rows]
@@ -61,7 +61,7 @@ def test_trips_stream_as_they_are() -> None:
     window = {"day": sash.Time("24h"), "100": sash.Count(100), "pause": sash.Session("2h")}
     numbers = {"longest": sash.max("seconds"), "total": sash.sum("seconds"), "n": sash.count()}
     query = Query(window, by="station", on=["ts", "row"], lateness="3h", **numbers)
-    stream = Pretend(query, schema, aside=True)
+    stream = FakeStream(query, schema, side_output=True)
     for start in range(0, table.num_rows, 5000):
         stream.batch(table.slice(start, 5000).combine_chunks().to_batches())
     stream.batch([])

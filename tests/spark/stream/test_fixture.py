@@ -26,10 +26,11 @@ def test_a_stream_goes_on_from_an_old_checkpoint(spark: Any, tmp_path: Path, pat
     assert emitted.num_rows
     assert later.num_rows
     table = pa.concat_tables(rows())
-    got = pa.concat_tables([emitted, later.cast(emitted.schema)])
+    expected = QUERY.run(table.slice(0, table.num_rows - 1))
+    # Spark writes timestamps to parquet in nanoseconds
+    got = pa.concat_tables([part.cast(expected.schema) for part in (emitted, later)])
     last = got.filter(pa.compute.equal(got.column("k"), "end"))
     assert not last.num_rows, "a row that nothing has passed yet is not final"
-    expected = QUERY.run(table.slice(0, table.num_rows - 1))
     assert_same(in_one_order(got, QUERY), in_one_order(expected, QUERY))
     taken = [name for name in (tmp_path / "checkpoint" / "commits").iterdir() if name.name.isdigit()]
     assert len(taken) > BEFORE

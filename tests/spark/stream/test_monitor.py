@@ -16,8 +16,8 @@ from sash.spark.stream.monitor import Monitor
 from tests.spark.stream import over_connect
 
 
-class Told:
-    """A query that has told its progress already."""
+class FinishedQuery:
+    """A query whose progress is complete."""
 
     def __init__(self, *progress: Any) -> None:
         self.recentProgress = list(progress)
@@ -36,7 +36,7 @@ def shard(label: int, keys: int) -> dict[str, int]:
 def test_flows_add_up_and_levels_are_those_of_all_shards() -> None:
     first = progress(0, rows_in=100, late=2, shards=[shard(0, 3), shard(2, 4)], greatest=10_000_000.0)
     second = progress(1, rows_in=50, late=1, shards=[shard(2, 6)], greatest=9_000_000.0, watermark=7_500_000.0)
-    watched = Monitor(Told(first, second, first), None).update()
+    watched = Monitor(FinishedQuery(first, second, first), None).update()
     assert watched.totals["rows_in"] == 150
     assert watched.totals["late"] == 3
     assert watched.last is not None
@@ -46,7 +46,7 @@ def test_flows_add_up_and_levels_are_those_of_all_shards() -> None:
 
 
 def test_lag_of_numbers_is_in_their_units() -> None:
-    watched = Monitor(Told(progress(0, "sash 0 ab", greatest=10.0, watermark=7.0)), None).update()
+    watched = Monitor(FinishedQuery(progress(0, "sash 0 ab", greatest=10.0, watermark=7.0)), None).update()
     assert watched.last is not None
     assert watched.last.lag == 3
 
@@ -55,9 +55,11 @@ def test_rows_come_over_connect_as_values_and_schema() -> None:
     def sent(row: dict[str, Any]) -> dict[str, Any]:
         return {"values": list(row.values()), "schema": {"fields": [{"name": name} for name in row]}}
 
-    told = progress(0, rows_in=7, shards=[sent(shard(0, 3))])
-    told["observedMetrics"] = {name: sent(row) for name, row in told["observedMetrics"].items() if row}
-    watched = Monitor(Told(told), None).update()
+    sent_progress = progress(0, rows_in=7, shards=[sent(shard(0, 3))])
+    sent_progress["observedMetrics"] = {
+        name: sent(row) for name, row in sent_progress["observedMetrics"].items() if row
+    }
+    watched = Monitor(FinishedQuery(sent_progress), None).update()
     assert watched.last is not None
     assert (watched.last.rows_in, watched.last.keys) == (7, 3)
 
@@ -70,8 +72,8 @@ class Terminal(io.StringIO):
 def test_a_terminal_has_one_line_and_a_file_one_a_batch() -> None:
     said = [progress(0, rows_in=123456, late=7, malformed=1, shards=[shard(0, 3)]), progress(1)]
     terminal, file = Terminal(), io.StringIO()
-    Monitor(Told(*said), terminal).update()
-    Monitor(Told(*said), file).update()
+    Monitor(FinishedQuery(*said), terminal).update()
+    Monitor(FinishedQuery(*said), file).update()
     first, second = file.getvalue().splitlines()
     assert first == (
         "batch 0 · 123,456 rows · 246,912 rows/s · 3 keys · 7 late · 1 malformed · state 3.0 KB · "

@@ -10,7 +10,7 @@ import sash
 from sash import Options, Query, Session, Time
 from sash.spark.stream.sharding import labels, shard_of, spark_hash
 from sash.spark.stream.stream_header import StateMismatch
-from tests.spark.stream.fake_spark import Pretend
+from tests.spark.stream.fake_spark import FakeStream
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})
 LAST: dict[str, Any] = {"by": "k", "on": "t", "lateness": 2, "high": sash.max("x"), "n": sash.count()}
@@ -51,7 +51,7 @@ def test_a_key_has_one_shard_in_every_batch_and_process() -> None:
 
 
 def test_the_watermark_is_that_of_the_micro_batch_before() -> None:
-    stream = Pretend(Query(Time(5), **LAST), SCHEMA)
+    stream = FakeStream(Query(Time(5), **LAST), SCHEMA)
     assert stream.batch([batch(("a", 1, 1.0), ("a", 9, 2.0), ("b", 3, 3.0))]).num_rows == 0
     # W is 7 now: 1 and 3 are final, 6 is late, 7 is not
     got = stream.batch([batch(("a", 6, 9.0), ("a", 7, 5.0))])
@@ -63,7 +63,7 @@ def test_the_watermark_is_that_of_the_micro_batch_before() -> None:
 
 
 def test_a_batch_that_is_late_as_a_whole_is_counted_row_by_row() -> None:
-    stream = Pretend(Query(Time(5), **LAST), SCHEMA, aside=True)
+    stream = FakeStream(Query(Time(5), **LAST), SCHEMA, side_output=True)
     stream.batch([batch(("a", 100, 1.0))])
     late = [(key, time, 1.0) for key in "abcde" for time in range(20)]
     got = stream.batch([batch(*late[:37]), batch(*late[37:])])
@@ -74,7 +74,7 @@ def test_a_batch_that_is_late_as_a_whole_is_counted_row_by_row() -> None:
 
 
 def test_silent_keys_and_shards_are_done_when_the_watermark_passes() -> None:
-    stream = Pretend(Query(Session(5, every="close"), **LAST), SCHEMA, shards=4)
+    stream = FakeStream(Query(Session(5, every="close"), **LAST), SCHEMA, shards=4)
     keys = [f"key {i}" for i in range(20)]
     stream.batch([batch(*((key, 10 + i, 1.0) for i, key in enumerate(keys)))])
     ends = []
@@ -89,7 +89,7 @@ def test_silent_keys_and_shards_are_done_when_the_watermark_passes() -> None:
 
 
 def test_times_may_be_negative_and_none() -> None:
-    stream = Pretend(Query(Time(5), **LAST), SCHEMA, aside=True)
+    stream = FakeStream(Query(Time(5), **LAST), SCHEMA, side_output=True)
     stream.batch([batch(("a", -50, 1.0), ("a", None, 2.0), ("a", -40, 3.0))])
     got = stream.batch([batch(("a", -60, 1.0))])
     assert given(got, "t", "_reason") == [(-50, None), (None, "late")]
@@ -100,7 +100,7 @@ def test_times_may_be_negative_and_none() -> None:
 def test_a_time_too_far_ahead_moves_nothing() -> None:
     schema = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.float64()})
     query = Query("1h", by="k", on="t", lateness="1m", ahead="1d", n=sash.count())
-    stream = Pretend(query, schema, aside=True)
+    stream = FakeStream(query, schema, side_output=True)
     year = 365 * 86400 * 10**6
     now = 1_700_000_000 * 10**6
     stream.batch([batch(("a", now, 1.0), ("a", now + 900 * year, 1.0), schema=schema)])
@@ -113,11 +113,11 @@ def test_a_time_too_far_ahead_moves_nothing() -> None:
 
 
 def test_late_rows_are_flagged_or_refused() -> None:
-    stream = Pretend(Query(Time(5), late="flag", **LAST), SCHEMA)
+    stream = FakeStream(Query(Time(5), late="flag", **LAST), SCHEMA)
     stream.batch([batch(("a", 9, 2.0))])
     got = stream.batch([batch(("a", 1, 4.0), ("a", None, 1.0))])
     assert given(got, "t", "high", "_late") == [(1, None, True), (None, None, True)]
-    strict = Pretend(Query(Time(5), late="error", **LAST), SCHEMA)
+    strict = FakeStream(Query(Time(5), late="error", **LAST), SCHEMA)
     strict.batch([batch(("a", 9, 2.0))])
     with pytest.raises(ValueError, match=r"'t': 1.*is late, and late='error' refuses it"):
         strict.batch([batch(("a", 1, 4.0))])
@@ -126,11 +126,11 @@ def test_late_rows_are_flagged_or_refused() -> None:
 @pytest.mark.parametrize("shards", [1, 4])
 def test_eager_shows_each_result_and_its_revisions(shards: int) -> None:
     query = Query(Time(5), emit="eager", **LAST)
-    stream = Pretend(query, SCHEMA, shards=shards)
+    stream = FakeStream(query, SCHEMA, shards=shards)
     keys = "abcdefg"
     parts = [
         batch(*((key, 10, 1.0) for key in keys)),
-        batch(*((key, 12, 2.0) for key in keys), ("a", 9, 7.0)),  # a row before one that was shown
+        batch(*((key, 12, 2.0) for key in keys), ("a", 9, 7.0)),  # a row before one that was emitted
         batch(*((key, 30, 3.0) for key in keys)),
     ]
     got = stream.run([[part] for part in parts])
@@ -148,8 +148,8 @@ def query_of_all(query: Query, parts: list[pa.RecordBatch]) -> list[tuple[Any, .
     return given(whole, "k", "t", "high", "n")
 
 
-def test_slides_shown_eagerly_have_one_id_each() -> None:
-    stream = Pretend(Query(Time(4, every=2), emit="eager", **LAST), SCHEMA, shards=3)
+def test_slides_emitted_eagerly_have_one_id_each() -> None:
+    stream = FakeStream(Query(Time(4, every=2), emit="eager", **LAST), SCHEMA, shards=3)
     got = stream.run([[batch(("a", 10, 1.0), ("b", 11, 1.0))], [batch(("a", 9, 5.0), ("b", 40, 2.0))]])
     last = {}
     for row in sorted(got.to_pylist(), key=lambda row: row["_revision"]):
@@ -159,16 +159,16 @@ def test_slides_shown_eagerly_have_one_id_each() -> None:
     ]  # fmt: skip
 
 
-def test_malformed_rows_go_aside_and_enter_no_window() -> None:
+def test_malformed_rows_go_to_the_side_output_and_enter_no_window() -> None:
     schema = pa.schema([*SCHEMA, pa.field("_corrupt_record", pa.string())])
     rows = [("a", 1, 1.0, None), (None, None, None, "{oops"), ("a", 900, None, '{"k": "a", "t": 900, "x": "much"}')]
-    stream = Pretend(Query(Time(5), **LAST), schema, aside=True)
+    stream = FakeStream(Query(Time(5), **LAST), schema, side_output=True)
     got = stream.run([[batch(*rows, schema=schema)], [batch(("a", 20, 1.0, None), schema=schema)]])
     assert given(got, "t", "high", "_reason") == [(1, 1.0, None), (None, None, "malformed"), (None, None, "malformed")]
     records = [row["_corrupt_record"] for row in got.column("_given").to_pylist() if row]
     assert records == ["{oops", '{"k": "a", "t": 900, "x": "much"}']
     assert "_corrupt_record" not in got.schema.names
-    plain = Pretend(Query(Time(5), **LAST), schema)
+    plain = FakeStream(Query(Time(5), **LAST), schema)
     plain.batch([batch(*rows, schema=schema)])
     assert plain.counts[0]["malformed"] == 2
     assert plain.counts[0]["rows_in"] == 1
@@ -179,11 +179,11 @@ def test_malformed_rows_go_aside_and_enter_no_window() -> None:
 
 def test_another_query_or_number_of_shards_is_refused() -> None:
     first = Query(Time(5), **LAST)
-    stream = Pretend(first, SCHEMA, shards=2)
+    stream = FakeStream(first, SCHEMA, shards=2)
     stream.batch([batch(("a", 1, 1.0), ("b", 2, 1.0))])
     other = Query(Time(6), **LAST)
     for changed, shards in ((other, 2), (first, 3)):
-        again = Pretend(changed, SCHEMA, shards=shards)
+        again = FakeStream(changed, SCHEMA, shards=shards)
         again.state = stream.state
         said = f"{stream_fingerprint(first)}.*{stream_fingerprint(other)}" if shards == 2 else "2 shards.*now has 3"
         with pytest.raises(StateMismatch, match=said):
@@ -195,9 +195,9 @@ def stream_fingerprint(query: Query) -> str:
 
 
 def test_options_and_emission_are_free_to_change() -> None:
-    stream = Pretend(Query(Time(5), **LAST), SCHEMA, shards=2)
+    stream = FakeStream(Query(Time(5), **LAST), SCHEMA, shards=2)
     stream.batch([batch(("a", 1, 1.0))])
-    again = Pretend(Query(Time(5), emit="changes", options=Options(prefer="latency"), **LAST), SCHEMA, shards=2)
+    again = FakeStream(Query(Time(5), emit="changes", options=Options(prefer="latency"), **LAST), SCHEMA, shards=2)
     again.state, again.timers, again.watermark, again.greatest = stream.state, stream.timers, 1, 1
     got = again.run([[batch(("b", 90, 2.0))]])
     assert given(got, "k", "t") == [("a", 1)]
@@ -207,7 +207,7 @@ def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
     """A window of so many rows, then micro-batches of 1,000: what the dearest of them read and wrote."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
     query = Query(Time(width), by="k", on="t", lateness=0, high=sash.max("x"), total=sash.sum("x"))
-    stream = Pretend(query, schema, shards=1)
+    stream = FakeStream(query, schema, shards=1)
 
     def some(start: int, count: int) -> pa.RecordBatch:
         times = np.arange(start, start + count)
@@ -238,7 +238,7 @@ def test_a_micro_batch_that_touches_all_of_a_thousand_keys_moves_less_than_40_mb
 
 
 def test_a_shard_without_rows_reads_no_page_and_the_first_only_its_own() -> None:
-    stream = Pretend(Query(Time(5), **LAST), SCHEMA, shards=4)
+    stream = FakeStream(Query(Time(5), **LAST), SCHEMA, shards=4)
     stream.batch([batch(*((f"k{i}", 50, 1.0) for i in range(40)))])
     stream.batch([batch(("one", 50, 1.0))])
     stream.batch([batch(("one", 51, 1.0))])
@@ -247,7 +247,7 @@ def test_a_shard_without_rows_reads_no_page_and_the_first_only_its_own() -> None
 
 
 def test_a_page_is_asked_for_once_and_written_once() -> None:
-    stream = Pretend(Query(Time(50), **LAST), SCHEMA, shards=1)
+    stream = FakeStream(Query(Time(50), **LAST), SCHEMA, shards=1)
     for time in range(0, 60, 10):
         state = stream.state.get(0)
         before = 0 if state is None else state.calls

@@ -1,6 +1,6 @@
-"""Streams on Spark itself: the same rows as a batch, settings and refusals, rows put aside, restarts.
+"""Streams on Spark itself: the same rows as a batch, settings and refusals, the side output, restarts.
 
-What does not need Spark is judged in the tests that pretend; here is what only Spark can answer.
+What does not need Spark is tested on `fake_spark`; here is what only Spark can answer.
 """
 
 import json
@@ -22,8 +22,8 @@ from sash.spark.stream.sharding import labels, spark_hash
 from sash.testing import assert_same
 from sash.testing.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
-from tests.spark.stream.arrivals import STREAMS, arriving, expected
 from tests.spark.stream.running import done, files, source, start
+from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 CHOSEN = ["row: lifetime", "all windows of rows, by ('k', 'j')", "all windows with every, by ('k', 'j')", "timestamps"]
 """Every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
@@ -61,7 +61,7 @@ class Ticks(DataSource):
     def schema(self) -> str:
         return "k string, ts timestamp, x double"
 
-    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802
+    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: ARG002, N802 (Spark passes it by name)
         return TicksReader()
 
 
@@ -97,12 +97,12 @@ def json_stream(spark: Any, folder: Path) -> Any:
     return spark.readStream.schema(TRADES).option("maxFilesPerTrigger", 1).json(str(folder))
 
 
-def test_rows_put_aside_go_to_a_table_of_their_own(spark: Any, tmp_path: Path) -> None:
+def test_the_side_output_goes_to_a_table_of_its_own(spark: Any, tmp_path: Path) -> None:
     first = [trade("a", 10, 1.0), trade(None, 11, 2.0), '{"k": "a", oops', '{"k": "b", "x": 4.0}']
     whole_late = [trade("a", 1, 9.0), trade("b", 2, 9.0), trade("c", 3, 9.0)]
     folder = trades(tmp_path / "in", first, [trade("a", 40, 3.0)], whole_late)
     both = sash.spark.with_side_output(QUERY, json_stream(spark, folder))
-    writer = both.writeStream.foreachBatch(sash.spark.table_writer(tmp_path / "results", tmp_path / "aside"))
+    writer = both.writeStream.foreachBatch(sash.spark.table_writer(tmp_path / "results", tmp_path / "side_output"))
     stream = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
     counts = done(stream)
     results = spark.read.parquet(str(tmp_path / "results"))
@@ -110,8 +110,10 @@ def test_rows_put_aside_go_to_a_table_of_their_own(spark: Any, tmp_path: Path) -
         "Row(k='a', x=1.0, high=1.0, n=1)",
         "Row(k=None, x=2.0, high=2.0, n=1)",
     ]
-    aside = spark.read.parquet(str(tmp_path / "aside")).groupBy("_reason").agg(sf.collect_list("k"), sf.count("*"))
-    found = {reason: (sorted(keys), number) for reason, keys, number in aside.collect()}
+    side_output = (
+        spark.read.parquet(str(tmp_path / "side_output")).groupBy("_reason").agg(sf.collect_list("k"), sf.count("*"))
+    )
+    found = {reason: (sorted(keys), number) for reason, keys, number in side_output.collect()}
     assert found.pop("malformed")[1] == 1  # its k is there or not, as far as Spark could read it
     assert found == {"late": (["a", "b", "c"], 3), "untimed": (["b"], 1)}
     totals = {name: sum(row[name] or 0 for row in counts) for name in ("late", "untimed", "malformed")}
@@ -168,13 +170,13 @@ def rate(spark: Any) -> Any:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"lateness": None}, "say lateness='10s'"),
-        ({"on": None, "lateness": None}, "say with on="),
-        ({"options": Options(store=object())}, "store= of Options does not go with a stream"),
-        ({"on": "tstamp"}, "'tstamp', which is not there: did you mean 'timestamp'"),
+        ({"lateness": None}, "set lateness='10s'"),
+        ({"on": None, "lateness": None}, "set its column with on="),
+        ({"options": Options(store=object())}, "store= of Options is not supported on a stream"),
+        ({"on": "tstamp"}, "'tstamp', which does not exist: did you mean 'timestamp'"),
     ],
 )
-def test_what_can_be_told_is_told_at_the_call(rate: Any, said: dict[str, Any], message: str) -> None:
+def test_queries_are_validated_at_the_call(rate: Any, said: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"on": "timestamp", "lateness": "1s", "n": sash.count()} | said
     with pytest.raises(ValueError, match=message):
         sash.rolling(rate, 3, **given)
@@ -213,14 +215,14 @@ def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
 
 def test_explain_says_how_a_stream_runs(rate: Any) -> None:
     query = Query(3, by="value", on="timestamp", lateness="5s", n=sash.count())
-    text = sash.spark.spark_explain(query, rate)
+    text = sash.spark.explain(query, rate)
     assert "rows packed into 2 shards, by a hash of value" in text
     assert "the watermark is '5s' behind" in text
     with pytest.raises(ValueError, match="lateness="):
-        sash.spark.spark_explain(Query(3, on="timestamp", n=sash.count()), rate)
+        sash.spark.explain(Query(3, on="timestamp", n=sash.count()), rate)
 
 
-def test_aside_is_for_streams(spark: Any) -> None:
+def test_the_side_output_is_for_streams(spark: Any) -> None:
     with pytest.raises(TypeError, match="takes a streaming DataFrame"):
         sash.spark.with_side_output(Query(3, on="id", lateness=1, n=sash.count()), spark.range(3))
     with pytest.raises(ValueError, match="no column '_reason'"):

@@ -75,11 +75,11 @@ def directory() -> Entries | None:
                 tried.append(f"{base} ({error})")
             else:
                 if refused:
-                    _warn(f"compiled kernels are kept in {found.path}, since other users may write to ", refused)
+                    _warn(f"compiled kernels are stored in {found.path}, because other users may write to ", refused)
                 return found
     except OSError as error:
         tried.append(str(error))
-    _warn("no directory for compiled kernels can be used, so every process compiles anew; tried ", refused + tried)
+    _warn("no directory for compiled kernels can be used, so every process compiles again; tried ", refused + tried)
     return None
 
 

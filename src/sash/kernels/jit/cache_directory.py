@@ -122,7 +122,7 @@ def _check_link(path: Path, parent: os.stat_result) -> None:
     owner = os.lstat(path).st_uid
     if (_is_shared(parent) and parent.st_mode & stat.S_ISVTX) or not _is_trusted_owner(owner):
         raise Untrusted(
-            f"{path} is a symbolic link of user {owner} that others may have put there: remove it, or name its target"
+            f"{path} is a symbolic link of user {owner} that other users may have made: remove it, or use its target"
         )
 
 

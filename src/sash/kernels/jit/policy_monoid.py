@@ -13,9 +13,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sash.kernels.jit.state_layout import SAMPLES, NotColumnar
+from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree
 from sash.monoids.direct_product import DirectProduct, Unit
+from sash.monoids.sample_probe import SAMPLES
 
 
 class Beside(DirectProduct):
@@ -99,12 +100,12 @@ def shown_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Monoid
         raise
     except Exception as error:
         raise NotColumnar(
-            f"{plain!r} shows a policy nothing of sample values: {type(error).__name__}: {error}"
+            f"{plain!r} cannot be passed to a policy; on sample values it raised {type(error).__name__}: {error}"
         ) from error
     if nothing is None:
         return OrNone(typed)
     if typed_nothing is None or not agree(nothing, typed_nothing):
-        raise NotColumnar(f"of no values {plain!r} shows a policy {nothing!r}, and on columns {typed_nothing!r}")
+        raise NotColumnar(f"an empty {plain!r} is {nothing!r} to a policy interpreted and {typed_nothing!r} compiled")
     return typed
 
 
@@ -116,7 +117,7 @@ def _require_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Non
         ]
         a, b = plain.seen(states[0]), typed.seen(states[1])
         if not agree(a, b, TOLERANCE):
-            raise NotColumnar(f"{plain!r} shows a policy {a!r}, and on columns {b!r}")
+            raise NotColumnar(f"{plain!r} is {a!r} to a policy interpreted and {b!r} compiled")
 
 
 # ---- policies that are no plain functions ----
@@ -133,7 +134,7 @@ def compilable(evict: Any) -> Any:
     if isinstance(evict, types.MethodType):
         owner, function = evict.__self__, evict.__func__
     if not isinstance(function, types.FunctionType) or not hasattr(owner, "__dict__") or isinstance(owner, type):
-        raise NotColumnar(f"the policy is a {type(evict).__name__}, not a function of Python's")
+        raise NotColumnar(f"the policy is a {type(evict).__name__}, not a Python function")
     return types.MethodType(function, _constant(owner))
 
 

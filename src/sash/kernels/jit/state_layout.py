@@ -19,18 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.sample_probe import outcomes
+from sash.monoids.sample_probe import SAMPLES, outcomes, sample_rows
 
 Shape = Any
 """A Kind, or a tuple of Shapes."""
 
 DTYPES: dict[Kind, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float64}
-SAMPLES: dict[Kind, tuple[Any, ...]] = {
-    "bool": (True, True, False, True, False, False, True),
-    "int": (1, 2, 5, 3, 8, 4, 9),
-    "float": (1.5, 2.25, 5.0, 3.5, 8.75, 4.0, 9.5),
-}
-"""Values to try a monoid on: enough, and different enough, for a fourth moment and a regression to have a result."""
 
 
 class NotColumnar(TypeError):
@@ -131,8 +125,7 @@ def _shape(what: str, value: Any) -> Shape:
 
 def _tried(monoid: Monoid, kinds: tuple[Kind, ...]) -> tuple[list[Any], list[Any]]:
     """States and results of sample rows."""
-    turned = (SAMPLES[kind][i % 3 :] + SAMPLES[kind][: i % 3] for i, kind in enumerate(kinds))
-    states, results, failed = outcomes(monoid, zip(*turned, strict=True))
+    states, results, failed = outcomes(monoid, sample_rows([SAMPLES[kind] for kind in kinds]))
     if not results:
         raise NotColumnar(f"{failed or 'lower gave no result'} on sample values")
     return states, results

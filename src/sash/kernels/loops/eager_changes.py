@@ -76,9 +76,7 @@ def compare_values(
     return doubtful
 
 
-def compare_inputs(
-    pairs: Any, asked: Any, found: Any, entered: Any, left: Any, labels: Any, seen: Any, changed: Any
-) -> None:
+def compare_inputs(pairs: Any, asked: Any, found: Any, entered: Any, left: Any, labels: Any, changed: Any) -> None:
     """Compare results by what the aggregate sees: it has changed if an input has entered the window, or left it."""
     presence, first, last = found
     for p in range(pairs.shape[0]):
@@ -89,12 +87,12 @@ def compare_inputs(
         if presence[a] & 1:
             differs = differs or first[a] != first[b] or last[a] != last[b]
         if not differs:
-            differs = any_within(asked, a, entered, labels, seen) or any_within(asked, b, left, labels, seen)
+            differs = any_within(asked, a, entered, labels) or any_within(asked, b, left, labels)
         changed[r] = differs
 
 
-def any_within(asked: Any, i: int, some: Any, labels: Any, seen: Any) -> bool:
-    """Does a range hold one of some rows that the aggregate sees? `some`: sorted by slot and order, sums of `seen`."""
+def any_within(asked: Any, i: int, some: Any, labels: Any) -> bool:
+    """Does a range hold one of some non-null rows? `some`: slots and row numbers in order, counts of non-null ones."""
     slots, rids, sums = some
     if not len(slots) or not asked[i, SOME]:
         return False
@@ -116,11 +114,11 @@ def rank_of(slots: Any, rids: Any, labels: Any, s: int, label: int, through: boo
     return a
 
 
-def count_seen(rids: Any, seen: Any, sums: Any) -> None:
-    """Of some rows: how many of the first ones an aggregate sees."""
+def count_non_null(rids: Any, non_null: Any, sums: Any) -> None:
+    """Of some rows: how many of the first ones are not null."""
     sums[0] = 0
     for i in range(len(rids)):
-        sums[i + 1] = sums[i] + seen[rids[i]]
+        sums[i + 1] = sums[i] + non_null[rids[i]]
 
 
 def pair_up(which: Any, count: int, known: int, windows: int, split: int, out: Any) -> None:

@@ -29,8 +29,8 @@ from sash.kernels.loops.eager_windows import (
     STRIDE,
     TIME,
     begin_of,
-    delta_within,
     first_from,
+    first_in_delta,
     is_apart,
     lowest,
     row_ranges,
@@ -192,12 +192,13 @@ def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out:
     heads, rows, gaps, anchored = order
     asked, done, pairs = out
     of, place, which = merged
-    row_ranges(slots, index, len(slots), heads, rows, rules, anchored, (asked, 0))
+    windows = rules[0].shape[0]
+    row_ranges(slots, index, len(slots), (0, windows), heads, rows, rules, anchored, (asked, 0))
     change_rows(fresh, gone, at, heads, rows, gaps, done)
     count = merge_places((slots, index), (fresh[0], fresh[1]), gone, (of, place, which))
-    split = rules[0].shape[0] * len(slots)
-    row_ranges(of, place, count, heads, rows, rules, anchored, (asked, split))
-    pair_up(which, count, len(slots), rules[0].shape[0], split, pairs)
+    split = windows * len(slots)
+    row_ranges(of, place, count, (0, windows), heads, rows, rules, anchored, (asked, split))
+    pair_up(which, count, len(slots), windows, split, pairs)
     return count
 
 
@@ -241,7 +242,7 @@ def move_rows(slots: Any, offsets: Any, capacities: Any, heads: Any, rows: Any) 
 
 def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w: int) -> tuple[int, int]:
     """The first row, from the places of new ones on, whose Delta value is below that of the row before: both; or -1."""
-    rids, breaks, wholes, reals = rows[1], rows[2], rows[4], rows[5]
+    rids, breaks, delta_ints, delta_floats = rows[1], rows[2], rows[4], rows[5]
     ints = rules[0]
     life, column = ints[w, LIFE], ints[w, DELTA_COLUMN]
     for j in range(len(slots)):
@@ -251,9 +252,9 @@ def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w:
             is_same = life < 0 or breaks[a + k, life] == breaks[a + k - 1, life]
             r, before = rids[a + k], rids[a + k - 1]
             if ints[w, DELTA_FLOATS]:
-                falls = reals[r, column] < reals[before, column]
+                falls = delta_floats[r, column] < delta_floats[before, column]
             else:
-                falls = wholes[r, column] < wholes[before, column]
+                falls = delta_ints[r, column] < delta_ints[before, column]
             if is_same and falls:
                 return int(before), int(r)
     return -1, -1
@@ -295,7 +296,7 @@ def settled_rows(slots: Any, now: Any, heads: Any, rows: Any, rules: Any, settle
 
 def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int:
     """The first index that a window of a result that may still change can hold, of `q` rows from position `a`."""
-    time, rids = rows[0], rows[1]
+    time = rows[0]
     ints, numbers, _ = rules
     if ints[w, KIND] == TIME:
         least = lowest(now, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
@@ -303,14 +304,7 @@ def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int
     if ints[w, KIND] == COUNTED:
         return int(max(q - ints[w, ROWS], 0))
     if ints[w, KIND] == DELTA and q > 0:
-        lo, hi = a, a + q - 1
-        while lo < hi:
-            middle = (lo + hi) // 2
-            if delta_within(rules, w, rows, rids[a + q - 1], rids[middle]):
-                hi = middle
-            else:
-                lo = middle + 1
-        return lo - a
+        return first_in_delta(rules, w, rows, a, a + q - 1) - a
     return q
 
 

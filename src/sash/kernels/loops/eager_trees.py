@@ -4,7 +4,7 @@
     window         └─────┘             between(0, 8), in O(log n), for every window of the query
 
 A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. What
-came before the rows that are kept, in the session or life of the oldest, is a partial beside the tree: its `base`.
+came before the rows that are retained, in the session or life of the oldest, is a partial beside the tree: its `base`.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def turn_trees(
     the tree has and 2 for what the base has, or their sum.
     """
     monoid = spec.monoid
-    storage, ints, floats, heads, base_states, base_seen = trees
-    labels, states, seen = rows
+    storage, ints, floats, heads, base_states, base_non_null = trees
+    labels, states, non_null = rows
     x, z = column(spec.state, states), column(spec.state, base_states)
     results, valid, presence, first, last, progress = out
     y = column(spec.result, results)
@@ -87,7 +87,7 @@ def turn_trees(
     progress[0] = LIFTING
     for i in range(len(own)):
         progress[1] = i
-        seen[numbers[i]] = own[i]
+        non_null[numbers[i]] = own[i]
         if own[i]:
             x[numbers[i]] = monoid.lift(*given[i])
 
@@ -106,7 +106,7 @@ def turn_trees(
         for i in range(len(slots)):
             s, r = slots[i], rids[i]
             progress[1] = r
-            if seen[r]:
+            if non_null[r]:
                 tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
                 tree.add(labels[r], x[r])
                 tree.tidy()
@@ -119,7 +119,7 @@ def turn_trees(
             progress[1] = i
             s, b = asked[i, SLOT], asked[i, BASE]
             wanted = asked[i, ON] > 0 and (turn == 1 or with_old)
-            has_base = b >= 0 and base_seen[b]
+            has_base = b >= 0 and base_non_null[b]
             valid[i] = False
             presence[i] = 0
             if asked[i, SOME]:
@@ -145,7 +145,7 @@ def turn_trees(
             for i in range(len(slots)):
                 s, r = slots[i], rids[i]
                 progress[1] = r
-                if seen[r]:
+                if non_null[r]:
                     tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
                     tree.remove(labels[r])
                     tree.tidy()
@@ -161,13 +161,13 @@ def turn_trees(
         tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
         found, state = tree.between(lows[i], highs[i], True, True)
         if found:
-            if goes_on[i] and base_seen[b]:
+            if goes_on[i] and base_non_null[b]:
                 z[b] = monoid.combine(z[b], state)
             else:
                 z[b] = state
-            base_seen[b] = True
+            base_non_null[b] = True
         elif not goes_on[i]:
-            base_seen[b] = False
+            base_non_null[b] = False
     slots, upto = cuts
     for i in range(len(slots)):
         s = slots[i]

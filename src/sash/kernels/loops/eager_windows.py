@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
-"""The columns of a slot's head. PASSED: how many rows of the key came before those that are kept."""
+"""The columns of a slot's head. PASSED: how many rows of the key came before those that are retained."""
 
 HEAD = 5
 
@@ -74,26 +74,12 @@ def lowest(t: Any, size: Any, floor: Any, least: Any) -> Any:
 
 def begin_of(breaks: Any, column: int, a: int, position: int) -> int:
     """The first position of the session, or life, of a position."""
-    number, b = breaks[position, column], position
-    while a < b:
-        middle = (a + b) // 2
-        if breaks[middle, column] < number:
-            a = middle + 1
-        else:
-            b = middle
-    return a
+    return first_from(breaks[:, column], a, position, breaks[position, column], True)
 
 
 def end_of(breaks: Any, column: int, position: int, b: int) -> int:
     """The position behind the session, or life, of a position."""
-    number, a = breaks[position, column], position
-    while a < b:
-        middle = (a + b) // 2
-        if breaks[middle, column] <= number:
-            a = middle + 1
-        else:
-            b = middle
-    return a
+    return first_from(breaks[:, column], position, b, breaks[position, column], False)
 
 
 def is_apart(gap: Any, before: Any, t: Any) -> bool:
@@ -112,10 +98,24 @@ def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
     ints, _, floats = rules
     column = ints[w, DELTA_COLUMN]
     if ints[w, DELTA_FLOATS]:
-        reals = rows[5]
-        return bool(reals[i, column] - reals[j, column] < floats[w, 0])
-    wholes = rows[4]
-    return bool(wholes[j, column] >= lowest(wholes[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT))
+        delta_floats = rows[5]
+        return bool(delta_floats[i, column] - delta_floats[j, column] < floats[w, 0])
+    delta_ints = rows[4]
+    return bool(
+        delta_ints[j, column] >= lowest(delta_ints[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT)
+    )
+
+
+def first_in_delta(rules: Any, w: int, rows: Any, a: int, position: int) -> int:
+    """The first position from `a` on in the Delta window that ends at a position."""
+    rids, b = rows[1], position
+    while a < b:
+        middle = (a + b) // 2
+        if delta_within(rules, w, rows, rids[position], rids[middle]):
+            b = middle
+        else:
+            a = middle + 1
+    return a
 
 
 # ---- windows ----
@@ -124,20 +124,13 @@ def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
 def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> tuple[int, int]:
     """The positions [lo, hi) of the window that ends at a row."""
     ints, numbers, _ = rules
-    time, rids, breaks = rows[0], rows[1], rows[2]
+    time, breaks = rows[0], rows[2]
     kind = ints[w, KIND]
     start = a if ints[w, LIFE] < 0 else begin_of(breaks, ints[w, LIFE], a, position)
     if kind == COUNTED:
         return max(position + 1 - ints[w, ROWS], start), position + 1
     if kind == DELTA:
-        lo, hi = start, position
-        while lo < hi:
-            middle = (lo + hi) // 2
-            if delta_within(rules, w, rows, rids[position], rids[middle]):
-                hi = middle
-            else:
-                lo = middle + 1
-        return lo, position + 1
+        return first_in_delta(rules, w, rows, start, position), position + 1
     t = time[position]
     end = first_from(time, position, b, t, False) if ints[w, PEERS] else first_from(time, a, position, t, True)
     if kind == TIME:
@@ -166,26 +159,18 @@ def write_range(asked: Any, i: int, rules: Any, w: int, place: Any, rows: Any, a
         asked[i, BASE] = s * anchored.shape[1] + anchor
 
 
-def row_ranges(slots: Any, index: Any, count: int, heads: Any, rows: Any, rules: Any, anchored: Any, out: Any) -> None:
-    """The windows that end at rows, one window of the query after the other: `out` is (ranges, where to begin)."""
+def row_ranges(
+    slots: Any, index: Any, count: int, windows: Any, heads: Any, rows: Any, rules: Any, anchored: Any, out: Any
+) -> None:
+    """The windows [first, stop) of the query that end at rows, one after the other; `out`: ranges, where to begin."""
     asked, at = out
-    for w in range(rules[0].shape[0]):
+    first, stop = windows
+    for w in range(first, stop):
         for i in range(count):
             s = slots[i]
             a = heads[s, OFFSET] + heads[s, START]
             lo, hi = window_of(rules, w, a, a + heads[s, COUNT], a + index[i], rows)
-            write_range(asked, at + w * count + i, rules, w, (s, a, lo, hi), rows, anchored)
-
-
-def one_window_ranges(
-    slots: Any, index: Any, heads: Any, rows: Any, rules: Any, w: int, anchored: Any, asked: Any
-) -> None:
-    """The windows of one kind that end at rows."""
-    for i in range(len(slots)):
-        s = slots[i]
-        a = heads[s, OFFSET] + heads[s, START]
-        lo, hi = window_of(rules, w, a, a + heads[s, COUNT], a + index[i], rows)
-        write_range(asked, i, rules, w, (s, a, lo, hi), rows, anchored)
+            write_range(asked, at + (w - first) * count + i, rules, w, (s, a, lo, hi), rows, anchored)
 
 
 def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: int, anchored: Any, asked: Any) -> None:

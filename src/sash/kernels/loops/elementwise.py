@@ -11,6 +11,7 @@ from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled, machine_code, type_of
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts
+from sash.kernels.loops.columnar import scalars
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.algebra import Kind, Monoid
 
@@ -73,12 +74,8 @@ class Compiled:
 
 
 def _arrays(layout: Layout, values: Sequence[Any]) -> tuple[Any, ...]:
-    flat = [_flatten(value) for value in values]
+    flat = [scalars(value) for value in values]
     return tuple(np.array([row[i] for row in flat], DTYPES[kind]) for i, kind in enumerate(layout.leaves))
-
-
-def _flatten(value: Any) -> list[Any]:
-    return [leaf for part in value for leaf in _flatten(part)] if isinstance(value, tuple) else [value]
 
 
 def lift_each(monoid: Monoid, inputs: Layout, rows: Any, result: Layout, out: Any, valid: Any) -> None:

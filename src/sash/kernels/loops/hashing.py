@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.loops import key_loops
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -18,17 +18,12 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[n
     762356760737
     """
     out = np.zeros(len(offsets) - 1, np.int64)
-    arguments = (np.ascontiguousarray(offsets), np.ascontiguousarray(data), out)
-    try:
-        code: Any = machine_code(hash_all, None, arguments)  # type: ignore[arg-type]
-    except NotCompiled:  # NUMBA_DISABLE_JIT
-        code = hash_all
-        arguments = (arguments[0].tolist(), arguments[1].tolist(), out)
-    code(*arguments)
+    key_loops.run(hash_all, np.ascontiguousarray(offsets), np.ascontiguousarray(data), out)
     return out.astype(np.uint64)
 
 
 def hash_all(offsets: Any, data: Any, out: Any) -> None:
+    """Fill `out` with the hash of each text."""
     for i in range(len(out)):
         one, two = 1, 1
         for j in range(offsets[i], offsets[i + 1]):

@@ -31,7 +31,7 @@ MASK = 0x7FFFFFFFFFFFFFFF
 
 
 def run(kernel: Any, *arguments: Any) -> int:
-    """Run a kernel of this module, compiled if Numba may compile; the types of its arguments never vary."""
+    """Run a kernel of hashes, compiled if Numba may compile; the types of its arguments never vary."""
     code = _code.get(kernel)
     if code is None:
         try:
@@ -123,7 +123,7 @@ def find_keys(
     mask = (len(table) >> 1) - 1
     stride = WORDS + width
     known, freed = counts[KNOWN], counts[FREED]
-    met, made = (counts[TOUCHED], counts[FRESH]) if start > 0 else (0, 0)
+    reached, made = (counts[TOUCHED], counts[FRESH]) if start > 0 else (0, 0)
     stop = len(slots)
     for row in range(start, len(slots)):
         absent = nulls[row] if len(nulls) > 0 else 0
@@ -165,12 +165,12 @@ def find_keys(
             made += 1
         if records[slot * stride + MARK] != call:
             records[slot * stride + MARK] = call
-            touched[met] = slot
-            met += 1
+            touched[reached] = slot
+            reached += 1
         slots[row] = slot
     counts[KNOWN] = known
     counts[FREED] = freed
-    counts[TOUCHED] = met
+    counts[TOUCHED] = reached
     counts[FRESH] = made
     return stop
 

@@ -7,39 +7,60 @@ States are a tuple of arrays, one a scalar of the layout; interpreted, one array
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sash.aggregators.in_order import InOrder, require
+from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
-from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled, machine_code
 from sash.kernels.jit.numba_struct import AFTER, StructSpec
-from sash.kernels.jit.state_layout import DTYPES, NotColumnar
+from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops import live_loops
-from sash.kernels.loops.aggregate_kernel import AggregateError, Columnar, States
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States
+from sash.kernels.loops.columnar import AggregateError, Columnar
 from sash.kernels.loops.live_loops import HEAD
-from sash.kernels.loops.runner import Interpreted, specify, warn_once
+from sash.kernels.loops.runner import Interpreted
 from sash.monoids.algebra import Kind, Monoid
 
 Elements = Literal["rows", "panes", "running"]
 """What the elements of a slot are: rows, panes, or one partial that only grows."""
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+NO_TOTALS: Ints = np.zeros((0, 1), np.int64)
+NO_STARTS: Ints = np.zeros((1, 0), np.int64)
+NONE_WANTED: Flags = np.zeros((0, 0), np.bool_)
 
 
 class LiftFailed(AggregateError):
     """A monoid raised on a row, while results were computed."""
 
 
-NONE: Ints = np.zeros(0, np.int64)
-NOBODY: Flags = np.zeros(0, np.bool_)
-NO_TOTALS: Ints = np.zeros((0, 1), np.int64)
-NO_STARTS: Ints = np.zeros((1, 0), np.int64)
-NONE_WANTED: Flags = np.zeros((0, 0), np.bool_)
+class ValueCounts(NamedTuple):
+    """How many values each slot has seen, and of each element how many before it (of a slot: before its window)."""
+
+    totals: Ints
+    before: Ints
+
+
+class SlotFields(NamedTuple):
+    """The scalars of structures, integers and floats, a row for each slot; and the heads of the slots."""
+
+    scalars: tuple[Ints, Numbers]
+    heads: Ints
+
+
+# Plain tuples: a call of one row makes a dozen of them, and one with names takes ten times as long.
+
+PlacedRows = tuple[Any, Flags, Ints, Ints]
+"""Rows to lift: their inputs, which have a value (none: all), their slots and places among the elements."""
+
+AskedRanges = tuple[Ints, Ints, Ints, Ints, Flags]
+"""Ranges to answer: the order of their results (none: as they come), slots, starts, ends, and which (none: all)."""
+
+LoopResults = tuple[Any, Flags, Ints, Ints]
+"""Results of a loop: values, which are valid, and the counts of values at each range's start and end."""
+
+NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
 
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
@@ -71,7 +92,12 @@ class Structures:
         """Whether that is asked for several sizes at once."""
         self.ints, self.floats = spec.widths if isinstance(spec, StructSpec) else (AFTER + 1, 0)
         self.storage: Any = {}
-        self.pack(arena)
+        self.allocate(arena)
+
+    @property
+    def compiled(self) -> bool:
+        """Are they rows of arrays, rather than Python objects?"""
+        return isinstance(self.spec, StructSpec)
 
     def grow(self, arena: int) -> None:
         """Make room for more elements."""
@@ -81,11 +107,11 @@ class Structures:
                 for fresh, queue in zip(self.spec.arena(arena), self.storage, strict=True)
             )
 
-    def pack(self, arena: int) -> None:
+    def allocate(self, arena: int) -> None:
         """Start anew in an arena of this length."""
         self.storage = self.spec.arena(arena) if isinstance(self.spec, StructSpec) else {}
 
-    def reset(self, slots: Ints) -> None:
+    def forget(self, slots: Ints) -> None:
         """Drop interpreted structures of these slots."""
         if isinstance(self.spec, Interpreted):
             for slot in slots.tolist():
@@ -97,7 +123,7 @@ class Structures:
         return sum(leaf.nbytes for queue in self.storage for leaf in queue) if isinstance(self.spec, StructSpec) else 0
 
 
-def enlarged(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
+def enlarged(new: Numbers, old: Numbers) -> Numbers:
     """The old values at the start of a longer array; those themselves if there is room already."""
     if len(old) >= len(new):
         return old
@@ -108,9 +134,7 @@ def enlarged(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
 class LiveKernel(Columnar):
     """An aggregate with its loops over live state, for the structures it will run on.
 
-    `kinds` are those of its columns, or None for columns of Python objects; `several` are the structures that are asked
-    for several sizes at once. What does not compile runs interpreted; `why_interpreted` says why, and for a user's
-    monoid there is a warning.
+    `several` are the structures that are asked for several sizes at once.
     """
 
     def __init__(
@@ -122,98 +146,68 @@ class LiveKernel(Columnar):
         several: Sequence[type[InOrder]] = (),
         warn: bool = True,
     ) -> None:
-        self.elements = elements
-        self.why_interpreted = ""
-        self.kinds: tuple[Kind, ...] | None = None
-        self.specs: dict[type[InOrder], Any] = {}
-        self.no_rows: Any = ([], NOBODY, NONE, NONE)
+        self.elements, self._several = elements, several
+        self.no_rows: PlacedRows = ([], NO_FLAGS, NO_INTS, NO_INTS)
         """No rows to lift."""
         self._code: dict[Any, Any] = {}
-        structures = tuple(structures) if elements != "running" else (Running,)
-        try:
-            if kinds is None:
-                raise NotColumnar(monoid.interpreted_only or "its input is a column of Python objects")
-            self._compile(monoid, kinds, structures, several)
-        except (NotColumnar, NotKeyed, NotCompiled) as error:
-            self.why_interpreted = str(error)
-            self.monoid, self.kinds = monoid, None
-            for structure in structures:
-                require(structure, monoid)
-                self.specs[structure] = Interpreted(structure, monoid)
-            if warn:
-                warn_once(monoid, self.why_interpreted)
+        super().__init__(monoid, kinds, tuple(structures) if elements != "running" else (Running,), warn)
+        if not self.compiled:
+            self.no_rows = ([], NO_FLAGS, NO_INTS, NO_INTS)
 
-    def _compile(
-        self, monoid: Monoid, kinds: tuple[Kind, ...], structures: Sequence[type[InOrder]], several: Sequence[Any]
-    ) -> None:
-        """Compile every loop, so that none fails half-way through the data."""
-        self.kinds = kinds
-        for structure in structures:
-            spec = self.specs[structure] = specify(structure, monoid, kinds)
-            self.monoid, self.layouts = spec.monoid, spec.layouts
-        self._inputs = tuple(np.dtype(DTYPES[kind]) for kind in kinds)
+    def compile_loops(self) -> None:
         self._results = tuple(np.dtype(DTYPES[kind]) for kind in self.layouts.result.leaves)
-        columns = tuple(np.zeros(0, dtype) for dtype in self._inputs)
-        states, counts = self.layouts.state.allocate(0), (NO_TOTALS, NONE)
-        self.no_rows = (columns, NOBODY, NONE, NONE)
+        inputs, states = self.layouts.inputs.allocate(0), self.layouts.state.allocate(0)
+        self.no_rows = (inputs, NO_FLAGS, NO_INTS, NO_INTS)
         if self.elements == "panes":
-            self.fold(columns, NOBODY, (NONE, NONE, NOBODY), counts, states)
+            self.fold(inputs, NO_FLAGS, (NO_INTS, NO_INTS, NO_FLAGS), NO_COUNTS, states)
         elif self.elements == "running":
-            self.run(columns, NOBODY, (NONE, NOBODY), (NO_TOTALS, NO_TOTALS), states, (NONE, NONE))
+            counts = ValueCounts(NO_TOTALS, NO_TOTALS)
+            self.run(inputs, NO_FLAGS, (NO_INTS, NO_FLAGS), counts, states, (NO_INTS, NO_INTS))
             return
         heads = np.zeros((0, HEAD), np.int64)
-        one, many = (NONE, NONE, NONE, NONE, NOBODY), (NONE, NONE, NO_STARTS, NONE, NONE_WANTED)
-        for structure in structures:
-            window = Structures(self.specs[structure])
-            window.sizes = structure in several
-            fields = np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))
-            self.slide(window, fields, heads, states, counts, self.no_rows, many if window.sizes else one)
+        one = (NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS)
+        many = (NO_INTS, NO_INTS, NO_STARTS, NO_INTS, NONE_WANTED)
+        for structure, spec in self.specs.items():
+            window = Structures(spec)
+            window.sizes = structure in self._several
+            fields = SlotFields((np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))), heads)
+            self.slide(window, fields, states, NO_COUNTS, self.no_rows, many if window.sizes else one)
 
     # ---- the loops ----
 
-    def lift(self, columns: Any, seen: Flags, place: tuple[Ints, Ints], counts: Any, states: States) -> None:
-        """Rows as elements at their places. Raises Failed."""
-        progress = np.zeros(2, np.int64)
-        self._rows(live_loops.lift_elements, columns, seen, (*place, progress), counts, states, ())
-
-    def fold(self, columns: Any, seen: Flags, place: tuple[Ints, Ints, Flags], counts: Any, states: States) -> None:
-        """Rows folded into the panes at their places. Raises Failed."""
-        progress = np.zeros(2, np.int64)
-        self._rows(live_loops.fold_panes, columns, seen, (*place, progress), counts, states, ())
+    def fold(
+        self, inputs: Any, non_null: Flags, place: tuple[Ints, Ints, Flags], counts: ValueCounts, out: States
+    ) -> None:
+        """Fold rows into the panes at their places. Raises AggregateError."""
+        self._rows(live_loops.fold_panes, (inputs, non_null), place, counts, out)
 
     def run(
         self,
-        columns: Any,
-        seen: Flags,
+        inputs: Any,
+        non_null: Flags,
         place: tuple[Ints, Flags],
-        counts: Any,
+        counts: ValueCounts,
         states: States,
         asked: tuple[Ints, Ints],
-    ) -> tuple[Any, Flags, Ints, Ints]:
-        """Rows folded into one partial a slot, and results on the way. Raises Failed."""
-        progress = np.zeros(2, np.int64)
+    ) -> LoopResults:
+        """Fold rows into one partial a slot, with results on the way. Raises AggregateError."""
         results = self._room(len(asked[0]), True)
-        self._rows(live_loops.fold_running, columns, seen, (*place, progress), counts, states, (asked, results))
+        self._rows(live_loops.fold_running, (inputs, non_null), place, counts, states, (asked, results))
         return results
 
-    def inputs(self, columns: Any, count: int) -> Any:
-        """The columns of rows as the loops take them."""
-        if self.compiled:
-            return tuple(np.ascontiguousarray(c, kind) for c, kind in zip(columns, self._inputs, strict=True))
-        return list(zip(*columns, strict=True)) if columns else [()] * count
-
     def _rows(
-        self, kernel: Any, columns: Any, seen: Flags, place: Any, counts: Any, states: States, more: tuple[Any, ...]
+        self, kernel: Any, rows: tuple[Any, Flags], place: Any, counts: ValueCounts, states: States, more: Any = ()
     ) -> None:
-        progress, inputs = place[-1], self.inputs(columns, len(place[0]))
+        (inputs, non_null), progress = rows, np.zeros(2, np.int64)
+        rest = (non_null, (*place, progress), counts)
         if self.compiled:
             layouts: Any = (self.layouts.inputs, self.layouts.state, *((self.layouts.result,) if more else ()))
-            arguments = (self.monoid, layouts, inputs, seen, place, counts, states, *more)
+            arguments = (self.monoid, layouts, inputs, *rest, states, *more)
             code = self._code.get(kernel)
             if code is None:
                 code = self._code[kernel] = machine_code(kernel, (self.monoid_type, self.kinds), arguments)
         else:
-            arguments = (self.monoid, (None,) * (3 if more else 2), inputs, seen, place, counts, states[0], *more)
+            arguments = (self.monoid, (None,) * (3 if more else 2), inputs, *rest, states[0], *more)
             code = kernel
         try:
             code(*arguments)
@@ -223,23 +217,21 @@ class LiveKernel(Columnar):
     def slide(
         self,
         window: Structures,
-        fields: Any,
-        heads: Ints,
+        fields: SlotFields,
         states: States,
-        counts: Any,
-        rows: Any,
-        asked: Any,
-    ) -> tuple[Any, Flags, Ints, Ints, int]:
-        """Lift rows, then results over ranges of elements: values, which are valid, counts at the range's start and end
-        (empty if every row is counted), and how many are null. Raises Failed.
+        counts: ValueCounts,
+        rows: PlacedRows,
+        asked: AskedRanges,
+    ) -> tuple[LoopResults, int]:
+        """Lift rows, then find results over ranges of elements; and how many are null. Raises AggregateError.
+
+        The counts of results are empty where every row is counted.
         """
         progress = np.zeros(2, np.int64)
-        out, valid, low, high = self._room(asked[2].size, len(counts[1]) > 0)
+        results = self._room(asked[2].size, len(counts.before) > 0)
         kernel = live_loops.slide_sizes if window.sizes else live_loops.slide_slots
-        arguments = (
-            *(window.spec, window.storage, fields, heads, states if self.compiled else states[0], counts, rows, asked),
-            *((out, valid, low, high), progress),
-        )
+        given = states if self.compiled else states[0]
+        arguments = (window.spec, window.storage, *fields, given, counts, rows, asked, results, progress)
         code: Any = window.code
         if code is None:
             code = kernel
@@ -250,15 +242,10 @@ class LiveKernel(Columnar):
             missing = code(*arguments)
         except Exception as error:
             raise (LiftFailed if progress[1] else AggregateError)(int(progress[0]), error) from error
-        return out, valid, low, high, missing
+        return results, missing
 
-    def _room(self, count: int, counted: bool) -> tuple[Any, Flags, Ints, Ints]:
-        found: Any = tuple([np.zeros(count, kind) for kind in self._results]) if self.compiled else [None] * count
+    def _room(self, count: int, counted: bool) -> LoopResults:
+        out: Any = tuple([np.zeros(count, kind) for kind in self._results]) if self.compiled else [None] * count
         if not counted:
-            return found, np.zeros(count, np.bool_), NONE, NONE
-        return found, np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.int64)
-
-    @property
-    def monoid_type(self) -> Any:
-        """The compiler's type of the typed monoid: a key for its code."""
-        return next(iter(self.specs.values())).compiled_as.state.monoid
+            return out, np.zeros(count, np.bool_), NO_INTS, NO_INTS
+        return out, np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.int64)

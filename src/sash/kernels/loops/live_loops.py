@@ -11,7 +11,7 @@ An element is addressed by its position, which only grows: position p of slot s 
 heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. Of each element `before` counts the values that the
 aggregate has seen in the slot before it, and `totals` those of the slot in all, so that a range that holds no value is
 known without a look at its states. Where the aggregate has seen a value in every row `before` is empty: the count is
-the position. `seen` and `wanted` are empty if all are.
+the position. `non_null` and `wanted` are empty if all are.
 
 `progress` is the result or row at work, and whether that is a row: if a user's function raises, that one is to blame.
 """
@@ -32,22 +32,22 @@ HEAD = 5
 """Columns beyond these belong to the windows of the group."""
 
 
-def lift_elements(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
-    """Write the state of each row at its place in the arena; the identity for a row that is not seen."""
+def lift_elements(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any) -> None:
+    """Write the state of each row at its place in the arena; the identity for a null row."""
     inputs, state = layouts
     slots, places, progress = place
     x, y = column(inputs, rows), column(state, out)
     for i in range(len(slots)):
         progress[0] = i
-        put_element(monoid, x, y, seen, counts, i, slots[i], places[i])
+        put_element(monoid, x, y, non_null, counts, i, slots[i], places[i])
 
 
-def put_element(monoid: Any, x: Any, y: Any, seen: Any, counts: Any, i: int, s: int, place: int) -> None:
+def put_element(monoid: Any, x: Any, y: Any, non_null: Any, counts: Any, i: int, s: int, place: int) -> None:
     """Write the state of row i of slot s at its place."""
     totals, before = counts
     if len(before) > 0:
         before[place] = totals[s, 0]
-    if len(seen) == 0 or seen[i]:
+    if len(non_null) == 0 or non_null[i]:
         y[place] = monoid.lift(*x[i])
         if len(before) > 0:
             totals[s, 0] += 1
@@ -55,7 +55,17 @@ def put_element(monoid: Any, x: Any, y: Any, seen: Any, counts: Any, i: int, s: 
         y[place] = monoid.identity
 
 
-def fold_panes(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any) -> None:
+def lift_range(monoid: Any, x: Any, y: Any, rows: Any, counts: Any, bounds: Any, progress: Any) -> None:
+    """Write the states of the rows [first, stop) at their places."""
+    _, non_null, slots, places = rows
+    progress[1] = 1
+    for i in range(bounds[0], bounds[1]):
+        progress[0] = i
+        put_element(monoid, x, y, non_null, counts, i, slots[i], places[i])
+    progress[1] = 0
+
+
+def fold_panes(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any) -> None:
     """Fold each row into the pane at its place in the arena; `fresh` rows begin one."""
     inputs, state = layouts
     slots, places, fresh, progress = place
@@ -67,7 +77,7 @@ def fold_panes(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, coun
         if fresh[i]:
             before[p] = totals[s, 0]
             y[p] = monoid.identity
-        if len(seen) == 0 or seen[i]:
+        if len(non_null) == 0 or non_null[i]:
             if totals[s, 0] == before[p]:
                 y[p] = monoid.lift(*x[i])
             else:
@@ -76,7 +86,7 @@ def fold_panes(monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, coun
 
 
 def fold_running(
-    monoid: Any, layouts: Any, rows: Any, seen: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
+    monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
 ) -> None:
     """Fold each row into its slot's partial; result r is read when `after[r]` rows have been folded."""
     inputs, state, result = layouts
@@ -101,7 +111,7 @@ def fold_running(
             if fresh[i]:
                 base[s, 0] = totals[s, 0]
                 y[s] = monoid.identity
-            if len(seen) == 0 or seen[i]:
+            if len(non_null) == 0 or non_null[i]:
                 if base[s, 0] == totals[s, 0]:
                     y[s] = monoid.lift(*x[i])
                 else:
@@ -121,26 +131,21 @@ def slide_slots(
     monoid = spec.monoid
     ints, floats = fields
     totals, before = counts
-    inputs, seen, of, places = rows
+    inputs, _, _, places = rows
     order, slots, los, his, wanted = asked
     found, valid, low, high = results
     r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
     ordered = len(order) > 0
     if not ordered:
-        progress[1] = 1
-        for i in range(len(places)):
-            progress[0] = i
-            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+        lift_range(monoid, r, x, rows, counts, (0, len(places)), progress)
     missing, i = 0, 0
     while i < len(slots):
         s = slots[i]
         stop = i
         while stop < len(slots) and slots[stop] == s:
-            if ordered and len(places) > 0:
-                progress[0], progress[1] = stop, 1
-                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
             stop += 1
-        progress[1] = 0
+        if ordered and len(places) > 0:
+            lift_range(monoid, r, x, rows, counts, (i, stop), progress)
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
         window = resume(spec, storage, ints, floats, s, offset, mask + 1)
         first, after = ints[s, FIRST], ints[s, AFTER]
@@ -181,26 +186,21 @@ def slide_sizes(
     monoid = spec.monoid
     ints, floats = fields
     totals, before = counts
-    inputs, seen, of, places = rows
+    inputs, _, _, places = rows
     order, slots, los, his, wanted = asked
     found, valid, low, high = results
     r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
     ordered = len(order) > 0
     if not ordered:
-        progress[1] = 1
-        for i in range(len(places)):
-            progress[0] = i
-            put_element(monoid, r, x, seen, counts, i, of[i], places[i])
+        lift_range(monoid, r, x, rows, counts, (0, len(places)), progress)
     missing, i = 0, 0
     while i < len(slots):
         s = slots[i]
         stop = i
         while stop < len(slots) and slots[stop] == s:
-            if ordered and len(places) > 0:
-                progress[0], progress[1] = stop, 1
-                put_element(monoid, r, x, seen, counts, stop, s, places[stop])
             stop += 1
-        progress[1] = 0
+        if ordered and len(places) > 0:
+            lift_range(monoid, r, x, rows, counts, (i, stop), progress)
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
         window = resume(spec, storage, ints, floats, s, offset, mask + 1)
         first, after = ints[s, FIRST], ints[s, AFTER]

@@ -22,8 +22,9 @@ from sash.kernels.jit.numba_struct import StructSpec, struct_spec_type, structur
 from sash.kernels.jit.policy_monoid import OrNone, compilable, joined, shown_alike, watched
 from sash.kernels.jit.state_layout import DTYPES, Layout, Layouts, NotColumnar, Shape
 from sash.kernels.loops import live_loops
-from sash.kernels.loops.aggregate_kernel import AggregateError, States
-from sash.kernels.loops.live_kernel import NO_TOTALS, NOBODY, NONE, Flags, Ints, Structures
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.columnar import AggregateError, require_columns
+from sash.kernels.loops.live_kernel import NO_COUNTS, SlotFields, Structures
 from sash.kernels.loops.live_loops import HEAD
 from sash.kernels.loops.policy_loops import enforce_slots
 from sash.kernels.loops.runner import Interpreted, specify, warn_once
@@ -67,16 +68,16 @@ class PolicyKernel:
     ) -> None:
         self.monoids, self.alone = tuple(monoids), alone
         self.why_interpreted = ""
-        self.parts: list[Lifted] = []
+        self.lifted: list[Lifted] = []
         self.code: Any = enforce_slots
         in_users_code = False
         try:
-            parts: list[Monoid] = []
+            as_seen: list[Monoid] = []
             for monoid, of in zip(monoids, kinds, strict=True):
                 in_users_code = isinstance(monoid, Custom)
-                parts.append(self._add(monoid, of))
+                as_seen.append(self._add(monoid, of))
             in_users_code = True
-            self.spec: StructSpec | Interpreted = self._compile(parts, evict)
+            self.spec: StructSpec | Interpreted = self._compile(as_seen, evict)
         except (NotColumnar, NotKeyed, NotCompiled) as error:
             self.why_interpreted = str(error)
             self.spec = Interpreted(AMTA, watched(self.monoids, evict, alone))
@@ -86,30 +87,30 @@ class PolicyKernel:
 
     def _add(self, monoid: Monoid, kinds: tuple[Kind, ...] | None) -> Monoid:
         """Compile how rows become states of an aggregate; returns it as the policy sees it."""
-        if kinds is None:
-            raise NotColumnar(monoid.interpreted_only or "its input is a column of Python objects")
+        require_columns(monoid, kinds)
+        assert kinds is not None
         spec = specify(AMTA, monoid, kinds)
-        seen = shown_alike(monoid, spec.monoid, kinds)
-        layouts, flagged = (spec.layouts.inputs, spec.layouts.state), isinstance(seen, OrNone)
+        as_seen = shown_alike(monoid, spec.monoid, kinds)
+        layouts, flagged = (spec.layouts.inputs, spec.layouts.state), isinstance(as_seen, OrNone)
         columns = tuple(np.zeros(0, DTYPES[kind]) for kind in kinds)
-        place = NONE, NONE, np.zeros(2, np.int64)
-        arguments = (spec.monoid, layouts, columns, NOBODY, place, (NO_TOTALS, NONE), layouts[1].allocate(0))
+        place = NO_INTS, NO_INTS, np.zeros(2, np.int64)
+        arguments = (spec.monoid, layouts, columns, NO_FLAGS, place, NO_COUNTS, layouts[1].allocate(0))
         kernel: Any = live_loops.lift_elements
         code = machine_code(kernel, (spec.compiled_as.state.monoid, kinds), arguments)
-        first = self.parts[-1].stop if self.parts else 0
+        first = self.lifted[-1].stop if self.lifted else 0
         stop = first + flagged + len(layouts[1].leaves)
-        self.parts.append(Lifted(spec, kinds, flagged, first, stop, code))
-        return seen
+        self.lifted.append(Lifted(spec, kinds, flagged, first, stop, code))
+        return as_seen
 
-    def _compile(self, parts: Sequence[Monoid], evict: Any) -> StructSpec:
-        monoid = watched(parts, compilable(evict), self.alone)
-        state = Layout(joined([part.shape for part in self.parts], self.alone))
+    def _compile(self, monoids: Sequence[Monoid], evict: Any) -> StructSpec:
+        monoid = watched(monoids, compilable(evict), self.alone)
+        state = Layout(joined([one.shape for one in self.lifted], self.alone))
         found = Layouts(Layout(()), state, Layout("bool"))
         spec = StructSpec(AMTA, monoid, found, struct_spec_type(structure_key(AMTA), monoid_type(monoid), found, "int"))
         window = Structures(spec)
         fields = np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))
-        heads, asked = np.zeros((0, HEAD), np.int64), (NONE, NONE, NONE)
-        arguments = (spec, window.storage, fields, heads, state.allocate(0), asked, HEAD, NONE, NONE)
+        heads, asked = np.zeros((0, HEAD), np.int64), (NO_INTS, NO_INTS, NO_INTS)
+        arguments = (spec, window.storage, fields, heads, state.allocate(0), asked, HEAD, NO_INTS, NO_INTS)
         kernel: Any = enforce_slots
         self.code = machine_code(kernel, spec.compiled_as, arguments)
         return spec
@@ -128,49 +129,47 @@ class PolicyKernel:
 
     def lift(self, inputs: Sequence[tuple[Any, Flags]], slots: Ints, places: Ints, states: States) -> None:
         """Write the states of rows at their places. `inputs` has for each aggregate its columns, and which rows have a
-        value (empty: all). Raises Failed.
+        value (empty: all). Raises AggregateError.
         """
         if self.compiled:
-            for part, (columns, seen) in zip(self.parts, inputs, strict=True):
-                self._lift_compiled(part, columns, seen, (slots, places), states[part.first : part.stop])
+            for one, (columns, non_null) in zip(self.lifted, inputs, strict=True):
+                into = states[one.first : one.stop]
+                if one.flagged:
+                    into[0][places] = non_null if len(non_null) else True
+                    into = into[1:]
+                kinds = zip(columns, one.kinds, strict=True)
+                given: Any = tuple([np.ascontiguousarray(column, DTYPES[kind]) for column, kind in kinds])
+                layouts = one.typed.layouts.inputs, one.typed.layouts.state
+                _lift(one.code, one.typed.monoid, layouts, (given, non_null), (slots, places), into)
             return
-        made = [self._lift_objects(j, columns, seen, slots) for j, (columns, seen) in enumerate(inputs)]
-        for place, *of_row in zip(places.tolist(), *made, strict=True):
-            states[0][place] = joined(of_row, self.alone)
-
-    def _lift_compiled(self, part: Lifted, columns: Any, seen: Flags, place: Any, states: States) -> None:
-        progress = np.zeros(2, np.int64)
-        if part.flagged:
-            states[0][place[1]] = seen if len(seen) else True
-            states = states[1:]
-        given = tuple([np.ascontiguousarray(c, DTYPES[kind]) for c, kind in zip(columns, part.kinds, strict=True)])
-        layouts, counts = part.typed.layouts, (NO_TOTALS, NONE)
-        try:
-            part.code(
-                part.typed.monoid, (layouts.inputs, layouts.state), given, seen, (*place, progress), counts, states
-            )
-        except Exception as error:
-            raise AggregateError(int(progress[0]), error) from error
-
-    def _lift_objects(self, j: int, columns: Any, seen: Flags, slots: Ints) -> list[Any]:
-        count, progress = len(slots), np.zeros(2, np.int64)
-        rows = list(zip(*columns, strict=True)) if columns else [()] * count
-        found: list[Any] = [None] * count
-        place = slots, np.arange(count), progress
-        try:
-            live_loops.lift_elements(self.monoids[j], (None, None), rows, seen, place, (NO_TOTALS, NONE), found)
-        except Exception as error:
-            raise AggregateError(int(progress[0]), error) from error
-        return found
+        made: list[list[Any]] = []
+        for monoid, (columns, non_null) in zip(self.monoids, inputs, strict=True):
+            given = list(zip(*columns, strict=True)) if columns else [()] * len(slots)
+            made.append([None] * len(slots))
+            place = slots, np.arange(len(slots))
+            _lift(live_loops.lift_elements, monoid, (None, None), (given, non_null), place, made[-1])
+        for at, *of_row in zip(places.tolist(), *made, strict=True):
+            states[0][at] = joined(of_row, self.alone)
 
     def enforce(
-        self, window: Structures, fields: Any, heads: Ints, states: States, asked: tuple[Ints, Ints, Ints], start: int
+        self, window: Structures, fields: SlotFields, states: States, asked: tuple[Ints, Ints, Ints], start: int
     ) -> Ints:
-        """By row: the first element of the window that ends at it. Raises Failed."""
+        """By row: the first element of the window that ends at it. Raises AggregateError."""
         out, progress = np.empty(len(asked[0]), np.int64), np.zeros(1, np.int64)
         given: Any = states if self.compiled else states[0]
         try:
-            self.code(self.spec, window.storage, fields, heads, given, asked, start, out, progress)
+            self.code(self.spec, window.storage, *fields, given, asked, start, out, progress)
         except Exception as error:
             raise AggregateError(int(progress[0]), error) from error
         return out
+
+
+def _lift(
+    code: Any, monoid: Monoid, layouts: Any, rows: tuple[Any, Flags], place: tuple[Ints, Ints], states: Any
+) -> None:
+    """Write the states of rows at their places. Raises AggregateError."""
+    progress = np.zeros(2, np.int64)
+    try:
+        code(monoid, layouts, *rows, (*place, progress), NO_COUNTS, states)
+    except Exception as error:
+        raise AggregateError(int(progress[0]), error) from error

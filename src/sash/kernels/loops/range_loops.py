@@ -1,10 +1,7 @@
-"""The loops of the engine: plain Python, compiled on columns or interpreted on lists, like those of `drive`.
+"""The loops over whole columns of states: plain Python, compiled on columns or interpreted on lists.
 
-lift_rows      rows to states; a row that an aggregate does not see is the identity
-fold_ranges    one state for each range of states
-slide_spans    a result for each range of states, where starts and ends never go back
-slide_sizes    the same for several starts to each end, from one structure
-lower_bounds   where, among values that rise within each key, thresholds that rise within each key lie
+lift_rows      rows to states; a null row is the identity
+slide_ranges   a result for each range of states, where starts and ends never go back
 """
 
 from __future__ import annotations
@@ -16,32 +13,20 @@ from sash.kernels.jit.numba_struct import start, stop
 from sash.kernels.loops.structure_loops import emit
 
 
-def lift_rows(monoid: Any, inputs: Any, rows: Any, seen: Any, state: Any, out: Any) -> None:
-    """Fill `out` with the states of the rows that are seen, and the identity for the others."""
+def lift_rows(monoid: Any, inputs: Any, rows: Any, non_null: Any, state: Any, out: Any) -> None:
+    """Fill `out` with the states of rows, and the identity for those that are null."""
     x, y = column(inputs, rows), column(state, out)
-    for i in range(len(seen)):
-        if seen[i]:
+    for i in range(len(non_null)):
+        if non_null[i]:
             y[i] = monoid.lift(*x[i])
         else:
             y[i] = monoid.identity
 
 
-def fold_ranges(monoid: Any, state: Any, states: Any, starts: Any, stops: Any, out: Any) -> None:
-    """Fill `out` with ⊕ over the states [starts[i], stops[i]); the identity for an empty range."""
-    x, y = column(state, states), column(state, out)
-    for i in range(len(starts)):
-        if starts[i] < stops[i]:
-            y[i] = x[starts[i]]  # kept in the column, whose type is the state's: combine may give a narrower one
-            for j in range(starts[i] + 1, stops[i]):
-                y[i] = monoid.combine(y[i], x[j])
-        else:
-            y[i] = monoid.identity
-
-
-def slide_spans(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
+def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
     """Fill `out` with the result over the states [los[i], his[i]) for each i that is wanted.
 
-    Neither bound ever goes back.
+    Neither bound ever goes back. States that lie between two ranges are never inserted.
     """
     window = start(spec, storage)
     monoid = spec.monoid
@@ -53,60 +38,14 @@ def slide_spans(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, val
         if not wanted[i]:
             valid[i] = False
             continue
-        first, after = moved(window, x, first, after, los[i], his[i])
+        lo, hi = los[i], his[i]
+        while first < lo and first < after:
+            window.pop()
+            first += 1
+        if first < lo:
+            first, after = lo, lo
+        while after < hi:
+            window.push(x[after])
+            after += 1
         emit(y, valid, i, monoid.lower(window.aggregate()))
     return stop(window)
-
-
-def moved(window: Any, x: Any, first: int, after: int, lo: int, hi: int) -> tuple[int, int]:
-    """Move a window over the states [first, after) to [lo, hi); what lies between is never inserted."""
-    while first < lo and first < after:
-        window.pop()
-        first += 1
-    if first < lo:
-        first, after = lo, lo
-    while after < hi:
-        window.push(x[after])
-        after += 1
-    return first, after
-
-
-def slide_sizes(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
-    """The same for several starts to each end: result i * sizes + k is that of [los[i * sizes + k], his[i]).
-
-    The window reaches back to the least start, and every start's result is that of its youngest elements.
-    """
-    window = start(spec, storage)
-    monoid = spec.monoid
-    x = column(spec.state, states)
-    y = column(spec.result, out)
-    least, los, his, wanted = bounds
-    sizes = len(los) // max(len(his), 1)
-    first, after = 0, 0
-    for i in range(len(his)):
-        first, after = moved(window, x, first, after, least[i], his[i])
-        for k in range(i * sizes, (i + 1) * sizes):
-            if wanted[k]:
-                emit(y, valid, k, monoid.lower(window.last(his[i] - los[k])))
-            else:
-                valid[k] = False
-    return stop(window)
-
-
-def lower_bounds(keys: Any, values: Any, of: Any, thresholds: Any, inclusive: bool, out: Any) -> None:
-    """Fill `out`, for each threshold, with the first place in its key whose value lies beyond it (or at it).
-
-    Places are sorted by key, values rise within a key; so do the keys `of` the thresholds, and they within a key.
-    """
-    place = 0
-    for i in range(len(of)):
-        key, threshold = of[i], thresholds[i]
-        while place < len(keys) and keys[place] < key:
-            place += 1
-        if inclusive:
-            while place < len(keys) and keys[place] == key and values[place] < threshold:
-                place += 1
-        else:
-            while place < len(keys) and keys[place] == key and values[place] <= threshold:
-                place += 1
-        out[i] = place

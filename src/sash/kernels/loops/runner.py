@@ -41,7 +41,7 @@ def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
         raise NotColumnar(f"the input is a {type(column).__name__} of Python objects, not an array of numbers")
     kind = _KINDS.get(column.dtype.str[1:])
     if kind is None or isinstance(column, np.ma.MaskedArray):
-        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which no 64-bit column holds")
+        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which does not fit a 64-bit column")
     return kind
 
 
@@ -49,7 +49,7 @@ def time_kind(times: Sequence[Any] | NDArray[Any]) -> Kind:
     """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
     kind = kind_of(times)
     if kind == "bool":
-        raise NotColumnar("the times are of bool, which no column of times holds")
+        raise NotColumnar("the times are of type bool, which cannot be a time")
     return kind
 
 
@@ -129,9 +129,9 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
     """
     rows, width = rows_of(columns), operator.index(width)
     if width < 1:
-        raise ValueError(f"a window has at least one row; got a width of {width}")
+        raise ValueError(f"a window must have at least one row; got a width of {width}")
     width = min(width, rows + 1)  # a wider one never evicts either, and fits an integer of 64 bits
-    return run(structure_loops.slide, structure, monoid, columns, min(width, rows), width, rows)
+    return run(structure, monoid, columns, LoopCall(structure_loops.slide, min(width, rows), width, rows))
 
 
 def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, ranges: Iterable[int]) -> Results:
@@ -147,7 +147,7 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     """
     if not issubclass(structure, SuffixQuery):
         raise TypeError(
-            f"slide_many needs a structure that answers shorter windows; {structure.__name__} has no last(n)"
+            f"slide_many needs a structure that supports shorter windows; {structure.__name__} has no last(n)"
         )
     wanted = np.array(checked_ranges(ranges), np.int64)
     if not len(wanted):
@@ -155,10 +155,11 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     rows = rows_of(columns)
     wanted = np.minimum(wanted, max(rows, 1))  # a longer one answers for all rows
     places = np.argsort(-wanted, kind="stable")
-    spans = wanted[places]
-    ranks = np.cumsum(np.diff(spans, prepend=spans[0]) != 0)
-    plan = (spans, ranks, places)
-    results = run(structure_loops.slide_many, structure, monoid, columns, int(spans[0]), plan, rows * len(spans))
+    longest_first = wanted[places]
+    ranks = np.cumsum(np.diff(longest_first, prepend=longest_first[0]) != 0)
+    plan = (longest_first, ranks, places)
+    call = LoopCall(structure_loops.slide_many, int(longest_first[0]), plan, rows * len(longest_first))
+    results = run(structure, monoid, columns, call)
     if isinstance(results.structure, RegisteredRanges):
         results.structure.ranges = tuple(wanted.tolist())
     return results
@@ -169,7 +170,7 @@ def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: in
     rows, width = rows_of(columns), operator.index(width)
     if not 1 <= width < rows:
         raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
-    return run(structure_loops.steady, structure, monoid, columns, width, width, rows - width)
+    return run(structure, monoid, columns, LoopCall(structure_loops.steady, width, width, rows - width))
 
 
 def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
@@ -186,7 +187,8 @@ def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int,
     rows, width, step = rows_of(columns), operator.index(width), operator.index(step)
     if width < 1 or step < 1 or width + step > rows:
         raise ValueError(f"{rows} rows do not fill a window of {width} and batches of {step}")
-    return run(structure_loops.bulk, structure, monoid, columns, width + step, (width, step), (rows - width) // step)
+    call = LoopCall(structure_loops.bulk, width + step, (width, step), (rows - width) // step)
+    return run(structure, monoid, columns, call)
 
 
 def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operations: NDArray[np.int8]) -> Results:
@@ -202,67 +204,62 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
     if inserts.sum() > rows:
         raise IndexError(f"the operations insert {inserts.sum()} rows; there are {rows}")
     largest = int(sizes.max(initial=0))
-    return run(structure_loops.replay, structure, monoid, columns, largest, operations, len(operations))
+    return run(structure, monoid, columns, LoopCall(structure_loops.replay, largest, operations, len(operations)))
 
 
 def rows_of(columns: Columns) -> int:
     """The number of rows. Compiled code trusts it: raises if the columns do not agree on it."""
     if not isinstance(columns, tuple) or not columns:
-        raise TypeError(f"columns are given as a tuple of at least one; got {type(columns).__name__}")
+        raise TypeError(f"columns must be a tuple of at least one column; got {type(columns).__name__}")
     for column in columns:
         if isinstance(column, np.ndarray) and column.ndim != 1:
-            raise ValueError(f"a column has one dimension; got an array of shape {column.shape}")
+            raise ValueError(f"a column must have one dimension; got an array of shape {column.shape}")
     lengths = [len(column) for column in columns]
     if len({*lengths}) > 1:
         raise ValueError(f"the columns differ in length: {', '.join(map(str, lengths))} rows")
     return lengths[0]
 
 
-def run(
-    kernel: Any,
-    structure: type[Aggregator],
-    monoid: Monoid,
-    columns: Columns,
-    capacity: int,
-    argument: Any,
-    results: int,
-    times: Sequence[Any] | NDArray[Any] | None = None,
-) -> Results:
-    """Run a loop of `drive.py` or `drive_timed.py`, compiled or interpreted.
+@dataclass(frozen=True)
+class LoopCall:
+    """A loop of `structure_loops` or `timed_loops` with what it takes beside its rows."""
 
-    `capacity` is the largest size of the window, `argument` what the loop takes beside its rows, `results` how many
-    it gives; `times`, where rows have such, are the first part of the argument.
-    """
+    kernel: Any
+    capacity: int
+    """The largest size of the window."""
+    argument: Any
+    results: int
+    times: Sequence[Any] | NDArray[Any] | None = None
+    """Where rows have times: the first part of the argument."""
+
+
+def run(structure: type[Aggregator], monoid: Monoid, columns: Columns, call: LoopCall) -> Results:
+    """Run a loop, compiled or interpreted."""
     require(structure, monoid)
+    times, argument = call.times, call.argument
     try:
         time = "int" if times is None else time_kind(times)
         spec = specify(structure, monoid, tuple(kind_of(column) for column in columns), time)
         plan = argument if times is None else (_contiguous(times, time), *argument)
         inputs = tuple(map(_contiguous, columns, spec.layouts.inputs.leaves))
-        storage = spec.allocate(capacity)
-        out, valid = spec.layouts.result.allocate(results), np.zeros(results, np.bool_)
+        storage = spec.allocate(call.capacity)
+        out, valid = spec.layouts.result.allocate(call.results), np.zeros(call.results, np.bool_)
         arguments = (spec, storage, inputs, plan, out, valid)
-        code = machine_code(kernel, spec.compiled_as, arguments)
+        code = machine_code(call.kernel, spec.compiled_as, arguments)
     except (NotColumnar, NotKeyed, NotCompiled) as error:
         plan = argument if times is None else (_objects(times), *argument)
-        return _run_interpreted(kernel, structure, monoid, columns, plan, results, str(error))
+        why = str(error)
+        warn_once(monoid, why)
+        rows = list(zip(*(_objects(column) for column in columns), strict=True))
+        results, flags = [None] * call.results, [False] * call.results
+        window = call.kernel(Interpreted(structure, monoid), None, rows, plan, results, flags)
+        return Results(results, flags, None, lambda: window, why)
     left = code(*arguments)
     return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
 
 
 def _contiguous(column: Any, kind: Kind) -> NDArray[Any]:
     return np.ascontiguousarray(column, DTYPES[kind])
-
-
-def _run_interpreted(
-    kernel: Any, structure: type[Aggregator], monoid: Monoid, columns: Columns, argument: Any, results: int, why: str
-) -> Results:
-    warn_once(monoid, why)
-    rows = list(zip(*(_objects(column) for column in columns), strict=True))
-    out: list[Any] = [None] * results
-    valid = [False] * results
-    window = kernel(Interpreted(structure, monoid), None, rows, argument, out, valid)
-    return Results(out, valid, None, lambda: window, why)
 
 
 @dataclass(frozen=True)
@@ -288,4 +285,4 @@ def warn_once(what: Any, why: str) -> None:
     message = f"{what!r} runs interpreted: {why}"
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, InterpretedWarning, stacklevel=5)
+        warnings.warn(message, InterpretedWarning, stacklevel=4)

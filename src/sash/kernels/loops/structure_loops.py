@@ -31,24 +31,24 @@ def slide(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) 
 
 
 def slide_many(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Fill `out` with the results of the last `spans[j]` rows at each row, as many for each row as there are ranges.
+    """Fill `out` with the results of the last `sizes[j]` rows at each row, as many for each row as there are ranges.
 
-    The plan: `spans`, the ranges, longest first; `ranks`, how many distinct ones are longer; `places`, where among
+    The plan: `sizes` of the ranges, longest first; `ranks`, how many distinct ones are longer; `places`, where among
     a row's results each belongs.
     """
     window = start(spec, storage)
     monoid = spec.monoid
     x = column(spec.inputs, rows)
     y = column(spec.result, out)
-    spans, ranks, places = plan
-    for j in range(len(spans)):
-        window.track(spans[j])
-    for i in range(len(valid) // len(spans)):
-        if window.size() == spans[0]:
+    sizes, ranks, places = plan
+    for j in range(len(sizes)):
+        window.track(sizes[j])
+    for i in range(len(valid) // len(sizes)):
+        if window.size() == sizes[0]:
             window.pop()
         window.push(monoid.lift(*x[i]))
-        for j in range(len(spans)):
-            emit(y, valid, i * len(spans) + places[j], monoid.lower(window.answer(ranks[j], spans[j])))
+        for j in range(len(sizes)):
+            emit(y, valid, i * len(sizes) + places[j], monoid.lower(window.answer(ranks[j], sizes[j])))
     return stop(window)
 
 

@@ -1,4 +1,4 @@
-"""Running the structures in order of time on columns: as `run.py`, with a column of times.
+"""Running the structures in order of time on columns: as `runner.py`, with a column of times.
 
 Times compile as 64-bit integers or floats, and windows of time over NumPy's datetimes, too, which then are integers in
 the structure. All others (Python's datetimes, strings, tuples) run interpreted, with a warning.
@@ -17,7 +17,7 @@ from sash.aggregators.btree_nodes import BTreeNodes, checked_arity
 from sash.aggregators.time_ordered import TimeOrdered, require_time
 from sash.kernels.jit.state_layout import DTYPES, NotColumnar
 from sash.kernels.loops import timed_loops
-from sash.kernels.loops.runner import Columns, Results, rows_of, run, time_kind
+from sash.kernels.loops.runner import Columns, LoopCall, Results, rows_of, run, time_kind
 from sash.kernels.loops.timed_loops import INSERT
 from sash.monoids.algebra import Monoid
 
@@ -62,11 +62,11 @@ def slide_timed(
     rows = rows_of((times, *columns))
     _require_times(times)
     if not size > type(size)():
-        raise ValueError(f"a window of time has a length above 0; got {size!r}")
+        raise ValueError(f"a time window must have a length above 0; got {size!r}")
     times, size = _counted(times, size)
     capacity, *plan = _longest(times, size)
-    chosen = with_arity(structure, min_arity)
-    return run(timed_loops.slide_timed, chosen, monoid, columns, capacity, tuple(plan), rows, times)
+    call = LoopCall(timed_loops.slide_timed, capacity, tuple(plan), rows, times)
+    return run(with_arity(structure, min_arity), monoid, columns, call)
 
 
 def _counted(times: Times, size: Any) -> tuple[Times, Any]:
@@ -90,7 +90,7 @@ def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
     if kind == "int":
         size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer one holds no more
         if size >= 2**63:
-            raise ValueError(f"a window over 64-bit integers is shorter than 2**63; got {size}")
+            raise ValueError(f"a window over 64-bit integers must be shorter than 2**63; got {size}")
         least: Any = size - 2**63
         spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # exact, as differences may not be
         starts = np.searchsorted(spread, spread - np.minimum(spread, np.uint64(size)), "left")
@@ -118,8 +118,8 @@ def steady_timed(
         raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
     if len({*times.tolist()} if isinstance(times, np.ndarray) else {*times}) < rows:
         raise ValueError("a steady window needs distinct times")
-    chosen = with_arity(structure, min_arity)
-    return run(timed_loops.steady_timed, chosen, monoid, columns, width, (width,), rows - width, times)
+    call = LoopCall(timed_loops.steady_timed, width, (width,), rows - width, times)
+    return run(with_arity(structure, min_arity), monoid, columns, call)
 
 
 def replay_timed(
@@ -129,9 +129,8 @@ def replay_timed(
     operations: NDArray[np.int8],
     times: Times,
     until: Times,
-    min_arity: int | None = None,
 ) -> Results:
-    """The aggregate after each operation of `drive_timed`: that of the window, for BETWEEN that from times to until.
+    """The aggregate after each operation of `timed_loops`: that of the window, for BETWEEN that from times to until.
 
     Each operation has a time, which EVICT does not look at, and an end, at which only BETWEEN looks. To evict the
     oldest of none changes nothing. Raises IndexError if the operations insert beyond the last row.
@@ -144,11 +143,10 @@ def replay_timed(
     if inserts > rows:
         raise IndexError(f"the operations insert {inserts} rows; there are {rows}")
     if isinstance(times, np.ndarray) and isinstance(until, np.ndarray) and times.dtype != until.dtype:
-        raise TypeError(f"times and until are of one type; got {times.dtype} and {until.dtype}")
+        raise TypeError(f"times and until must have the same type; got {times.dtype} and {until.dtype}")
     ends = until if not isinstance(times, np.ndarray) else np.ascontiguousarray(until)
-    chosen = with_arity(structure, min_arity)
-    plan = (operations, ends)
-    return run(timed_loops.replay_timed, chosen, monoid, columns, inserts, plan, len(operations), times)
+    call = LoopCall(timed_loops.replay_timed, inserts, (operations, ends), len(operations), times)
+    return run(structure, monoid, columns, call)
 
 
 def _require_times(times: Times) -> None:

@@ -1,9 +1,8 @@
-"""Pack: rows of a partition as blobs, one a piece, before the shuffle.
+"""PackRanges: the rows of a partition as blobs, one or more for each piece, before the shuffle.
 
-    rows ──▶ piece of each ──▶ together by piece ──▶ (part, piece, own, blob), once for each part that reads it
+    rows ──▶ grouped by piece ──▶ (range, piece, own, blob), once for each time range that reads the piece
 
-What is shuffled and sorted is a blob, not a row: Spark moves some thousand rows at the price of one, and a tail costs
-its bytes alone.
+Spark shuffles and sorts blobs instead of rows: some thousand rows at the price of one.
 """
 
 from __future__ import annotations
@@ -13,38 +12,38 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from sash.plan.query import Query
-from sash.spark.arrow_ipc import blob_array, cut
-from sash.spark.batch.partition_task import clearly, joined
+from sash.spark.arrow_ipc import blob_array
 from sash.spark.batch.shuffle_routing import ShuffleRouting
+from sash.spark.row_groups import grouped
+from sash.spark.worker_io import message_only, rechunk
 
 ROWS = 1 << 18
-"""Rows that are packed at once: the fixed cost of a blob is spread over those of a piece."""
+"""Rows that are packed at once, to spread the fixed cost of a blob."""
 
-PART, PIECE, OWN, BLOB = "part", "piece", "own", "rows"
-PACKED = pa.schema([(PART, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
+RANGE, PIECE, OWN, BLOB = "range", "piece", "own", "rows"
+PACKED = pa.schema([(RANGE, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
 
 
 class PackRanges:
-    """Packs the rows of a partition: what runs in a worker before the shuffle."""
+    """Packs the rows of a partition in a worker, before the shuffle."""
 
-    def __init__(self, query: Query, schema: pa.Schema, pieces: ShuffleRouting) -> None:
-        self.query, self.schema, self.pieces, self.rows = query, schema, pieces, ROWS
+    def __init__(self, query: Query, schema: pa.Schema, routing: ShuffleRouting) -> None:
+        self.query, self.schema, self.routing, self.rows = query, schema, routing, ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return clearly(self._packed(batches))
+        return message_only(self._packed(batches))
 
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_query = self.query.bind(self.schema)
-        for batch in joined(batches, self.schema, self.rows):
-            together, runs = self.pieces.runs(batch, bound_query)
-            for run in runs:
-                for rows in cut(together.slice(run.start, run.stop - run.start)):
-                    yield from self._encode(rows, run.piece)
+        for batch in rechunk(batches, self.schema, self.rows):
+            pieces = self.routing.piece_of(batch, bound_query)
+            for piece, rows in grouped(batch, pieces, len(self.routing.readers)):
+                yield from self._encode(rows, piece)
 
     def _encode(self, rows: pa.RecordBatch, piece: int) -> Iterator[pa.RecordBatch]:
-        """A blob for each part that reads it: first the one whose own it is."""
+        """A blob for each range that reads the piece: first the range that it belongs to."""
         blob = blob_array(rows)
-        for place, part in enumerate(self.pieces.readers[piece]):
-            told = zip((part, piece, place == 0), PACKED, strict=False)
-            columns = [pa.repeat(pa.scalar(value, field.type), len(blob)) for value, field in told]
+        for place, number in enumerate(self.routing.readers[piece]):
+            values = zip((number, piece, place == 0), PACKED, strict=False)
+            columns = [pa.repeat(pa.scalar(value, field.type), len(blob)) for value, field in values]
             yield pa.RecordBatch.from_arrays([*columns, blob], schema=PACKED)

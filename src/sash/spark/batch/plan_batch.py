@@ -1,11 +1,11 @@
-"""Batch: rows of a key to one partition, in order, and one operator a partition that streams through them.
+"""A query on a DataFrame that is no stream: repartition, sort, and one operator a partition.
 
     DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ DataFrame
                                                                        operator, mode "sorted"
 
-Nothing runs before an action of the user's: the schema of the results is known from the query and the columns. A
-worker holds a window and a few batches of rows, not a key. A key with too many rows for one worker, or all rows where
-there is no key, goes by `split.py`, which looks at the rows once, at the call.
+Nothing runs before the user's action: the query and the columns give the schema of the results. A worker holds a window
+and a few batches of rows, not a key. A key with too many rows for one worker, or all rows where there is no key, goes
+through `range_split`, which reads the times of the rows once, at the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.spark.batch.partition_task import PartitionTask
-from sash.spark.batch.range_split import in_parts, split_of
+from sash.spark.batch.range_split import in_ranges, split_of
+from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import key, order, plainly_named, quoted
 from sash.spark.spark_types import arrow_schema, spark_schema
 
@@ -27,43 +28,62 @@ from sash.spark.spark_types import arrow_schema, spark_schema
 def plan_batch(query: Query, data: Any) -> Any:
     """The query on a DataFrame that is no stream.
 
-    Raises ValueError without `on`, and for `emit="eager"`; all that `Query.resolve` raises.
+    Raises ValueError without `on`, and for `emit="eager"`; all that `Query.bind` raises.
     """
-    require_order(query)
+    _require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     if not query.per_row:
-        # what is not named would be carried through the shuffle for nothing
+        # other columns would cross the shuffle for nothing
         names = list(dict.fromkeys(validation.named(query)))
         data = data.select(*map(quoted, names))
         bound_query = query.bind(arrow_schema(data.schema))
     result = result_schema(bound_query, data.schema)
     split = split_of(data, bound_query)
     if split is not None:
-        return in_parts(query, data, bound_query, split, result)
-    worker = PartitionTask(query, bound_query.schema, time.time())
-    return plainly_named(in_order(data, bound_query)).mapInArrow(worker, result)
+        return in_ranges(data, bound_query, split, result)
+    task = PartitionTask(query, bound_query.schema, time.time())
+    return plainly_named(_in_order(data, bound_query)).mapInArrow(task, result)
 
 
-def require_order(query: Query) -> None:
+def explain_batch(query: Query, data: Any) -> list[str]:
+    """What `plan_batch` would do, as lines of text. Runs nothing; raises as that would."""
+    _require_order(query)
+    bound_query = query.bind(arrow_schema(data.schema))
+    keys, asked, why = ", ".join(bound_query.by), query.options.split, why_not_split(bound_query)
+    lines = [
+        f"rows of a key to one partition, by {keys}" if keys else "no by=: all rows belong together",
+        f"sorted within partitions by {', '.join((*bound_query.by, *query.on))}; one operator a partition",
+    ]
+    if why is not None:
+        return [*lines, f"not split: {why}"]
+    if asked == 1:
+        return [*lines, "not split: split=1"]
+    if asked is None and keys:
+        return [*lines, "not split: options=sash.Options(split=n) would spread a hot key over n ranges"]
+    most = "spark.sql.shuffle.partitions" if asked is None else str(asked)
+    whose = "a key with a large share of the rows" if keys else "all rows"
+    return [*lines, f"split: {whose}, by ranges of time, into up to {most} ranges; one action finds the bounds"]
+
+
+def _require_order(query: Query) -> None:
     """Raises ValueError for a query that has no meaning on rows without an order of arrival, or in a batch."""
     if not query.on:
         raise ValueError(
-            "rows of a Spark DataFrame have no order of their own: say with on= which column, or list of columns, "
-            "orders them"
+            "rows of a Spark DataFrame have no order: set on= to the column, or list of columns, that orders them"
         )
     if query.emit == "eager":
-        raise ValueError("emit='eager' shows results before they are final; in a batch every result is: use 'final'")
+        raise ValueError("emit='eager' emits results before they are final, and in a batch all are: use 'final'")
 
 
 def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorted") -> StructType:
-    """The schema of the results: columns that pass through keep their type to the letter."""
+    """The schema of the results: columns that pass through keep their Spark type."""
     kept = {field.name: field for field in given.fields}
     if not bound_query.per_row:
         kept = {name: kept[name] for name in bound_query.by}
     return StructType([kept.get(field.name, field) for field in spark_schema(bound_query.output(mode)).fields])
 
 
-def in_order(data: Any, bound_query: BoundQuery) -> Any:
+def _in_order(data: Any, bound_query: BoundQuery) -> Any:
     """Rows of a key together, in order of time and tie-breakers."""
     keys = [key(data, name) for name in bound_query.by]
     together = data.repartition(*keys) if keys else data.repartition(1)

@@ -1,62 +1,56 @@
-"""Unpack: the rows of pieces, from blobs, and in order. Behind the shuffle of a split."""
+"""The rows of pieces, from blobs, sorted: after the shuffle of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
-from sash.engine.key_values import key_column, keys_of, ranks
+from sash.engine.row_order import order_rows
+from sash.kernels.column.column_kernels import RowThreads
 from sash.plan.bound_query import BoundQuery
 from sash.spark.arrow_ipc import batches_of
-from sash.spark.batch.pack_ranges import BLOB, OWN, PART, PIECE
+from sash.spark.batch.pack_ranges import BLOB, OWN, PIECE, RANGE
 
 
 @dataclass(frozen=True)
 class RangeRows:
-    """The rows of a piece, its part, and whether they are the part's own."""
+    """The rows of a piece that a time range reads: its own rows, or lookback."""
 
-    part: int
+    range: int
     piece: int
     own: bool
     rows: pa.RecordBatch
 
 
 def unpack_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[RangeRows]:
-    """The rows of each piece, from blobs ordered by part and piece."""
+    """The rows of each piece, from blobs sorted by range and piece."""
     waiting: list[pa.RecordBatch] = []
-    known = (-1, 0, False)
+    current = (-1, 0, False)
     for batch in batches:
-        parts, numbers, own = (batch.column(name).to_pylist() for name in (PART, PIECE, OWN))
-        for at, piece in enumerate(zip(parts, numbers, own, strict=True)):
+        ranges, pieces, own = (batch.column(name).to_pylist() for name in (RANGE, PIECE, OWN))
+        for at, place in enumerate(zip(ranges, pieces, own, strict=True)):
             blob = batch.column(BLOB)[at].as_buffer()
-            if not blob.size:  # there to keep the others apart
+            if not blob.size:  # see `blob_array`
                 continue
-            if piece != known and waiting:
-                yield RangeRows(*known, pa.concat_batches(waiting))
+            if place != current and waiting:
+                yield RangeRows(*current, pa.concat_batches(waiting))
                 waiting = []
-            known = piece
+            current = place
             waiting += batches_of(blob)
     if waiting:
-        yield RangeRows(*known, pa.concat_batches(waiting))
+        yield RangeRows(*current, pa.concat_batches(waiting))
 
 
-def in_order(rows: pa.RecordBatch, bound_query: BoundQuery, by: tuple[str, ...]) -> pa.RecordBatch:
-    """Rows by key, time and tie-breakers, those without a time first. Costs a look at rows that are in order."""
-    assert bound_query.time is not None
-    time, timed = bound_query.time.numbers(rows.column(bound_query.time.column))
-    if not timed.all():
-        least = -np.inf if time.dtype.kind == "f" else np.iinfo(np.int64).min
-        time = np.where(timed, time, least)
-    columns = [key_column(rows.column(name)) for name in by if name in rows.schema.names]
-    codes = [keys_of(columns, rows.num_rows).codes] if columns else []
-    after, same = np.zeros(rows.num_rows - 1, np.bool_), np.ones(rows.num_rows - 1, np.bool_)
-    for numbers in (*codes, time):
-        after, same = after | (same & (numbers[1:] > numbers[:-1])), same & (numbers[1:] == numbers[:-1])
-    if after.all() or (not bound_query.ties and (after | same).all()):
+def in_order(rows: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], float]) -> pa.RecordBatch:
+    """Rows by key, time and tie-breakers, those without a time first. Cheap for rows that are sorted already."""
+    order = order_rows(rows, {}, bound_query, RowThreads(1), clock)
+    source = order.source
+    if source is None:
         return rows
-    ties = [ranks(rows.column(name)) for name in bound_query.ties]
-    return rows.take(array(np.lexsort((*reversed(ties), time, *codes))))
+    if order.timed is not None:
+        source = np.concatenate([np.flatnonzero(~order.timed), source])
+    return rows.take(array(source))

@@ -1,19 +1,19 @@
-"""Pages in Spark's state: a store on a MapState, which asks once for a page of a micro-batch and writes once.
+"""Pages in Spark's state: a store on a MapState that reads and writes each page once a micro-batch.
 
-    operator ─▶ get_many ─▶ remembered ──if not──▶ MapState, a round trip a page
-             ─▶ put_many ─▶ remembered
-                                └─── flush, at the end ──▶ MapState
+    operator ─▶ get_many ─▶ cache ──miss──▶ MapState, a round trip a page
+             ─▶ put_many ─▶ cache
+                              └─── flush, at the end ──▶ MapState
 
 A call of the MapState is a round trip to the JVM, and there is none for many pages. An operator writes its header with
-each call, and pages of its buffer often twice; of these only the last word leaves.
+each call, and pages of its buffer often twice; only the final version is written.
 
-Pages travel and lie compressed: the way to the JVM takes some 60 MB a second. Columns are words of eight bytes that are
-alike in their upper ones, so the first bytes of all words stand together, then the second ones, and so on:
+Pages are compressed: the connection to the JVM carries some 60 MB a second. Columns are words of eight bytes whose
+upper bytes are similar, so the first bytes of all words are stored together, then the second ones, and so on:
 
     01 00 00 00   02 00 00 00   03 00 00 00     ──▶     01 02 03   00 00 00   00 00 00   00 00 00
 
-A row of a timestamp, a key, a price and its place, 32 bytes, takes 13 in that order and 20 as it comes, and LZ4 is
-twice as fast on it.
+A row of a timestamp, a key, a price and its place, 32 bytes, takes 13 in that order and 20 without, and LZ4 is twice as
+fast on it.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _SIZE = Struct("<cI")
 _PACKED, _PLAIN = b"w", b"-"
 _WORD = 8
 _DENSEST = 255
-"""A byte of LZ4 stands for so many at most."""
+"""Bytes that one byte of LZ4 can encode, at most."""
 SMALL = 512
-"""Below this many bytes a page is left as it is."""
+"""Pages of fewer bytes are not compressed."""
 
 
 def packed(page: bytes) -> bytes:
-    """A page as it lies in the state.
+    """A page as it is stored.
 
     >>> packed(b"header"), len(packed(bytes(100_000))) < 1000
     (b'-header', True)
     """
     if len(page) < SMALL:
         return _PLAIN + page
-    return _SIZE.pack(_PACKED, len(page)) + bytes(_LZ4.compress(_turned(page, by_word=True), asbytes=True))
+    return _SIZE.pack(_PACKED, len(page)) + bytes(_LZ4.compress(_transposed(page, by_word=True), asbytes=True))
 
 
 def unpacked(data: bytes, name: str) -> bytes:
-    """The page of this name again: the checksum in it says whether it is whole.
+    """The page of this name again; its own checksum tells whether it is complete.
 
     >>> unpacked(packed(b"header"), "header"), unpacked(packed(bytes(700)), "k") == bytes(700)
     (b'header', True)
@@ -62,31 +62,31 @@ def unpacked(data: bytes, name: str) -> bytes:
         tag, size = _SIZE.unpack_from(data) if len(data) > _SIZE.size else (b"", 0)
         if tag != _PACKED or size > _DENSEST * len(data):
             raise ValueError(f"its {len(data)} bytes claim to be {size}")
-        return _turned(_LZ4.decompress(memoryview(data)[_SIZE.size :], size, asbytes=True), by_word=False)
+        return _transposed(_LZ4.decompress(memoryview(data)[_SIZE.size :], size, asbytes=True), by_word=False)
 
 
-def _turned(data: bytes, by_word: bool) -> bytes:
+def _transposed(data: bytes, by_word: bool) -> bytes:
     """Bytes word by word to the first bytes of all words, the second ones, and so on; or back."""
-    whole = len(data) // _WORD * _WORD
-    table = np.frombuffer(data, np.uint8, whole).reshape((-1, _WORD) if by_word else (_WORD, -1))
-    return table.T.tobytes() + data[whole:]
+    words = len(data) // _WORD * _WORD
+    table = np.frombuffer(data, np.uint8, words).reshape((-1, _WORD) if by_word else (_WORD, -1))
+    return table.T.tobytes() + data[words:]
 
 
 class MapStateStore:
-    """Pages of one shard in one micro-batch; counts what it reads and writes."""
+    """Pages of one shard in one micro-batch; counts its reads and writes."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
-        self.known: dict[str, bytes | None] = {}
+        self.cached: dict[str, bytes | None] = {}
         self.changed: dict[str, None] = {}
         self.pages_read = self.pages_written = self.bytes_read = self.bytes_written = 0
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, None for one that is not there."""
+        """The pages of these names, None for one that is missing."""
         for name in ids:
-            if name not in self.known:
-                self.known[name] = self._read(name)
-        return [self.known[name] for name in ids]
+            if name not in self.cached:
+                self.cached[name] = self._read(name)
+        return [self.cached[name] for name in ids]
 
     def _read(self, name: str) -> bytes | None:
         found = self.state.getValue((name,))
@@ -98,27 +98,27 @@ class MapStateStore:
         return unpacked(data, name)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep these pages, each in place of the one of its name."""
-        self.known.update(pages)
+        """Store these pages, each in place of the one of its name."""
+        self.cached.update(pages)
         self.changed.update(dict.fromkeys(pages))
 
     def delete_many(self, ids: Iterable[str]) -> None:
         """Drop these pages."""
         for name in ids:
-            self.known[name] = None
+            self.cached[name] = None
             self.changed[name] = None
 
     def flush(self) -> None:
-        """Hand all changes to Spark, which makes them part of the micro-batch's commit."""
+        """Write all changes to Spark's state, which commits them with the micro-batch."""
         for name in self.changed:
-            data = self.known[name]
+            data = self.cached[name]
             if data is None:
                 self.state.removeKey((name,))
                 continue
-            small = packed(data)
-            self.state.updateValue((name,), (small,))
+            stored = packed(data)
+            self.state.updateValue((name,), (stored,))
             self.pages_written += 1
-            self.bytes_written += len(small)
+            self.bytes_written += len(stored)
         self.changed.clear()
 
     def __repr__(self) -> str:

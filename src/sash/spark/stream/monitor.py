@@ -1,7 +1,7 @@
-"""Monitor: what a running query does, micro-batch by micro-batch, and a line about it in a terminal.
+"""Monitor: the progress of a running query, micro-batch by micro-batch, and a line about it in a terminal.
 
-query ──progress──▶ listener ──▶ Monitor ──▶ batches, totals, a line
-        Spark's own figures, and the counts that shards add to them (`counts`)
+query ──progress──▶ Monitor ──▶ batches, totals, a line
+        Spark's own figures, and the progress of the shards (`progress`)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """What one micro-batch did, and what there is after it."""
 
     number: int
@@ -29,7 +29,7 @@ class Batch:
     """How far the watermark is behind the greatest time seen: in seconds, or in units of a numeric time column."""
     keys: int
     elements: int
-    """Items kept for windows to come, and rows that wait for the watermark."""
+    """Elements kept for later windows, and rows in the reorder buffer."""
     state_bytes: int
     pages_read: int
     pages_written: int
@@ -41,13 +41,13 @@ class Batch:
         return self.rows_in / self.seconds if self.seconds else 0.0
 
     def __str__(self) -> str:
-        said = [f"batch {self.number}", f"{self.rows_in:,} rows", f"{self.rows_per_second:,.0f} rows/s"]
-        said += [] if self.lag is None else [f"watermark {self.lag:,.1f} behind"]
-        said += [f"{self.keys:,} keys", f"{self.late:,} late"]
-        said += [f"{self.untimed:,} untimed"] if self.untimed else []
-        said += [f"{self.malformed:,} malformed"] if self.malformed else []
-        said += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
-        return " · ".join(said)
+        words = [f"batch {self.number}", f"{self.rows_in:,} rows", f"{self.rows_per_second:,.0f} rows/s"]
+        words += [] if self.lag is None else [f"watermark {self.lag:,.1f} behind"]
+        words += [f"{self.keys:,} keys", f"{self.late:,} late"]
+        words += [f"{self.untimed:,} untimed"] if self.untimed else []
+        words += [f"{self.malformed:,} malformed"] if self.malformed else []
+        words += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
+        return " · ".join(words)
 
 
 class Monitor:
@@ -55,13 +55,13 @@ class Monitor:
 
     KEPT = 1000
     SECONDS = 0.5
-    """Between two looks at the query."""
+    """Seconds between two reads of the query's progress."""
 
     def __init__(self, query: Any, to: TextIO | None) -> None:
         self.query, self.to = query, to
-        self.batches: list[Batch] = []
+        self.batches: list[MicroBatch] = []
         self.totals: dict[str, int] = dict.fromkeys(FLOWS, 0)
-        self._held: dict[Any, dict[str, int]] = {}
+        self._shards: dict[Any, dict[str, int]] = {}
         self._greatest: dict[str, float] = {}
         self._seen: set[int] = set()
         self._lock = threading.RLock()
@@ -70,26 +70,26 @@ class Monitor:
         self._thread: threading.Thread | None = None
 
     @property
-    def last(self) -> Batch | None:
+    def last(self) -> MicroBatch | None:
         """The last micro-batch, None before there is one."""
         return self.batches[-1] if self.batches else None
 
     def update(self) -> Monitor:
-        """Take what Spark tells now: at the end of a query its last words may not have come yet."""
+        """Read Spark's recent progress: after the end of a query the last of it may come late."""
         for progress in self.query.recentProgress:
             self.take(progress)
         return self
 
     def take(self, progress: Any) -> None:
-        """Take a progress of the query; one that was seen already changes nothing."""
+        """Add one progress of the query; one that was added already changes nothing."""
         with self._lock:
             number = progress["batchId"]
             counts = {name: row for name, row in progress["observedMetrics"].items() if name.startswith(OBSERVED)}
-            if number in self._seen or not counts:  # between micro-batches Spark tells only that it waits
+            if number in self._seen or not counts:  # between micro-batches Spark reports only that it waits
                 return
             self._seen.add(number)
-            self._add(number, progress, {name: _plain(row) for name, row in counts.items()})
-        self._show()
+            self._add(number, progress, {name: _as_dict(row) for name, row in counts.items()})
+        self._write()
 
     def _add(self, number: int, progress: Any, counts: dict[str, dict[str, Any]]) -> None:
         flows = {name: sum(row.get(name) or 0 for row in counts.values()) for name in FLOWS}
@@ -98,11 +98,11 @@ class Monitor:
         lags = []
         for name, row in counts.items():
             lags += self._lag(name, row)
-            for shard in map(_plain, row.get("shards") or ()):
-                self._held[name, shard["shard"]] = shard
-        levels = {name: sum(shard[name] for shard in self._held.values()) for name in LEVELS}
+            for shard in map(_as_dict, row.get("shards") or ()):
+                self._shards[name, shard["shard"]] = shard
+        levels = {name: sum(shard[name] for shard in self._shards.values()) for name in LEVELS}
         seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-        self.batches.append(Batch(number=number, seconds=seconds, lag=max(lags, default=None), **flows, **levels))
+        self.batches.append(MicroBatch(number=number, seconds=seconds, lag=max(lags, default=None), **flows, **levels))
         del self.batches[: -self.KEPT]
 
     def _lag(self, name: str, row: dict[str, Any]) -> list[float]:
@@ -115,7 +115,7 @@ class Monitor:
         behind = self._greatest[name] - watermark
         return [behind * nanoseconds / 1e9 if nanoseconds else behind]
 
-    def _show(self) -> None:
+    def _write(self) -> None:
         if self.to is None:
             return
         line = str(self.last)
@@ -127,22 +127,22 @@ class Monitor:
         self.to.flush()
 
     def follow(self) -> Monitor:
-        """Look at the query again and again until it ends, or `close` is called."""
-        self._thread = threading.Thread(target=self._look, name="sash monitor", daemon=True)
+        """Read the progress in a thread until the query ends, or `close` is called."""
+        self._thread = threading.Thread(target=self._poll, name="sash monitor", daemon=True)
         self._thread.start()
         return self
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._closed.wait(self.SECONDS):
             try:
                 last = self.query.lastProgress
                 if last is not None and last["batchId"] not in self._seen:
                     self.update()
-            except Exception:  # the session has ended: there is nothing to see any more, and `close` will say so
+            except Exception:  # the session has ended, and `close` will say so
                 return
 
     def close(self) -> None:
-        """Look a last time, and end the line."""
+        """Read the progress a last time, and end the line."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -162,8 +162,8 @@ class Monitor:
 def monitor(query: Any, to: TextIO | None = None) -> Monitor:
     """Follow a streaming query: rows a second, watermark, keys, late rows, state and pages of each micro-batch.
 
-    `to` is where a line about each micro-batch is written: by default standard error if that is a terminal, where it
-    stays one line. Use it in a `with`, or `close` it at the end:
+    `to`: where to write a line about each micro-batch; by default standard error if that is a terminal, where one line
+    is overwritten. Use it in a `with`, or `close` it at the end:
 
         with sash.spark.monitor(query) as watched:
             query.awaitTermination()
@@ -174,8 +174,8 @@ def monitor(query: Any, to: TextIO | None = None) -> Monitor:
     return Monitor(query, to).follow()
 
 
-def _plain(row: Any) -> dict[str, Any]:
-    """A row of Spark's as a dict; over Connect it comes as its values and its schema."""
+def _as_dict(row: Any) -> dict[str, Any]:
+    """A Spark row as a dict; Connect sends its values and its schema."""
     found: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
     if found.keys() != {"values", "schema"}:
         return found

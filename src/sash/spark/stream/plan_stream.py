@@ -1,4 +1,4 @@
-"""The plan of a query on a stream, and what the stream and the session must fulfil."""
+"""A query on a streaming DataFrame, and the requirements for the stream and the session."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sash.plan import validation
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted
-from sash.spark.spark_types import arrow_schema, wire
-from sash.spark.stream.pack_shards import PACKED, PackShards
+from sash.spark.spark_types import arrow_schema, spark_schema, wire
+from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.processor import PROCESSED, ShardProcessor
 from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED, TIMES
-from sash.spark.stream.stream_spec import GIVEN, REASON, StreamSpec
+from sash.spark.stream.stream_spec import GIVEN, PACKED, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -28,62 +28,64 @@ MARK = "sash.stream"
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 
 
-def plan_stream(query: Query, data: Any, aside: bool = False) -> Any:
-    """The query on a streaming DataFrame; with `aside`, rows that are put aside leave beside the results.
+def plan_stream(query: Query, data: Any, side_output: bool = False) -> Any:
+    """The query on a streaming DataFrame; with `side_output`, rows that enter no window leave beside the results.
 
     Raises ValueError without `on` and `lateness`, for a stream that has a watermark, and for a session without the
-    settings that it needs; all that `Query.resolve` raises.
+    settings that it needs; all that `Query.bind` raises.
     """
     _require(query, data)
     corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
     corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
     shards = _shards(query, data)
-    spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
-    if not aside:  # what no one reads would be carried along for nothing
+    spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
+    if not side_output:  # other columns would be sent for nothing
         wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
         data = data.select(*map(quoted, wanted))
-        spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, aside)
-    packed = plainly_named(data).mapInArrow(PackShards(spec), PACKED).withWatermark("max_ts", spec.clock.delay)
-    # the watermark has seen the times by now; those of numbers are beyond the years that Python knows
+        spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
+    packed = (
+        plainly_named(data).mapInArrow(PackShards(spec), spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
+    )
+    # Spark's watermark has seen the times; those of numbers are beyond the years that Python knows
     blobs = packed.where(sf.col("max_ts").isNull())
-    done = blobs.groupBy("shard").transformWithState(ShardProcessor(spec), _processed(), "Append", "EventTime")
-    return _observed(done, spec).mapInArrow(UnpackShards(leaving(spec), len(spec.results)), _schema(spec, data.schema))
+    done = blobs.groupBy("shard").transformWithState(
+        ShardProcessor(spec), StructType.fromDDL(PROCESSED), "Append", "EventTime"
+    )
+    return _observed(done, spec).mapInArrow(
+        UnpackShards(output_schema(spec), len(spec.results)), _schema(spec, data.schema)
+    )
 
 
-def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, aside: bool) -> StreamSpec:
+def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, side_output: bool) -> StreamSpec:
     """What workers must know. The query sees all columns, or, where it gives no rows, those that it names."""
     names = set(given.names if query.per_row else validation.named(query)) - {corrupt}
-    query.bind(given)  # refuses, by name, what is not there
+    query.bind(given)  # raises for columns that are missing
     bound_query = query.bind(pa.schema([field for field in given if field.name in names]))
-    return StreamSpec(bound_query, given, shards, corrupt, aside)
+    return StreamSpec(bound_query, given, shards, corrupt, side_output)
 
 
 def _schema(spec: StreamSpec, given: StructType) -> StructType:
     known = StructType([field for field in given.fields if field.name in spec.bound_query.schema.names])
     results = result_schema(spec.bound_query, known, mode="given")
     marked = [StructField(f.name, f.dataType, f.nullable, {**f.metadata, MARK: True}) for f in results.fields]
-    if not spec.aside:
+    if not spec.side_output:
         return StructType(marked)
     row = StructType([StructField(field.name, field.dataType) for field in given.fields])
     return StructType([*marked, StructField(REASON, StringType()), StructField(GIVEN, row)])
 
 
-def leaving(spec: StreamSpec) -> pa.Schema:
-    """The schema of what leaves, as Spark reads it."""
-    if not spec.aside:
+def output_schema(spec: StreamSpec) -> pa.Schema:
+    """The schema of results and side output, in types that Spark reads."""
+    if not spec.side_output:
         return spec.results
     row = wire(pa.struct(list(spec.given)))
     return pa.schema([*spec.results, (REASON, pa.string()), (GIVEN, row)])
 
 
-def _processed() -> StructType:
-    return StructType.fromDDL(PROCESSED)
-
-
 def _observed(done: Any, spec: StreamSpec) -> Any:
-    """With the counts of the shards in the progress of the query.
+    """Add the progress of the shards to Spark's progress of the query.
 
-    The name says how long a unit of time is, and differs from all others, for a query may have several.
+    The name of the metrics has the length of a unit of time, and is unique, since a query may have several.
     """
     flows = [sf.sum(name).alias(name) for name in FLOWS]
     times = [sf.max(name).alias(name) for name in TIMES]
@@ -93,7 +95,7 @@ def _observed(done: Any, spec: StreamSpec) -> Any:
 
 
 def explain_stream(query: Query, data: Any) -> list[str]:
-    """What `rolled` would do, in words. Raises as that would."""
+    """What `plan_stream` would do, as lines of text. Runs nothing; raises as that would."""
     _require(query, data)
     keys = f"by a hash of {', '.join(query.by)}" if query.by else "all in one, for there is no by="
     return [
@@ -107,7 +109,7 @@ def _shards(query: Query, data: Any) -> int:
     return query.options.shards or int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
 
-# ---- what must be ----
+# ---- requirements ----
 
 
 def _require(query: Query, data: Any) -> None:
@@ -118,14 +120,14 @@ def _require(query: Query, data: Any) -> None:
 
 def _require_query(query: Query) -> None:
     if not query.on:
-        raise ValueError("a stream needs a time: say with on= which column has it")
+        raise ValueError("a stream needs a time: set its column with on=")
     if query.lateness is None:
         raise ValueError(
-            "a stream needs to know how long to wait for rows that come late: say lateness='10s', or how far in time a "
-            "row may be behind the latest one seen; lateness=0 if rows come in order"
+            "a stream needs the allowed lateness, which is how long it waits for late rows: set lateness='10s', or how "
+            "far in time a row may be behind the latest one; lateness=0 if rows come in order"
         )
     if query.options.store is not None:
-        raise ValueError("store= of Options does not go with a stream: its state lies in Spark's, in the checkpoint")
+        raise ValueError("store= of Options is not supported on a stream: its state is in Spark's checkpoint")
 
 
 def _require_stream(data: Any) -> None:
@@ -137,8 +139,8 @@ def _require_stream(data: Any) -> None:
             )
         if "spark.watermarkDelayMs" in field.metadata:
             raise ValueError(
-                f"the stream has a watermark already, on its column {field.name!r}: take the withWatermark away, and "
-                "say lateness= instead"
+                f"the stream has a watermark already, on its column {field.name!r}: remove the withWatermark, and "
+                "set lateness= instead"
             )
 
 
@@ -148,5 +150,5 @@ def _require_settings(session: Any) -> None:
         if found.lower() != wanted.lower():
             raise ValueError(
                 f"a stream needs the setting {name}={wanted}; it is {found!r} in this session: set it with "
-                "spark.conf.set before the query, or take a session of sash.spark.session()"
+                "spark.conf.set before the query, or use sash.spark.session()"
             )

@@ -1,23 +1,23 @@
-"""The processor: what Spark calls, once a micro-batch for each shard with rows, and when a timer is due.
+"""ShardProcessor: what Spark calls once a micro-batch for each shard with rows, and when a timer is due.
 
 The engine is imported where it is needed: Spark starts a process on the driver for `init` alone, and waits for it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from sash.spark.stream.progress import COLUMNS, NAMES
-from sash.spark.stream.stream_spec import StreamSpec
+from sash.spark.stream.stream_spec import PackedRow, StreamSpec
+from sash.spark.worker_io import message_only
 
-PROCESSED = f"shard int, results binary, aside binary, {COLUMNS}"
+PROCESSED = f"shard int, results binary, side binary, {COLUMNS}"
 
-_ROW = Row("shard", "results", "aside", *NAMES)
+_ROW = Row("shard", "results", "side", *NAMES)
 
 
 class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
@@ -32,24 +32,17 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         self.pages = handle.getMapState("pages", "page string", "bytes binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
-        from sash.spark.stream.shard_task import PackedRows
-
-        packed = [PackedRows(row.rows, row.now, row.aside, row.malformed, row.greatest) for row in rows]
-        return self._run(key, packed, timerValues)
+        return message_only(self._run(key, list(rows), timerValues))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
-        return self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
+        return message_only(self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs()))
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _run(self, key: Any, packed: list[Any], times: Any, fired: int | None = None) -> Iterator[Row]:
+    def _run(self, key: Any, packed: Sequence[PackedRow], times: Any, fired: int | None = None) -> Iterator[Row]:
         from sash.spark.stream.shard_task import ShardTask
 
-        try:
-            shard = ShardTask(self.spec, key[0], self.pages, self.handle)
-            for values in shard.run(packed, times.getCurrentWatermarkInMs(), fired):
-                yield _ROW(*values)
-        except Exception:
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the message alone, as in a batch's worker
-            raise
+        shard = ShardTask(self.spec, key[0], self.pages, self.handle)
+        for output in shard.run(packed, times.getCurrentWatermarkInMs(), fired):
+            yield _ROW(*output.values())

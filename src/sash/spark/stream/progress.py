@@ -1,9 +1,9 @@
-"""Counts: what a shard did in a micro-batch, and what it holds, as columns that Spark adds up for its progress."""
+"""ShardProgress: what a shard did in a micro-batch, and what it holds, as columns that Spark sums for its progress."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from sash.engine.metrics import Metrics
@@ -29,16 +29,13 @@ class ShardProgress:
     """The greatest time among the rows, in units of the time column."""
     watermark: float | None = None
     keys: int | None = None
-    """None, as the next two, if it was not looked at: there was nothing to do."""
+    """None, as the next two, if the operator was not opened."""
     elements: int | None = None
     state_bytes: int | None = None
 
-    NONE: ClassVar[tuple[None, ...]] = (None,) * 14
-    """For rows that carry no counts."""
-
     @staticmethod
     def of(before: Metrics, now: Metrics) -> ShardProgress:
-        """What happened between two looks at an operator, and what it holds."""
+        """The difference between two metrics of an operator, and what it holds now."""
         return ShardProgress(
             now.rows_in - before.rows_in,
             now.rows_out - before.rows_out,
@@ -50,16 +47,28 @@ class ShardProgress:
         )
 
     def stored(self, store: Any) -> ShardProgress:
-        """With what a store has read and written."""
+        """With the pages that a store has read and written."""
         names = ("pages_read", "pages_written", "bytes_read", "bytes_written")
         return replace(self, **{name: getattr(store, name) for name in names})
-
-    def values(self) -> tuple[Any, ...]:
-        return astuple(self)
 
 
 NAMES = tuple(field.name for field in fields(ShardProgress))
 FLOWS, TIMES, LEVELS = NAMES[:9], NAMES[9:11], NAMES[11:]
-"""Those that add up over shards, those of which the greatest counts, and what a shard holds."""
+"""Those that are summed over shards, those of which the greatest counts, and what a shard holds."""
+
+
+class ShardOutput(NamedTuple):
+    """A row that a shard gives to Spark: a blob of results, a blob of the side output, or its progress."""
+
+    shard: int
+    results: bytes | None = None
+    side: bytes | None = None
+    progress: ShardProgress | None = None
+
+    def values(self) -> tuple[Any, ...]:
+        """One value for each column."""
+        progress = (None,) * len(NAMES) if self.progress is None else astuple(self.progress)
+        return (self.shard, self.results, self.side, *progress)
+
 
 COLUMNS = ", ".join(f"{name} {'double' if name in TIMES else 'long'}" for name in NAMES)

@@ -1,11 +1,11 @@
-"""Shards: the parts into which the keys of a stream are divided, and the labels that Spark spreads.
+"""Shards: which keys of a stream belong together, and the labels by which Spark distributes them.
 
     key ──hash, ours──▶ shard 0 … n-1 ──▶ label ──hash, Spark's──▶ partition
 
-Spark sends a label to the partition `pmod(hash(label), partitions)`, so labels 0, 1, 2 … fall where they fall, often
-two into one partition. Labels are chosen such that their hashes differ modulo the number of shards: with as many
-partitions as shards each has one, and it stays even with any number of partitions that divides that of the shards or is
-a multiple of it. They depend on the number of shards alone: state lies under them.
+Spark sends a label to the partition `pmod(hash(label), partitions)`, so of the labels 0, 1, 2 … often two go to one
+partition. Labels are chosen such that their hashes differ modulo the number of shards: with as many partitions as
+shards, each has one; the load is even for any number of partitions that divides that of the shards or is a multiple of
+it. Labels depend on the number of shards alone, since state is keyed by them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from sash.engine.key_values import key_column, keys_of
 
 FIRST = 0
-"""A label that there is with every number of shards."""
+"""A label that exists for every number of shards."""
 
 _WORD = 0xFFFFFFFF
 
 
 @cache
 def labels(shards: int) -> tuple[int, ...]:
-    """The labels of so many shards: the least numbers whose hashes are spread evenly.
+    """The labels of so many shards: the least numbers whose hashes are distributed evenly.
 
     >>> labels(2)
     (0, 2)
@@ -46,8 +46,8 @@ def labels(shards: int) -> tuple[int, ...]:
 def spark_hash(number: int) -> int:
     """Spark's `hash` of an int: Murmur3 of 32 bits with the seed 42, signed."""
     word = (number * 0xCC9E2D51) & _WORD
-    word = (_turned(word, 15) * 0x1B873593) & _WORD
-    mixed = (_turned(42 ^ word, 13) * 5 + 0xE6546B64) & _WORD
+    word = (_rotated(word, 15) * 0x1B873593) & _WORD
+    mixed = (_rotated(42 ^ word, 13) * 5 + 0xE6546B64) & _WORD
     mixed ^= 4
     mixed = ((mixed ^ (mixed >> 16)) * 0x85EBCA6B) & _WORD
     mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) & _WORD
@@ -55,7 +55,7 @@ def spark_hash(number: int) -> int:
     return mixed - (1 << 32) if mixed >> 31 else mixed
 
 
-def _turned(word: int, bits: int) -> int:
+def _rotated(word: int, bits: int) -> int:
     return ((word << bits) | (word >> (32 - bits))) & _WORD
 
 

@@ -1,15 +1,15 @@
-"""Aside: rows that enter no window, with the reason, in the same stream as the results; and tables of both.
+"""The side output: rows that enter no window, with the reason, in the same stream as the results.
 
-    reason       what it is
-    late         its time lies under the watermark
-    untimed      its time is null, NaN, infinite, or further ahead than `ahead=` allows
-    malformed    its record could not be read: `_corrupt_record` of a json or csv source is not null
+    reason       which rows
+    late         below the watermark
+    untimed      their time is null, NaN, infinite, or further ahead than `ahead=` allows
+    malformed    they could not be parsed: `_corrupt_record` of a JSON or CSV source is not null
 
-One streaming query has one sink, and a second query would see other micro-batches and so other late rows. So both
-travel together, and are parted where they are written:
+A streaming query has one sink, and a second query would see other micro-batches and so other late rows. So both travel
+together, and are split where they are written:
 
-    with_aside(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ parted ─┬─▶ results
-                                                                                      └─▶ rows put aside
+    with_side_output(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ split_side_output ─┬─▶ results
+                                                                                                       └─▶ side output
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ BATCH = "_batch"
 
 
 def with_side_output(query: Query, stream: Any) -> Any:
-    """The query on a streaming DataFrame, with the rows beside the results that enter no window.
+    """The query on a streaming DataFrame, with the rows that enter no window beside the results.
 
-    Two columns more: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the row as it
+    Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the row as it
     came. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is no stream.
     """
     from sash.spark.stream.plan_stream import plan_stream
 
     if not getattr(stream, "isStreaming", False):
-        raise TypeError("with_aside() takes a streaming DataFrame: in a batch nothing is late")
-    return plan_stream(query, stream, aside=True)
+        raise TypeError("with_side_output() takes a streaming DataFrame: in a batch no row is late")
+    return plan_stream(query, stream, side_output=True)
 
 
 def split_side_output(batch: Any) -> tuple[Any, Any]:
-    """The results, and the rows put aside with their reason, of what `with_aside` gives, in a foreachBatch say."""
+    """The results, and the side output with its reasons, of what `with_side_output` gives, in a foreachBatch say."""
     missing = [name for name in (REASON, GIVEN) if name not in batch.columns]
     if missing:
-        raise ValueError(f"parted() takes what with_aside() gives; there is no column {missing[0]!r}")
+        raise ValueError(f"split_side_output() takes what with_side_output() gives; there is no column {missing[0]!r}")
     results = batch.where(sf.col(REASON).isNull()).drop(REASON, GIVEN)
-    aside = batch.where(sf.col(REASON).isNotNull()).select(REASON, f"{GIVEN}.*")
-    return results, aside
+    side_output = batch.where(sf.col(REASON).isNotNull()).select(REASON, f"{GIVEN}.*")
+    return results, side_output
 
 
-def table_writer(results: Any, aside: Any, format: str = "parquet") -> Callable[[Any, int], None]:  # noqa: A002
-    """A function for foreachBatch that writes results to one table and rows put aside to another.
+def table_writer(results: Any, side_output: Any, format: str = "parquet") -> Callable[[Any, int], None]:  # noqa: A002
+    """A function for foreachBatch that writes results to one table and the side output to another.
 
-    Both are directories, with one directory for each micro-batch, `_batch=7`, which is written anew if Spark repeats
-    that micro-batch after a failure: no row is lost, none is there twice.
+    Both are directories with one directory for each micro-batch, `_batch=7`. If Spark repeats a micro-batch after a
+    failure, its directory is overwritten: no row is lost, none is written twice.
     """
 
     def write(batch: Any, number: int) -> None:
         batch.persist()  # else the second table would compute the micro-batch again
         try:
-            for frame, path in zip(split_side_output(batch), (results, aside), strict=True):
+            for frame, path in zip(split_side_output(batch), (results, side_output), strict=True):
                 frame.write.format(format).mode("overwrite").save(f"{path}/{BATCH}={number}")
         finally:
             batch.unpersist()

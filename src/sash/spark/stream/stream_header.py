@@ -1,4 +1,4 @@
-"""The host's page: of which query and how many shards the state of a shard is, and which timer is set."""
+"""StreamHeader: the page that names the query and the number of shards of a shard's state, and holds its timer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StreamHeader:
         fingerprint, shards = spec.bound_query.fingerprint, spec.shards
         self.identity = {"format": FORMAT, "hash": HASH_VERSION, "fingerprint": fingerprint, "shards": shards}
         (data,) = store.get_many([NAME])
-        self.there = data is not None
+        self.stored = data is not None
         self.timer: int | None = None
         if data is not None:
             with decoding(f"page {NAME!r}"):
@@ -41,10 +41,10 @@ class StreamHeader:
             self.timer = found["timer"]
 
     def keep(self, timer: int | None) -> None:
-        """Remember the timer; a page that says the same already is not written again."""
-        if self.there and timer == self.timer:
+        """Store the timer, unless the page has it already."""
+        if self.stored and timer == self.timer:
             return
-        self.timer, self.there = timer, True
+        self.timer, self.stored = timer, True
         self.store.put_many({NAME: json.dumps(self.identity | {"timer": timer}).encode()})
 
 
@@ -58,7 +58,7 @@ def _require_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     if found["shards"] != wanted["shards"]:
         raise StateMismatch(
             f"the checkpoint holds the state of {found['shards']} shards, and the query now has {wanted['shards']}: "
-            "keys would be looked for in the wrong place. Set "
+            "keys would be looked up in the wrong shard. Set "
             f"options=sash.Options(shards={found['shards']}), or start with a new checkpointLocation"
         )
     if (found["format"], found["hash"]) != (wanted["format"], wanted["hash"]):

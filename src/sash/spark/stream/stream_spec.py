@@ -1,32 +1,60 @@
-"""Spec: what workers must know of a query on a stream. It travels to them by cloudpickle, with the query."""
+"""StreamSpec: what workers must know of a query on a stream. cloudpickle sends it to them, with the query."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.spark.spark_types import wire
+from sash.spark.spark_types import wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
 REASON, GIVEN = "_reason", "_given"
-"""The columns of a row that was put aside: why, and the row as it came."""
+"""The columns of a row in the side output: the reason, and the row as it came."""
+
+PACKED = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("max_ts", pa.timestamp("us", "UTC")),
+        ("rows", pa.binary()),
+        ("now", pa.float64()),
+        ("side", pa.binary()),
+        ("malformed", pa.int64()),
+        ("greatest", pa.float64()),
+    ]
+)
+"""What Spark shuffles to the shards."""
+
+
+class PackedRow(NamedTuple):
+    """A row of `PACKED`; Spark's own rows have the same attributes."""
+
+    shard: int
+    max_ts: int | None = None
+    rows: bytes | None = None
+    now: float | None = None
+    """When the rows were packed."""
+    side: bytes | None = None
+    """Malformed rows, for the side output."""
+    malformed: int = 0
+    greatest: float | None = None
 
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """A query on a stream: its columns, how many shards there are, and what becomes of rows that cannot be used."""
+    """A query on a stream: its columns, the number of shards, and what becomes of rows that enter no window."""
 
     bound_query: BoundQuery
     given: pa.Schema
     """The columns of the stream."""
     shards: int
     corrupt: str | None
-    """The column that a record is in which could not be read, null for all others."""
-    aside: bool
-    """Do late, untimed and malformed rows leave, beside the results?"""
+    """The column of records that could not be parsed, null for all others."""
+    side_output: bool
+    """Do late, untimed and malformed rows leave beside the results?"""
 
     @cached_property
     def clock(self) -> WatermarkCodec:
@@ -35,15 +63,15 @@ class StreamSpec:
 
     @cached_property
     def packed(self) -> pa.Schema:
-        """The columns that go to the shards: all, where a row may leave as it came."""
-        return self.given if self.aside else self.bound_query.schema
+        """The columns that go to the shards: all of them, where there is a side output."""
+        return self.given if self.side_output else self.bound_query.schema
 
     @cached_property
     def results(self) -> pa.Schema:
         """The results, in types that Spark reads."""
-        return pa.schema([field.with_type(wire(field.type)) for field in self.bound_query.output("given")])
+        return wire_schema(self.bound_query.output("given"))
 
     @cached_property
-    def put_aside(self) -> pa.Schema:
-        """A row put aside, and why."""
-        return pa.schema([*(field.with_type(wire(field.type)) for field in self.given), (REASON, pa.string())])
+    def side_schema(self) -> pa.Schema:
+        """A row of the side output, and the reason."""
+        return wire_schema(self.given).append(pa.field(REASON, pa.string()))

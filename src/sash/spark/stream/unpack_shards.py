@@ -1,4 +1,4 @@
-"""Unpack: results as rows again, behind the operator. It imports no engine, for workers of its own run it."""
+"""UnpackShards: results as rows again, after the operator. Workers of their own run it, so it imports no engine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sash.spark.spark_types import casts
 
 @dataclass
 class UnpackShards:
-    """Unpacks results: rows of the schema, and where there is one, the column that says why a row was put aside."""
+    """Unpacks results and, where there is one, the side output."""
 
     schema: pa.Schema
     results: int
-    """How many of the columns are results; behind them come the reason and the row put aside."""
+    """How many of the columns are results; after them come the reason and the row of the side output."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column("results"):
                 if blob.is_valid:
                     yield from map(self._result, batches_of(blob.as_buffer()))
-            for blob in batch.column("aside"):
+            for blob in batch.column("side"):
                 if blob.is_valid:
                     yield from map(self._side_output, batches_of(blob.as_buffer()))
 
@@ -36,5 +36,4 @@ class UnpackShards:
         reason = batch.column(batch.num_columns - 1)
         given = pa.StructArray.from_arrays(batch.columns[:-1], fields=list(batch.schema)[:-1])
         nulls = [pa.nulls(batch.num_rows, field.type) for field in list(self.schema)[: self.results]]
-        found = pa.RecordBatch.from_arrays([*nulls, reason, given], names=self.schema.names)
-        return casts(found, self.schema)
+        return casts(pa.RecordBatch.from_arrays([*nulls, reason, given], names=self.schema.names), self.schema)

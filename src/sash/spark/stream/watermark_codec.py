@@ -1,4 +1,4 @@
-"""The clock: times of a query as Spark's watermark has them, and back.
+"""WatermarkCodec: times of a query as Spark's watermark has them, and back.
 
     time column      Spark's watermark, milliseconds since 1970         the operator's watermark
     timestamp, date  the instant itself, less lateness                  the same, in units of the column
@@ -6,8 +6,8 @@
     float            the upper 53 bits of the number less lateness      the number, rounded down
 
 Spark's watermark is a timestamp in milliseconds that begins at 0 and never falls, so 0 means "none yet". Numbers are no
-instants: they are written in an order-preserving way that is never 0. An integer beyond 2^51, and a float, is rounded
-down, by less than one part in 2^39: a result leaves so much later, and no row is late that should not be.
+instants: they are encoded so that their order is kept and the code is never 0. Integers beyond 2^51, and floats, are
+rounded down, by less than one part in 2^39: a result leaves so much later, and no row is late that should not be.
 """
 
 from __future__ import annotations

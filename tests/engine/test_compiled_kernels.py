@@ -27,7 +27,7 @@ def few_aggregates(draw: st.DrawFn, mode: str) -> Case:
 
 
 @pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
-def test_compiled_lanes_give_what_the_reference_gives(mode: str) -> None:
+def test_compiled_kernels_give_what_the_reference_gives(mode: str) -> None:
     @given(few_aggregates(mode))
     def agrees(case: Case) -> None:
         duel(case, begin, resume)

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine import value_dictionary
-from sash.engine.value_dictionary import END, PlaceLog, RankLabels
+from sash.engine import chunk_log, rank_labels
+from sash.engine.chunk_log import PlaceLog
+from sash.engine.rank_labels import END, RankLabels
 
 OUT_OF_RANGE = [-1, -(2**62), 2**62, 2**63 - 1]
 
@@ -95,22 +96,22 @@ def test_many_small_calls_make_few_chunks() -> None:
     log = PlaceLog(pa.int64())
     for i in range(1000):
         log.encode(pa.array([i]))
-    assert len(log._chunks) <= 11
+    assert len(log.chunks) <= 11
     assert log.decode(np.arange(1000)).to_pylist() == list(range(1000))
 
 
 def test_a_slice_does_not_keep_the_whole() -> None:
     log = PlaceLog(pa.int64())
     log.encode(pa.array(range(100_000))[500:510])
-    assert log._chunks[0].get_total_buffer_size() < 1000
+    assert log.chunks[0].get_total_buffer_size() < 1000
 
 
 def test_large_chunks_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_dictionary, "LARGEST_CHUNK", 100)
+    monkeypatch.setattr(chunk_log, "LARGEST_CHUNK", 100)
     log = PlaceLog(pa.int64())
     for i in range(20):
         log.encode(pa.array([i] * 10))
-    assert len(log._chunks) == 20
+    assert len(log.chunks) == 20
     assert log.decode(codes([0, 199, 55])).to_pylist() == [0, 19, 5]
 
 
@@ -136,7 +137,7 @@ ORDERED: list[tuple[pa.DataType, Any]] = [
 @pytest.mark.parametrize("step", [1 << 32, 1 << 60])
 def test_labels_in_random_sequences(kind: pa.DataType, values: Any, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the larger step there is hardly room at the ends, so labels change often."""
-    monkeypatch.setattr(value_dictionary, "STEP", step)
+    monkeypatch.setattr(rank_labels, "STEP", step)
     script = st.lists(
         st.one_of(
             st.tuples(st.just("encode"), st.lists(st.one_of(st.none(), values), max_size=20)),

@@ -1,16 +1,18 @@
-"""Slices: where a stream is cut so that windows of several lengths and slides share partial aggregates.
+"""Where panes end, so that windows of several lengths and slides share partial aggregates: the papers' definition.
 
 Krishnamurthy, Wu, Franklin: On-the-fly Sharing for Streamed Aggregation, SIGMOD 2006 (paired windows);
 Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018, sections 2.1 and 2.3 (composite slides, example 1).
 
-A query is (length, slide) in any one unit: windows of that length end at every multiple of the slide. One
-partial aggregate is made between two neighbouring edges, and a window is a run of whole partials:
+A query is (length, slide) in any one unit: windows of that length end at every multiple of the slide. A pane lies
+between two neighbouring edges, and a window is a run of panes:
 
     (4, 2)     0───────2───────4───────6          a window begins where another ends
     (6, 3)     0───────────3───────────6
     edges      ────────┴───┴───┴───────┴          2, 3, 4, 6: the composite slide of 6, then all over again
 
-Windows of one query need not have the same number of partials: of (4, 2) they have 2, 3 and 3 in turn.
+Windows of one query need not have the same number of panes: of (4, 2) they have 2, 3 and 3 in turn.
+
+`sash.plan.explain_text.most_panes` is tested against this.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def pairs(length: int, slide: int) -> tuple[int, ...]:
 
 
 def edges(queries: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Where partials end in a composite slide: at the ends and cuts of every query. The last edge is its length.
+    """Where panes end in a composite slide: at the ends and cuts of every query. The last edge is its length.
 
     >>> edges([(6, 2), (8, 4)]), edges([(4, 2), (6, 3)])
     ((2, 4), (2, 3, 4, 6))
@@ -46,21 +48,21 @@ def edges(queries: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     if not fragments:
         raise ValueError("edges() needs at least one query, a (length, slide)")
     composite = math.lcm(*map(sum, fragments))
-    found = {edge for parts in fragments for edge in accumulate(parts * (composite // sum(parts)))}
+    found = {edge for pair in fragments for edge in accumulate(pair * (composite // sum(pair)))}
     return tuple(sorted(found))
 
 
-def partials(length: int, slide: int, cuts: Sequence[int]) -> tuple[int, ...]:
-    """How many partials each window of a query has, for those that end within one composite slide.
+def panes(length: int, slide: int, cuts: Sequence[int]) -> tuple[int, ...]:
+    """How many panes each window of a query has, for those that end within one composite slide.
 
-    >>> partials(4, 2, edges([(4, 2), (6, 3)]))
+    >>> panes(4, 2, edges([(4, 2), (6, 3)]))
     (2, 3, 3)
 
-    Raises ValueError if a window of the query begins or ends within a partial.
+    Raises ValueError if a window of the query begins or ends within a pane.
     """
     composite = cuts[-1]
     if composite % _positive("slide", slide):
-        raise ValueError(f"a composite slide of {composite} is no multiple of the slide {slide}")
+        raise ValueError(f"a composite slide of {composite} is not a multiple of the slide {slide}")
     ends = range(slide, composite + 1, slide)
     starts = [end - _positive("length", length) for end in ends]
     for position in (*starts, *ends):
@@ -80,7 +82,7 @@ def _positive(name: str, value: int) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{name} is a whole number; got {value!r}") from None
+        raise TypeError(f"{name} must be a whole number; got {value!r}") from None
     if number < 1:
-        raise ValueError(f"{name} is at least 1; got {value!r}")
+        raise ValueError(f"{name} must be at least 1; got {value!r}")
     return number

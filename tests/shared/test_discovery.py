@@ -6,8 +6,8 @@ import statistics
 import pytest
 
 from sash.monoids.order import ArgMax
-from sash.testing.discovery import kinds_of, monoids, sample, sample_kinds, sample_rows
 from sash.testing.strategies import columns
+from tests.shared.discovery import kinds_of, monoids, sample, sample_kinds, sample_rows
 
 MONOIDS = monoids()
 

@@ -1,4 +1,4 @@
-"""Slices: the SlickDeque paper's example 1, and that every window is a run of whole partials."""
+"""Panes: the SlickDeque paper's example 1, and that every window is a run of panes."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sash.aggregators import SlickDequeNonInv
 from sash.monoids.order import Max
-from sash.windows.slices import edges, pairs, partials
+from tests.windows.pane_edges import edges, pairs, panes
 
 LENGTHS = st.integers(1, 24)
 QUERIES = st.lists(st.tuples(LENGTHS, st.integers(1, 8)), min_size=1, max_size=3)
@@ -22,8 +22,8 @@ def test_example_1() -> None:
     queries = [(6, 2), (8, 4)]
     cuts = edges(queries)
     assert cuts == (2, 4), "one partial every 2 tuples, in a composite slide of 4"
-    assert partials(6, 2, cuts) == (3, 3), "the last three partials"
-    assert partials(8, 4, cuts) == (4,), "the last four"
+    assert panes(6, 2, cuts) == (3, 3), "the last three partials"
+    assert panes(8, 4, cuts) == (4,), "the last four"
 
 
 def test_example_1_runs_on_shared_partials() -> None:
@@ -67,8 +67,8 @@ def test_pairs_cut_a_slide_where_windows_begin(length: int, slide: int) -> None:
 def test_a_range_is_no_fixed_number_of_partials() -> None:
     cuts = edges([(4, 2), (6, 3)])
     assert cuts == (2, 3, 4, 6)
-    assert partials(4, 2, cuts) == (2, 3, 3)
-    assert partials(6, 3, cuts) == (4, 4)
+    assert panes(4, 2, cuts) == (2, 3, 3)
+    assert panes(6, 3, cuts) == (4, 4)
 
 
 def test_pair_cuts_are_edges() -> None:
@@ -86,7 +86,7 @@ def test_every_window_is_a_run_of_whole_partials(queries: list[tuple[int, int]])
     assert cuts[0] > 0
     ends = {edge + turn * composite for edge in cuts for turn in range(-30, 2)} | {0}
     for length, slide in queries:
-        counts = partials(length, slide, cuts)
+        counts = panes(length, slide, cuts)
         assert len(counts) == composite // slide
         for turn, count in enumerate(counts, 1):
             end = turn * slide
@@ -114,14 +114,14 @@ def test_the_order_of_queries_does_not_matter(queries: list[tuple[int, int]], ch
 
 @pytest.mark.parametrize(("length", "slide", "named"), [(0, 2, "length"), (3, 0, "slide"), (-1, 2, "length")])
 def test_a_number_below_one(length: int, slide: int, named: str) -> None:
-    with pytest.raises(ValueError, match=f"{named} is at least 1; got"):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1; got"):
         pairs(length, slide)
-    with pytest.raises(ValueError, match=f"{named} is at least 1; got"):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1; got"):
         edges([(4, 2), (length, slide)])
 
 
 def test_a_number_that_is_none() -> None:
-    with pytest.raises(TypeError, match=r"slide is a whole number; got 1\.5"):
+    with pytest.raises(TypeError, match=r"slide must be a whole number; got 1\.5"):
         pairs(3, 1.5)  # type: ignore[arg-type]
 
 
@@ -132,6 +132,6 @@ def test_no_queries() -> None:
 
 def test_a_query_that_the_edges_were_not_made_for() -> None:
     with pytest.raises(ValueError, match=r"\(5, 2\) needs an edge at 1; the edges are \(2, 4\)"):
-        partials(5, 2, edges([(6, 2), (8, 4)]))
-    with pytest.raises(ValueError, match="4 is no multiple of the slide 3"):
-        partials(6, 3, edges([(6, 2), (8, 4)]))
+        panes(5, 2, edges([(6, 2), (8, 4)]))
+    with pytest.raises(ValueError, match="4 is not a multiple of the slide 3"):
+        panes(6, 3, edges([(6, 2), (8, 4)]))

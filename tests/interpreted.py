@@ -1,13 +1,15 @@
-"""What tests of the engine share."""
+"""Fixtures that keep aggregates from being compiled, where a test is about something else.
+
+To compile a structure for an aggregate takes 1 s of CPU, a tree 5 s. The code is the same Python either way.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sash.engine import eager_aggregate
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.loops import live_kernel, lowering_kernel
+from sash.kernels.loops import aggregate_kernel, columnar, eager_kernel, live_kernel, lowering_kernel
 
 
 def refuse(*_: Any) -> Any:
@@ -17,8 +19,8 @@ def refuse(*_: Any) -> Any:
 
 def interpret_lanes(patch: pytest.MonkeyPatch) -> None:
     """Structures of operators as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    patch.setattr(live_kernel.LiveKernel, "_compile", refuse)
-    patch.setattr(live_kernel, "warn_once", lambda *_: None)
+    patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
+    patch.setattr(columnar, "warn_once", lambda *_: None)
     patch.setattr(lowering_kernel, "machine_code", refuse)
 
 
@@ -37,12 +39,16 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def interpreted_trees() -> Any:
+@pytest.fixture
+def interpreted_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
+    monkeypatch.setattr(eager_kernel, "machine_code", refuse)
+    monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
 
-    patch = pytest.MonkeyPatch()
-    patch.setattr(eager_aggregate, "machine_code", refuse)
-    patch.setattr(eager_aggregate, "warn_once", lambda *_: None)
-    yield
-    patch.undo()
+
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
+def column_aggregates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aggregates without a column kernel, interpreted on whole columns; under `all_compiled` also compiled."""
+    if request.param == "interpreted":
+        monkeypatch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
+        monkeypatch.setattr(columnar, "warn_once", lambda *_: None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.testing import ARRIVALS, WORKLOADS
+from tests.shared.workloads import ARRIVALS, WORKLOADS
 
 
 def sizes(operations: list[int]) -> list[int]:

@@ -1,6 +1,6 @@
 """Discovery: every aggregate of ours as an instance, and the kinds of columns it runs on.
 
-Tests take what they test from here, so that a new monoid is judged by all of them on the day it is written.
+Tests take what they test from here, so that all of them cover a new monoid from the start.
 """
 
 from __future__ import annotations

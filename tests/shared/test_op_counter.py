@@ -9,7 +9,8 @@ from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum
-from sash.testing import OpCounter, check_laws
+from sash.testing import check_laws
+from tests.shared.op_counter import OpCounter
 
 
 def test_combine_counts() -> None:

@@ -1,0 +1,48 @@
+"""What the states behind operators share: the pages of a store, and lookups."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sash.engine.output import Output
+from sash.engine.state_header import StoredState
+from sash.plan.planner import Plan
+
+
+class KeyLookup(Protocol):
+    """Some keys, whose windows are asked for."""
+
+    def newest(self) -> Any:
+        """The time of the newest row of these keys; None if they have none."""
+
+    def results(self, at: Any, last: Any) -> list[pa.Array]:
+        """For each window and aggregate a column, in the order of the keys asked for."""
+
+
+class Backend:
+    """Live state of one operator, durable in a store where there is one."""
+
+    durable: StoredState | None
+
+    def __init__(self, plan: Plan, mode: str, output: Output) -> None:
+        self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """The size of all pages in the store; None without one."""
+        return None if self.durable is None else self.durable.transaction.nbytes + self.durable.transaction.header
+
+    @property
+    def pages(self) -> tuple[int, int]:
+        """Pages read and written."""
+        if self.durable is None:
+            return 0, 0
+        return self.durable.transaction.read_count, self.durable.transaction.written_count
+
+    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Any) -> list[pa.Array]:
+        """The results of some keys: at a time, or else at that of their newest row or the watermark."""
+        if at is None and self.bound_query.time is not None:
+            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
+        return found.results(at, last)

@@ -1,0 +1,205 @@
+"""The pages of rows that wait: those of the reorder buffer, and in mode "sorted" those whose peers may still follow.
+
+    q<n>      rows of the reorder buffer, as they came with one call
+    held      rows of equal key and time, of which more may come
+
+Pages of the reorder buffer are read when the watermark reaches their first row. Small ones become larger ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import array
+from sash.engine.key_values import decoded_schema
+from sash.engine.page_transaction import Pages
+from sash.engine.reorder_buffer import TimedRows, joined_rows
+from sash.engine.row_errors import RoomCheck
+from sash.engine.sorted_rows import SortedRows
+from sash.engine.state_checks import require
+from sash.engine.state_header import Header, PageEntry
+from sash.engine.time_numbers import after
+from sash.plan.bound_query import BoundQuery
+from sash.stores.envelope import decoding
+
+ROWS = 1 << 14
+"""Rows of a page of the reorder buffer, at most."""
+
+MERGE = 16
+"""So many small pages of the reorder buffer become one."""
+
+
+@dataclass(frozen=True)
+class BufferPage:
+    """A page of the reorder buffer: the least and the greatest time in it, and whether its rows are in memory."""
+
+    number: int
+    low: Any
+    high: Any
+    rows: int
+    in_memory: bool
+
+
+class BufferMark(NamedTuple):
+    """The state of the pages before a call, for `rollback`."""
+
+    waiting: tuple[BufferPage, ...]
+    next_page: int
+    settled: Any
+    holds: bool
+
+
+class BufferPages:
+    """The pages of rows that wait, of one operator."""
+
+    def __init__(self, transaction: Pages, bound_query: BoundQuery, room: RoomCheck) -> None:
+        self.transaction, self.bound_query, self.room = transaction, bound_query, room
+        self.schema = pa.schema([*decoded_schema(bound_query.schema), pa.field("_arrival", pa.int64())])
+        self.waiting: tuple[BufferPage, ...] = ()
+        self.next_page = 0
+        self.holds = False
+        """Is there a page of rows that wait for their peers?"""
+        self.settled: Any = None
+        """The watermark at the last commit: rows below it have left."""
+
+    def open(self, header: Header, listed: pa.RecordBatch) -> None:
+        """Take up the pages that the header lists."""
+        rows = [PageEntry(*row) for row in zip(*(column.to_pylist() for column in listed.columns), strict=True)]
+        self.waiting = tuple(BufferPage(row.page, row.low, row.high, row.rows, False) for row in rows)
+        self.transaction.expect({f"q{row.page}": row.generation for row in rows})
+        self.transaction.expect({"held": header.held_generation} if header.has_held else {})
+        self.next_page, self.holds, self.settled = header.page, header.has_held, header.watermark
+
+    def entries(self) -> list[PageEntry]:
+        """The pages for the header to list."""
+        generation = self.transaction.generation_of
+        return [
+            PageEntry(page.number, page.low, page.high, page.rows, generation(f"q{page.number}"))
+            for page in self.waiting
+        ]
+
+    # ---- reading ----
+
+    def held(self) -> TimedRows | None:
+        """The rows that wait for their peers, in mode "sorted"."""
+        found = self._read_rows("held", "held")
+        with decoding("page 'held'"):
+            peers = SortedRows(self.bound_query).waiting(found.table, found.time)
+            require(len(found) and peers == len(found), "it has rows that are not of one key and time")
+        return found
+
+    def _read_rows(self, kind: str, name: str) -> TimedRows:
+        ((_, (batch,)),) = self.transaction.read(kind, [name], [self.schema])
+        axis = self.bound_query.time
+        assert axis is not None
+        with decoding(f"page {name!r}"):
+            time, valid = axis.numbers(batch.column(axis.column))
+            arrival = batch.column(batch.num_columns - 1)
+            require(valid, "it has a row without a time")
+            require(not arrival.null_count, "it has a row that never came")
+            self.room.require(batch, time, valid)
+        return TimedRows(
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=decoded_schema(self.bound_query.schema)),
+            np.ascontiguousarray(time),
+            arrival.to_numpy(),
+        )
+
+    def release(self, watermark: Any, everything: bool) -> list[TimedRows]:
+        """Rows that wait in the store and are due: they are in memory from now on."""
+        found, waiting = [], []
+        for page in self.waiting:
+            due = everything or (watermark is not None and page.low < watermark)
+            if page.in_memory or not due:
+                waiting.append(page)
+                continue
+            found.append(self._read_page(page))
+            waiting.append(replace(page, in_memory=True))
+        self.waiting = tuple(waiting)
+        return found
+
+    def _read_page(self, page: BufferPage) -> TimedRows:
+        """The rows of a page that have not left yet."""
+        name = f"q{page.number}"
+        rows = self._read_rows("buffer", name)
+        with decoding(f"page {name!r}"):
+            require(len(rows) == page.rows > 0, f"it has {len(rows)} rows, and by the header {page.rows}")
+            require(rows.time[1:] >= rows.time[:-1], "its rows are not in order")
+            require(rows.time[0] == page.low and rows.time[-1] == page.high, "its times are not those of the header")
+        if self.settled is None:
+            return rows
+        start = int(np.searchsorted(rows.time, self.settled))
+        return rows.slice(start, len(rows))
+
+    # ---- writing ----
+
+    def write(self, given: TimedRows | None, held: TimedRows | None, watermark: Any) -> None:
+        """Keep the rows of the call that wait, and drop the pages of which all rows have left."""
+        if held is not None:
+            self.transaction.write("held", "held", {}, [self._batch(held)])
+        elif self.holds:
+            self.transaction.drop(["held"])
+        self.holds = held is not None
+        waiting = []
+        for page in self.waiting:
+            if watermark is not None and page.high < watermark:
+                self.transaction.drop([f"q{page.number}"])
+            else:
+                waiting.append(page)
+        if given is not None and len(given):
+            if watermark is not None:
+                given = given.take(np.flatnonzero(given.time >= watermark))
+            given = given.take(np.argsort(given.time, kind="stable"))
+            starts = range(0, len(given), ROWS)
+            waiting += [self._write_page(given.slice(start, min(start + ROWS, len(given)))) for start in starts]
+        self.waiting = tuple(waiting)
+        small = [page for page in waiting if page.rows < ROWS // MERGE]
+        if len(small) >= MERGE:
+            self._merge(small)
+        self.settled = watermark
+
+    def _merge(self, small: list[BufferPage]) -> None:
+        """Make one page of many small ones; what is on disk alone stays there."""
+        for in_memory in (True, False):
+            mine = [page for page in small if page.in_memory == in_memory]
+            if len(mine) < MERGE // 2:
+                continue
+            rows = [self._read_page(page) for page in mine]
+            joined = joined_rows(rows)
+            joined = joined.take(np.lexsort((joined.arrival, joined.time)))
+            self.transaction.drop([f"q{page.number}" for page in mine])
+            waiting = [page for page in self.waiting if page not in mine]
+            if len(joined):
+                waiting.append(replace(self._write_page(joined), in_memory=in_memory))
+            self.waiting = tuple(waiting)
+
+    def _write_page(self, rows: TimedRows) -> BufferPage:
+        number, self.next_page = self.next_page, self.next_page + 1
+        self.transaction.write("buffer", f"q{number}", {}, [self._batch(rows)])
+        return BufferPage(number, rows.time[0].item(), rows.time[-1].item(), len(rows), True)
+
+    def _batch(self, rows: TimedRows) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*rows.table.columns, array(rows.arrival)], schema=self.schema)
+
+    # ---- what is not in memory ----
+
+    @property
+    def absent(self) -> int:
+        """How many rows are in the store alone."""
+        return sum(page.rows for page in self.waiting if not page.in_memory)
+
+    @property
+    def due(self) -> list[Any]:
+        """The watermarks at which pages that are in the store alone are due."""
+        return [after(page.low) for page in self.waiting if not page.in_memory]
+
+    def mark(self) -> BufferMark:
+        """What `rollback` needs."""
+        return BufferMark(self.waiting, self.next_page, self.settled, self.holds)
+
+    def rollback(self, mark: BufferMark) -> None:
+        """Go back to the state at `mark`."""
+        self.waiting, self.next_page, self.settled, self.holds = mark

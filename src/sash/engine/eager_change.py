@@ -1,0 +1,110 @@
+"""What a call of an eager engine changes: rows that come and go, and the journal by which it is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine.eager_rows import NewRows
+from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.eager_kernel import SlotRows
+
+
+class RowPlaces(NamedTuple):
+    """Rows by their slots and indices, with times and row numbers."""
+
+    slots: Ints
+    places: Ints
+    time: NDArray[Any]
+    rids: Ints
+
+
+@dataclass(slots=True)
+class Removed:
+    """Rows that are taken back, sorted by slot and index: slots, indices, times and row numbers."""
+
+    slots: Ints
+    index: Ints
+    time: NDArray[Any]
+    rids: Ints
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+@dataclass(slots=True)
+class Touched:
+    """Where a call changes the order: rows that come, before which index, and rows that go."""
+
+    new: NewRows
+    places: Ints
+    removed: Removed
+    done: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """How far the rows have been changed."""
+
+    @property
+    def entered(self) -> SlotRows:
+        """The rows that come."""
+        return self.new.slots, self.new.rids
+
+    @property
+    def left(self) -> SlotRows:
+        """The rows that go."""
+        return self.removed.slots, self.removed.rids
+
+    def among_the_rest(self) -> Ints:
+        """Where the new rows belong among those that are not removed."""
+        removed, new = self.removed, self.new
+        if not len(removed):
+            return self.places
+        width = int(max(removed.index.max(), self.places.max(initial=0))) + 1
+        theirs = np.searchsorted(removed.slots * width + removed.index, new.slots * width + self.places)
+        return self.places - theirs + np.searchsorted(removed.slots, new.slots)
+
+    def reached(self) -> Ints:
+        """Where the new rows are after the change."""
+        slots = self.new.slots
+        return self.among_the_rest() + np.arange(len(slots)) - np.searchsorted(slots, slots)
+
+    def all(self) -> RowPlaces:
+        """Both, sorted by slot and order."""
+        new, removed = self.new, self.removed
+        if not len(removed):
+            return RowPlaces(new.slots, self.places, new.time, new.rids)
+        parts = [
+            np.concatenate(pair)
+            for pair in (
+                (new.slots, removed.slots),
+                (self.places, removed.index),
+                (new.time, removed.time),
+                (new.rids, removed.rids),
+            )
+        ]
+        is_removed = np.arange(len(parts[0])) >= len(new)
+        order = np.lexsort((is_removed, parts[2], parts[1], parts[0]))
+        return RowPlaces(*(part[order] for part in parts))
+
+
+@dataclass(slots=True)
+class EagerJournal:
+    """What a call changes, as it was: until the call is committed, it can be undone."""
+
+    fresh: Ints
+    numbers: tuple[int, int]
+    """How many row numbers were free, and how many given out."""
+    marks: list[tuple[Any, Any]]
+    """Logs and dictionaries, with what they need to go back."""
+    slots: Ints = field(default_factory=lambda: NO_INTS)
+    saved: Sequence[NDArray[Any]] = ()
+    bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+    change: Touched | None = None
+    copies: list[tuple[int, NDArray[Any], Ints]] = field(default_factory=list)
+    """Where loops are not compiled, and may be interrupted: the rows of slots as they were."""
+    revised: list[tuple[Ints, Ints]] = field(default_factory=list)
+    dropped: list[Ints] = field(default_factory=list)
+    """Row numbers that are free when the call has succeeded."""
+    gone: Ints = field(default_factory=lambda: NO_INTS)

@@ -1,0 +1,69 @@
+"""Snapshots of an operator: its schema, its pages and its late rows as bytes, and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sash.plan.bound_query import MODES
+from sash.plan.query import Query
+from sash.stores import PageError
+from sash.stores import snapshot as snapshots
+from sash.stores.batches import read_stream
+from sash.stores.envelope import damaged, decoding, unwrap, wrap
+
+_ANY = "0" * 32
+_LATE = "late"
+"""The page of late rows."""
+
+
+class SnapshotKind(NamedTuple):
+    """The operator that a snapshot is of."""
+
+    schema: pa.Schema
+    fingerprint: str
+    mode: str
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot has."""
+
+    schema: pa.Schema
+    mode: str
+    pages: dict[str, bytes]
+    late_rows: tuple[pa.RecordBatch, ...]
+
+
+def pack_snapshot(of: SnapshotKind, pages: dict[str, bytes], late_rows: tuple[pa.RecordBatch, ...]) -> bytes:
+    """The bytes of a snapshot."""
+    if late_rows:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, of.schema) as writer:
+            for batch in late_rows:
+                writer.write_batch(batch)
+        pages = {**pages, _LATE: sink.getvalue().to_pybytes()}
+    inner = snapshots.pack(of.fingerprint, of.mode, pages)
+    return wrap("operator", _ANY, [of.schema.serialize().to_pybytes(), inner])
+
+
+def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
+    """What a snapshot has. Raises PageError if it is damaged, or of another query."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
+    parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)
+    if len(parts) != 2:
+        raise damaged(snapshots.NAME, f"it has {len(parts)} parts; expected a schema and pages")
+    with decoding(snapshots.NAME):
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
+    try:
+        fingerprint = query.bind(schema).fingerprint
+    except Exception as error:  # types that no query has ever seen
+        raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
+    mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
+    if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
+        raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not support")
+    late = pages.pop(_LATE, None)
+    with decoding(f"page {_LATE!r}"):
+        late_rows = () if late is None else tuple(read_stream(late, schema))
+    return Snapshot(schema, mode, pages, late_rows)

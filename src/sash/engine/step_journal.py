@@ -1,0 +1,83 @@
+"""The journal of a step: what the live engine needs to undo it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.window_assigner import ArenaAssigner
+from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.slot_loops import DUE
+
+if TYPE_CHECKING:
+    from sash.engine.live_engine import LiveEngine
+
+
+class SavedPanes(NamedTuple):
+    """The last panes of slots, which a step may extend: their states."""
+
+    aggregate: LiveAggregate
+    slots: Ints
+    states: list[NDArray[Any]]
+
+
+@dataclass
+class StepJournal:
+    """What is needed to undo a step."""
+
+    slots: Ints
+    saved: dict[Any, NDArray[Any]]
+    fresh: Ints
+    blocks: list[Ints] | None = None
+    """The blocks of these slots' rings when the step was to be undone, by arena."""
+    panes: list[SavedPanes] = field(default_factory=list)
+    marks: list[tuple[Any, Any]] = field(default_factory=list)
+    dense: list[LiveAggregate] = field(default_factory=list)
+    """The aggregates that have seen a value in every row."""
+
+    @staticmethod
+    def open(engine: LiveEngine, slots: Ints, fresh: Ints) -> StepJournal:
+        """The journal of a step that changes these slots, of which some are new."""
+        found = StepJournal(slots, engine.table.save(slots), fresh)
+        for assigner in engine.pane_assigners:
+            heads = assigner.arena.heads
+            some = slots[heads[slots, BACK] > heads[slots, FRONT]]
+            places = assigner.located(some, heads[some, BACK] - 1)
+            for aggregate in engine.aggregates[engine.assigners.index(assigner)]:
+                found.panes.append(SavedPanes(aggregate, some, [leaf[places] for leaf in aggregate.states]))
+        for aggregate in engine.coded:
+            found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
+            aggregate.recoded = []
+        found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
+        return found
+
+    def undo(self, engine: LiveEngine) -> None:
+        """Undo the step. May be interrupted, and called again."""
+        if self.blocks is None:
+            self.blocks = [a.arena.heads[self.slots, : CAPACITY + 1] for a in engine.arena_assigners]
+        engine.gone = NO_INTS
+        for arena_assigner in engine.arena_assigners:
+            arena_assigner.sparse = arena_assigner.sparse[:0]
+        for aggregate in engine.all_aggregates:
+            aggregate.recode_saved(self.saved, [states for owner, _, states in self.panes if owner is aggregate])
+        engine.table.restore(self.slots, self.saved)
+        for assigner, block in zip(engine.arena_assigners, self.blocks, strict=True):
+            assigner.arena.heads[self.slots, : CAPACITY + 1] = block  # a ring that has moved stays where it is
+            assigner.arena.reset(self.slots)
+        for aggregate, slots, states in self.panes:
+            assert isinstance(aggregate.assigner, ArenaAssigner)
+            heads = aggregate.assigner.arena.heads
+            places = aggregate.assigner.located(slots, heads[slots, BACK] - 1)
+            for leaf, saved in zip(aggregate.states, states, strict=True):
+                leaf[places] = saved
+        for dictionary, mark in self.marks:
+            dictionary.rollback(mark)
+        for aggregate in self.dense:
+            aggregate.dense = True
+        for aggregate in engine.all_aggregates:
+            aggregate.forget_rows()
+        engine.timers.lowered(self.slots, engine.table["stamps"][self.slots, DUE])

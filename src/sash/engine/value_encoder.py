@@ -1,0 +1,161 @@
+"""The values of one aggregate in live state: inputs of rows, results, and states at rest.
+
+    rows' columns ──▶ inputs ──▶ states of elements ──▶ results
+                                    │      ▲
+                                    ▼      │
+                                 columns of pages
+
+Values that are no numbers (text, payloads) go in as codes of dictionaries that live as long as the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.aggregate_batch import Aggregate
+from sash.engine.arrow_arrays import array, word_type
+from sash.engine.chunk_log import CodeMapping, PlaceLog
+from sash.engine.input_encoding import CODED, non_null, numbers, objects
+from sash.engine.rank_labels import RankLabels
+from sash.engine.step_data import BatchColumns
+from sash.kernels.loops.array_types import Flags, Ints, States
+from sash.kernels.loops.columnar import scalars
+from sash.stores import codec
+
+LARGE = 4096
+"""A dictionary, log or array of fewer entries is left as it is."""
+
+
+def is_wasteful(length: int, used: int) -> bool:
+    """Are most entries of a large dictionary or log unused?"""
+    return length > LARGE and length > 4 * used
+
+
+class ValueEncoder:
+    """Reads and writes the values of an aggregate. `recode(input, mapping)`: what to do when codes have changed."""
+
+    def __init__(self, aggregate: Aggregate, recode: Callable[[int, CodeMapping], None]) -> None:
+        self.aggregate, self.recode = aggregate, recode
+        self.spec, self.kernel = aggregate.spec, aggregate.kernel
+        self.dictionaries: dict[int, Any] = {
+            j: (PlaceLog if form == "place" else RankLabels)(kind)
+            for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
+            if form in CODED
+        }
+        self.words: list[Any] = [
+            word_type(kind) if form in ("number", "temporal") else None
+            for form, kind in zip(aggregate.forms, aggregate.types, strict=False)
+        ]
+        """The types of inputs that are columns of 64-bit numbers, which go in as they are."""
+        self._all_words = all(word is not None for word in self.words)
+        self.plain_result = self._plain_result()
+        """The type of results that are one 64-bit number each, as the loops have them; None for others."""
+
+    def _plain_result(self) -> pa.DataType | None:
+        if not self.kernel.compiled or self.aggregate.result_of:
+            return None
+        kind = {"int": pa.int64(), "float": pa.float64()}.get(self.kernel.layouts.result.shape)
+        return kind if kind == self.spec.result else None
+
+    # ---- inputs ----
+
+    def non_null(self, rows: BatchColumns, count: int) -> Flags | None:
+        """Which rows have a value in every column that needs one; None if all have."""
+        columns = [rows.column(name) for name in self.spec.columns]
+        for column in columns:
+            if column.null_count:
+                found = non_null(columns, self.spec.monoid.nullable, count)
+                return None if found.all() else found
+        return None
+
+    def inputs(self, rows: BatchColumns, count: int) -> Any:
+        """The inputs of rows, as the loops take them. Codes of other values may change."""
+        names = self.spec.columns
+        if not self.kernel.compiled:
+            columns = [objects(rows.column(name), self.aggregate.ours) for name in names] or [[None] * count]
+            return list(zip(*columns, strict=True))
+        if self.aggregate.forms == ("presence",):
+            return (np.zeros(count, np.bool_),)
+        if self._all_words:
+            return tuple([rows.words(name, word) for name, word in zip(names, self.words, strict=True)])
+        ways = enumerate(zip(names, self.words, strict=True))
+        found = [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
+        return self.kernel.typed(found)
+
+    def encoded(self, j: int, column: pa.Array) -> Any:
+        """The values of an input as numbers: as they are, or codes."""
+        dictionary = self.dictionaries.get(j)
+        if dictionary is None:
+            return numbers(column)
+        codes = dictionary.encode(column)
+        if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
+            self.recode(j, dictionary.relabelled)
+        return codes
+
+    # ---- results ----
+
+    def plain_column(self, values: Any) -> pa.Array:
+        """Results of which none is null, in the same memory."""
+        return pa.Array.from_buffers(self.plain_result, len(values), [None, pa.py_buffer(values)])
+
+    # ---- dictionaries ----
+
+    def leaves_of(self, j: int) -> Iterator[int]:
+        """The arrays of states that hold codes of an input."""
+        return (i for i, of in self.aggregate.state_of.items() if of == j)
+
+    def compact(self, used: int, live: Callable[[int], Sequence[Ints]]) -> None:
+        """Drop values that no state holds, where most are unused.
+
+        `used`: about how many states there are; `live(i)`: the codes in array i of all of them.
+        """
+        for j, dictionary in self.dictionaries.items():
+            if is_wasteful(len(dictionary), used):
+                codes = [codes for i in self.leaves_of(j) for codes in live(i)]
+                self.recode(j, dictionary.compact(np.concatenate(codes)))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the dictionaries."""
+        return sum(dictionary.nbytes for dictionary in self.dictionaries.values())
+
+    # ---- states at rest ----
+
+    @property
+    def fields(self) -> Mapping[str, pa.DataType]:
+        """The columns in which a state is stored."""
+        return self.aggregate.fields
+
+    def store(self, states: States) -> list[pa.Array]:
+        """States as columns to keep, values in place of codes."""
+        if not self.kernel.compiled:
+            dump = self.spec.monoid.dump or codec.dumps
+            return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
+        found = []
+        for i, leaf in enumerate(states):
+            j = self.aggregate.state_of.get(i)
+            found.append(array(leaf) if j is None else self.dictionaries[j].decode(leaf))
+        return found
+
+    def load(self, states: States, places: Ints, columns: Sequence[pa.Array]) -> None:
+        """Put stored states at these places."""
+        if not self.kernel.compiled:
+            load = self.spec.monoid.load or codec.loads
+            for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
+                states[0][place] = self.kernel.monoid.identity if data is None else load(data)
+            return
+        for i, (leaf, column) in enumerate(zip(states, columns, strict=True)):
+            leaf[places] = self._coded(i, column)
+
+    def _coded(self, i: int, column: pa.Array) -> Any:
+        j = self.aggregate.state_of.get(i)
+        if j is None:
+            return numbers(column)
+        codes = self.encoded(j, column)
+        if self.aggregate.forms[j] != "rank":
+            return codes
+        return np.where(codes < 0, scalars(self.kernel.monoid.identity)[i], codes)

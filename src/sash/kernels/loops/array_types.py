@@ -1,0 +1,20 @@
+"""The types of arrays that kernels and the engine share, and empty arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Numbers = NDArray[Any]
+"""Times or other coordinates: 64-bit integers or floats."""
+
+States = tuple[NDArray[Any], ...]
+"""States as columns: an array for each scalar; of an interpreted aggregate one array of objects."""
+
+NO_INTS: Ints = np.zeros(0, np.int64)
+NO_FLAGS: Flags = np.zeros(0, np.bool_)
+"""Where a kernel takes flags, none mean that all are true."""

@@ -1,0 +1,196 @@
+"""An eager kernel: one aggregate's trees of rows, for emit="eager", compiled where it can be, else Python objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sash.kernels.jit.compile import machine_code
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.columnar import AggregateError, Columnar
+from sash.kernels.loops.eager_trees import BUILT, LabelTree, turn_trees
+from sash.kernels.loops.eager_windows import HEAD, RANGE
+from sash.kernels.loops.live_kernel import Structures
+from sash.monoids.algebra import Kind, Monoid
+
+
+class Folds(NamedTuple):
+    """Ranges of labels that are folded into bases; `goes_on`: whether a base has a state that is continued."""
+
+    slots: Ints
+    lows: Ints
+    highs: Ints
+    bases: Ints
+    goes_on: Flags
+
+
+# Plain tuples: a call of one row makes many of them, and one with names takes ten times as long.
+
+SlotRows = tuple[Ints, Ints]
+"""Rows by their slots and row numbers."""
+
+LiftedRows = tuple[Any, Flags, Ints]
+"""The inputs of rows, which are not null, and the row numbers that they are to have."""
+
+NO_ROWS: SlotRows = (NO_INTS, NO_INTS)
+NO_FOLDS = Folds(NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS)
+
+
+class TreeFailed(AggregateError):
+    """A monoid raised: at what place of which phase (see `eager_trees`)."""
+
+    def __init__(self, phase: int, place: int, error: Exception) -> None:
+        super().__init__(place, error)
+        self.phase = phase
+
+
+class TreeWork:
+    """What one call wants of an aggregate's trees; see `turn_trees`."""
+
+    __slots__ = ("built", "cuts", "emptied", "folds", "inserted", "lifted", "removed")
+
+    def __init__(self, emptied: Ints = NO_INTS, built: SlotRows = NO_ROWS) -> None:
+        self.emptied, self.built = emptied, built
+        self.lifted: LiftedRows | None = None
+        self.removed, self.inserted = NO_ROWS, NO_ROWS
+        self.folds = NO_FOLDS
+        self.cuts: tuple[Ints, Ints] = (NO_INTS, NO_INTS)
+        """Slots, and the labels up to which their rows leave."""
+
+
+class LabelRanges:
+    """Ranges of labels to be answered, the first `split` of them before a change; columns as in `eager_windows`."""
+
+    __slots__ = ("split", "table")
+
+    def __init__(self, table: Ints, split: int) -> None:
+        self.table, self.split = table, split
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+NO_RANGES = LabelRanges(np.zeros((0, RANGE), np.int64), 0)
+
+
+class EagerKernel(Columnar):
+    """The loops of an aggregate over trees."""
+
+    def __init__(self, monoid: Monoid, kinds: tuple[Kind, ...] | None, warn: bool) -> None:
+        super().__init__(monoid, kinds, (LabelTree,), warn)
+        self.spec: Any = self.specs[LabelTree]
+        """The tree and its monoid."""
+
+    def compile_loops(self) -> None:
+        self.spec = self.specs[LabelTree]
+        trees, states = EagerTrees(self), self.nothing(0)
+        trees.bases = states
+        heads, rows = np.zeros((0, HEAD), np.int64), (NO_INTS, states, NO_FLAGS)
+        self.turn(trees, heads, rows, TreeWork(), (NO_RANGES, False, False), RangeResults.room(self, 0))
+
+    def no_rows(self) -> LiftedRows:
+        """No rows to lift."""
+        return self.layouts.inputs.allocate(0) if self.compiled else [], NO_FLAGS, NO_INTS
+
+    def turn(
+        self,
+        trees: EagerTrees,
+        heads: Ints,
+        rows: tuple[Ints, States, Flags],
+        work: TreeWork,
+        asked: tuple[LabelRanges, bool, bool],
+        found: RangeResults,
+    ) -> None:
+        """Run the loop over trees. Raises TreeFailed.
+
+        `rows`: by row number labels, states, and which are not null; `asked`: ranges, whether those of before the
+        change want results, and whether to find first and last labels.
+        """
+        progress = np.zeros(2, np.int64)
+        labels, states, non_null = rows
+        bases = trees.bases
+        if not self.compiled:
+            states, bases = states[0], bases[0]  # type: ignore[assignment]
+        ranges, with_old, by_label = asked
+        lifted = self.no_rows() if work.lifted is None else work.lifted
+        arguments = (
+            self.spec,
+            (trees.storage, *trees.fields, heads, bases, trees.base_non_null),
+            (labels, states, non_null),
+            lifted,
+            (work.emptied, work.built, work.removed, work.inserted),
+            (ranges.table, ranges.split, len(ranges), with_old, by_label),
+            (work.folds, work.cuts),
+            (found.out, found.valid, found.presence, found.first, found.last, progress),
+        )
+        code: Any = self._code
+        if code is None:
+            code = turn_trees
+            if self.compiled:
+                code = machine_code(code, self.spec.compiled_as, arguments)
+            self._code = code
+        try:
+            code(*arguments)
+        except Exception as error:
+            phase, place = progress.tolist()
+            raise TreeFailed(phase, place, error) from error
+
+    _code: Any = None
+
+
+class EagerTrees(Structures):
+    """The trees of all slots: their pools, and a row of fields a slot; and the bases beside them."""
+
+    def __init__(self, kernel: EagerKernel) -> None:
+        super().__init__(kernel.spec)
+        self.fields = np.full((0, self.ints), -1, np.int64), np.zeros((0, self.floats))
+        self.bases, self.base_non_null = kernel.nothing(0), NO_FLAGS
+
+    def grow_slots(self, slots: int, arena: int) -> None:
+        """Make room for slots, and for rows in their blocks."""
+        ints, floats = self.fields
+        if slots > len(ints):
+            more = np.full((slots, ints.shape[1]), -1, np.int64), np.zeros((slots, floats.shape[1]))
+            more[0][: len(ints)], more[1][: len(floats)] = ints, floats
+            self.fields = more
+        self.grow(arena)
+
+    def missing(self, slots: Ints) -> Ints:
+        """Those of some slots whose trees are to be built."""
+        ints = self.fields[0]
+        if len(slots) == 1:
+            return slots if ints.item(slots.item(0), BUILT) < 0 else NO_INTS
+        found: Ints = slots[ints[slots, BUILT] < 0]
+        return found
+
+    def reset(self, slots: Ints | None) -> None:
+        """Let the trees of these slots (None: all) be built again from their rows before they are next used."""
+        self.fields[0][slice(None) if slots is None else slots, BUILT] = -1
+        if not self.compiled:
+            self.forget(np.fromiter(self.storage, np.int64, len(self.storage)) if slots is None else slots)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the trees and bases; of interpreted ones only what NumPy holds."""
+        bases = sum(leaf.nbytes for leaf in self.bases) + self.base_non_null.nbytes
+        return super().nbytes + bases + sum(part.nbytes for part in self.fields)
+
+
+@dataclass(slots=True)
+class RangeResults:
+    """What an aggregate finds in ranges: results, which are valid, and which rows are not null (see `turn_trees`)."""
+
+    out: Any
+    valid: Flags
+    presence: Ints
+    first: Ints
+    last: Ints
+
+    @staticmethod
+    def room(kernel: EagerKernel, count: int) -> RangeResults:
+        """Room for results."""
+        out: Any = kernel.layouts.result.allocate(count) if kernel.compiled else [None] * count
+        presence, first, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+        return RangeResults(out, np.empty(count, np.bool_), presence, first, last)

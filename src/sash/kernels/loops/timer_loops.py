@@ -1,0 +1,120 @@
+"""The loops of timers: which elements and slots are still needed, and when something of a slot is next due.
+
+retain            give up the elements that no window needs
+set_timers        set timers, and find the slots that are over
+settle_rows       both at once, for slots whose rows are needed for a time
+due_slots         the slots whose timers have come
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT
+from sash.kernels.loops.slot_loops import DUE, LAST
+
+
+def retain(of: Any, heads: Any, first: int, last: int, small: int, sparse: Any) -> int:
+    """Move the front of each slot up to the least position that its windows need: that of columns [first, last).
+
+    Returns how many rings are far larger than what they hold, blocks of up to `small` elements apart, and which.
+    """
+    count = 0
+    for s in of:
+        if retain_slot(s, heads, first, last, small):
+            sparse[count] = s
+            count += 1
+    return count
+
+
+def retain_slot(s: int, heads: Any, first: int, last: int, small: int) -> bool:
+    """The same for one slot: is its ring far too large?"""
+    least = heads[s, BACK]
+    for column in range(first, last):
+        least = min(least, heads[s, column])
+    front = max(heads[s, FRONT], min(max(least, heads[s, BEGIN]), heads[s, BACK]))
+    heads[s, FRONT] = front
+    return bool(heads[s, CAPACITY] > small and 8 * (heads[s, BACK] - front) < heads[s, CAPACITY])
+
+
+def needed_until(of: Any, stamps: Any, size: Any, ceiling: Any, most: Any, when: Any) -> None:
+    """Raise `when` to the last row's time plus `size`; above `ceiling` that is `most`."""
+    for e in range(len(of)):
+        when[e] = max(when[e], needed_time(of[e], stamps, size, ceiling, most))
+
+
+def needed_time(s: int, stamps: Any, size: Any, ceiling: Any, most: Any) -> Any:
+    """The last row's time plus `size`; above `ceiling` that is `most`."""
+    last = stamps[s, LAST]
+    return last + size if last <= ceiling else most
+
+
+def set_timers(
+    of: Any, due: Any, ever: Any, when: Any, there: Any, over: Any, now: Any, never: Any, stamps: Any, least: Any,
+    bits: int, gone: Any,
+) -> Any:  # fmt: skip
+    """Set the timer of each slot: when a result is due (`due`, if `ever`), or when the slot is not needed any more
+    (`when`, if that is `there`; not before its last result). Slots that are over, and those that are not needed at
+    `now`, are gone and have none.
+
+    `now` is empty if there is no watermark. Returns how many are gone, and the least timer that was set.
+    """
+    count, soonest = 0, never
+    for e in range(len(of)):
+        s = of[e]
+        expires = there[e] and not ever[e] and when[e] < never
+        t = due[e] if ever[e] else never
+        if expires:
+            t = when[e]
+        is_over = len(over) > 0 and over[e]
+        if is_over or (expires and len(now) > 0 and len(over) == 0 and when[e] <= now[0]):
+            gone[count] = s
+            count += 1
+            t = never
+        set_timer(s, t, stamps, least, bits)
+        soonest = min(soonest, t)
+    return count, soonest
+
+
+def set_timer(s: int, t: Any, stamps: Any, least: Any, bits: int) -> None:
+    """Set the timer of a slot, and lower the least of its block."""
+    stamps[s, DUE] = t
+    least[s >> bits] = min(least[s >> bits], t)
+
+
+def settle_rows(
+    of: Any, heads: Any, windows: Any, sparse: Any, reach: Any, over: Any, now: Any, never: Any, stamps: Any,
+    least: Any, bits: int, gone: Any,
+) -> Any:  # fmt: skip
+    """`retain`, `needed_until` and `set_timers` at once, for slots whose rows are needed for a time, and no longer."""
+    first, last, small = windows
+    size, ceiling, most = reach
+    wasted, count, soonest = 0, 0, never
+    for e in range(len(of)):
+        s = of[e]
+        if retain_slot(s, heads, first, last, small):
+            sparse[wasted] = s
+            wasted += 1
+        t = needed_time(s, stamps, size, ceiling, most)
+        is_over = over[e] if len(over) > 0 else len(now) > 0 and t < never and t <= now[0]
+        if is_over:
+            gone[count] = s
+            count += 1
+            t = never
+        set_timer(s, t, stamps, least, bits)
+        soonest = min(soonest, t)
+    return wasted, count, soonest
+
+
+def due_slots(blocks: Any, least: Any, rows: Any, column: int, now: Any, never: Any, bits: int, out: Any) -> int:
+    """The slots of blocks whose timer is at most `now`; the least timer of each block is found anew."""
+    count = 0
+    for b in blocks:
+        lowest = never
+        for s in range(b << bits, min((b + 1) << bits, len(rows))):
+            if rows[s, column] <= now and rows[s, column] < never:
+                out[count] = s
+                count += 1
+            lowest = min(lowest, rows[s, column])
+        least[b] = lowest
+    return count

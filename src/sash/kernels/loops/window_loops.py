@@ -1,0 +1,200 @@
+"""The loops that find the bounds of windows over the elements of slots.
+
+bound_starts      where windows start: the first element at or beyond a threshold; also `time_starts`, `count_starts`
+decreasing        the first row whose value is below that of the row before it
+due_slides        the slides in time that are due, each with its panes
+next_slides       when the next slide of a slot is due
+pending_slides    for windows whose elements are rows: the slides that a later row ends
+run_windows       windows that only grow until they begin anew
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.loops.live_loops import BACK, CAPACITY, OFFSET
+
+NEVER = 1 << 62
+"""No slide: beyond all that a time can have."""
+
+OPEN, ROW, SLIDE, CLOSED = range(4)
+"""The columns of a slot whose window only grows: is it open, the number of its first row, the slide of its last row,
+and whether its last row was a mark."""
+
+
+def first_beyond(values: Any, offset: int, mask: int, p: int, hi: int, low: Any, inclusive: bool) -> int:
+    """The first position from `p` on whose value in a ring is at `low` (inclusive) or beyond it; `hi` if none is."""
+    if inclusive:
+        while p < hi and values[offset + (p & mask)] < low:
+            p += 1
+    else:
+        while p < hi and values[offset + (p & mask)] <= low:
+            p += 1
+    return p
+
+
+def bound_starts(
+    slots: Any, begin: Any, his: Any, least: Any, inclusive: bool, heads: Any, column: int, values: Any, los: Any
+) -> None:
+    """The first element of each slot's windows: the first at `least` (inclusive) or beyond it, before `his`."""
+    for i in range(len(slots)):
+        s, low, hi = slots[i], least[i], his[i]
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        p = first_beyond(values, offset, mask, max(heads[s, column], begin[i]), hi, low, inclusive)
+        los[i] = p
+        heads[s, column] = p
+
+
+def time_starts(
+    slots: Any, times: Any, begin: Any, his: Any, size: Any, floor: Any, inclusive: bool, heads: Any, column: int,
+    values: Any, los: Any,
+) -> None:  # fmt: skip
+    """The first element of windows of a size that end at these times: at `time - size` (inclusive) or beyond it.
+
+    The column of a slot's head is where its last window started: that never goes back. Below `floor` the difference
+    would leave the integers: then all elements are in.
+    """
+    for i in range(len(slots)):
+        s, t = slots[i], times[i]
+        offset, mask, hi = heads[s, OFFSET], heads[s, CAPACITY] - 1, his[i]
+        p = max(heads[s, column], begin[i])
+        if t >= floor:
+            p = first_beyond(values, offset, mask, p, hi, t - size, inclusive)
+        los[i] = p
+        heads[s, column] = p
+
+
+def count_starts(slots: Any, begin: Any, his: Any, size: int, heads: Any, column: int, los: Any) -> None:
+    """The first element of windows of `size` rows."""
+    for i in range(len(slots)):
+        los[i] = max(his[i] - size, begin[i])
+        heads[slots[i], column] = los[i]
+
+
+def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int:
+    """The first row whose value is below that of the row before it in its slot; -1 if there is none."""
+    for i in range(len(slots)):
+        if pos[i] > begin[i]:
+            s = slots[i]
+            offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+            if values[offset + (pos[i] & mask)] < values[offset + ((pos[i] - 1) & mask)]:
+                return i
+    return -1
+
+
+def due_slides(
+    of: Any, limits: Any, backs: Any, first: int, anew: bool, grid: Any, heads: Any, columns: Any, rings: Any, out: Any
+) -> Any:
+    """The slides that are due of each entry, from the `first` on: slot `of[e]`, up to slide `limits[e]`, with the panes
+    before position `backs[e]`. Where `anew`, the slot's windows begin anew there.
+
+    Of each slide: its entry, its number, its panes. Returns the entry at which `out` is full, or their number, and how
+    many slides there are. Three columns of the head: the first pane of the next slide, the one behind its last, and
+    the slide's number.
+    """
+    first_pane, behind, number = columns
+    offset, every, size = grid
+    lows, firsts = rings
+    entries, numbers, los, his = out
+    count = 0
+    for e in range(first, len(of)):
+        s, back = of[e], backs[e]
+        block, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        lo, hi, k = heads[s, first_pane], heads[s, behind], heads[s, number]
+        if k == -NEVER and lo < back:
+            k = firsts[block + (lo & mask)]
+        while k <= limits[e] and k != -NEVER:
+            end = offset + k * every
+            start = end - size
+            lo = first_beyond(lows, block, mask, lo, back, start, True)
+            if lo == back:
+                break
+            if firsts[block + (lo & mask)] > k:
+                k = firsts[block + (lo & mask)]
+                continue
+            if count == len(entries):
+                heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
+                return e, count
+            hi = first_beyond(lows, block, mask, max(hi, lo), back, end, True)
+            entries[count], numbers[count], los[count], his[count] = e, k, lo, hi
+            count += 1
+            k += 1
+        if anew:
+            lo, hi, k = back, back, -NEVER
+        heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
+    return len(of), count
+
+
+def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, ever: Any) -> None:
+    """When the next slide of a slot is due, and whether any will be; the panes before it are given up."""
+    first_pane, _, number = columns
+    offset, every, size = grid
+    lows, firsts = rings
+    for e in range(len(of)):
+        s = of[e]
+        block, mask, back = heads[s, OFFSET], heads[s, CAPACITY] - 1, heads[s, BACK]
+        lo, k = heads[s, first_pane], heads[s, number]
+        if k > -NEVER:
+            start = offset + k * every - size
+            lo = first_beyond(lows, block, mask, lo, back, start, True)
+        heads[s, first_pane] = lo
+        if lo < back:
+            end = offset + max(k, firsts[block + (lo & mask)]) * every
+            if not ever[e] or end < due[e]:
+                due[e] = end
+                ever[e] = True
+
+
+def pending_slides(slots: Any, numbers: Any, pos: Any, begin: Any, heads: Any, column: int, out: Any) -> int:
+    """The slides that a row ends because it belongs to a later one: slot, slide, the row's position, the key's first.
+
+    The head's column has the slide of the slot's last row, NEVER if that has left. Returns how many there are.
+    """
+    of, ended, his, begins, by = out
+    count = 0
+    for i in range(len(slots)):
+        s = slots[i]
+        if heads[s, column] < numbers[i]:
+            of[count], ended[count], his[count] = s, heads[s, column], pos[i]
+            begins[count], by[count] = heads[s, column + 1], i
+            count += 1
+        heads[s, column] = numbers[i]
+        heads[s, column + 1] = begin[i]
+    return count
+
+
+def run_windows(
+    slots: Any, times: Any, begins: Any, marks: Any, numbers: Any, wanted: Any, ordinal: Any, heads: Any,
+    stamps: Any, fresh: Any, out: Any, starts: Any,
+) -> int:  # fmt: skip
+    """Windows that only grow until they begin anew: sessions, punctuated windows, all since the start.
+
+    `begins`: a row that begins a window whatever came before; `marks`: a row that is the last of its window. `numbers`:
+    the slide of each row, or empty; `wanted`: 1 for a row after which there is a result, 2 for a result when the
+    window ends. Of each result: after how many rows it is read, its slot, row (-1 for none), slide, first row.
+    """
+    after, of, row, slide, opened = out
+    count = 0
+    for i in range(len(slots)):
+        s = slots[i]
+        is_open = heads[s, OPEN] != 0
+        fresh[i] = not is_open or begins[i] or heads[s, CLOSED] != 0
+        if is_open and len(numbers) > 0 and heads[s, SLIDE] < numbers[i]:
+            after[count], of[count], row[count], slide[count] = i, s, -1, heads[s, SLIDE]
+            starts[count], opened[count] = stamps[s, 0], heads[s, ROW]
+            count += 1
+        if is_open and fresh[i] and wanted[i] == 2 and heads[s, CLOSED] == 0:
+            after[count], of[count], row[count], slide[count] = i, s, i, 0
+            starts[count], opened[count] = stamps[s, 0], heads[s, ROW]
+            count += 1
+        if fresh[i]:
+            heads[s, OPEN], heads[s, ROW] = 1, ordinal[i]
+            stamps[s, 0] = times[i]
+        heads[s, CLOSED] = 1 if marks[i] else 0
+        if len(numbers) > 0:
+            heads[s, SLIDE] = numbers[i]
+        if wanted[i] == 1:
+            after[count], of[count], row[count], slide[count] = i + 1, s, i, 0
+            starts[count], opened[count] = stamps[s, 0], heads[s, ROW]
+            count += 1
+    return count

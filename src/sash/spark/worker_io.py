@@ -1,0 +1,44 @@
+"""What every function that Spark's workers call shares: batches of a useful size in, readable errors out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sash.spark.spark_types import casts
+
+BYTES = 2**26
+"""Bytes that are enough for one batch, however few rows they are."""
+
+T = TypeVar("T")
+
+
+def rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of a schema, concatenated until there are enough rows or bytes."""
+    waiting: list[pa.RecordBatch] = []
+    count = nbytes = 0
+    for batch in batches:
+        waiting.append(casts(batch, schema))
+        count, nbytes = count + batch.num_rows, nbytes + batch.nbytes
+        if count >= rows or nbytes >= BYTES:
+            yield _concatenated(waiting)
+            waiting, count, nbytes = [], 0, 0
+    if count:
+        yield _concatenated(waiting)
+
+
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def message_only(output: Iterator[T]) -> Iterator[T]:
+    """Pass output on; if it raises, Spark shows the user the message without our traceback."""
+    try:
+        yield from output
+    except Exception:
+        # Spark reads this when it reports the error; then the process ends
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
