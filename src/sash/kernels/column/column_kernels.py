@@ -168,7 +168,7 @@ class RowThreads:
         self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
         return out
 
-    def spans(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
+    def as_ranges(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
         """Bounds as ranges."""
         if isinstance(given, RangeBounds):
             return given
@@ -180,7 +180,7 @@ class RowThreads:
 
     # ---- results ----
 
-    def sweep(
+    def aggregate(
         self, column: ColumnKernel, x: Numbers, given: CountBounds | RangeBounds, rows: int
     ) -> tuple[Numbers, Flags]:
         """The results, and which of them are uncertain. What windows without values have is undefined."""
@@ -191,7 +191,7 @@ class RowThreads:
         by_rows = isinstance(given, CountBounds) and column.rows is not None
         kernel = column.rows if by_rows else column.ranges
         if not by_rows:
-            given = self.spans(given, rows)
+            given = self.as_ranges(given, rows)
         bound = (given.size, given.edges) if isinstance(given, CountBounds) else (given.los, given.his)
         kind = out.dtype if column.result != "float" else np.dtype(np.float64)
         least = np.empty((column.scratch, 1), kind)
