@@ -36,7 +36,7 @@ sash.rolling(frame, sash.Time(60), by="symbol", on="t", {arguments})
 from sash.kernels.jit.compile import compiled_kernels
 print(json.dumps([time.process_time() - before, time.process_time(), len(compiled_kernels)]))
 """
-ROUNDS = 5
+ROUNDS = 3
 
 
 def first_call(package: Path, cache: Path, arguments: str) -> tuple[float, float, int]:

@@ -29,9 +29,6 @@ VAGUE_WORDS = {"part", "parts", "whole"}
 HOSTS = ("frames", "plan", "spark", "stores", "testing", "windows")
 """The packages that avoid vague words; structures and monoids have parts in the ordinary sense."""
 
-NOT_YET_RENAMED = ("kernels", "monoids")
-"""Temporary: packages that may still have old words."""
-
 RETIRED = {
     *("arrivals", "aside", "blobs", "carry", "crew", "doubt", "drive", "holding", "lane", "lanes", "pieces"),
     *("pretend", "shelf", "shown", "stretch", "summaries", "tails", "told", "twofold", "unsaid", "wording"),
@@ -81,7 +78,6 @@ def test_no_identifier_is_a_replaced_word() -> None:
     found = []
     for path in sources():
         package = path.relative_to(ROOT).parts[0]
-        words = set() if package in NOT_YET_RENAMED else OLD_WORDS
-        words = words | VAGUE_WORDS - OF_OTHERS if package in HOSTS else words
+        words = OLD_WORDS | (VAGUE_WORDS - OF_OTHERS if package in HOSTS else set())
         found += [f"{path.relative_to(ROOT)}: {name}" for name in identifiers(path) if name.strip("_").lower() in words]
     assert sorted(found) == []

@@ -34,7 +34,7 @@ def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.M
     @given(cases(modes=("sorted",), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
         assume(is_chunkable(case.query.bind(case.schema)))
-        duel(case, lambda query, schema, mode: Engine(query, schema), lambda query, engine: engine)
+        duel(case, lambda query, schema, _mode: Engine(query, schema), lambda _query, engine: engine)
 
     agrees()
 

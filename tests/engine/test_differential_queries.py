@@ -85,8 +85,8 @@ WINDOWS = [(f"row: {name}", window) for name, window in PER_ROW.items()] + [
 ]
 
 
-@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
-def test_every_window_on_whatever_comes(name: str, window: Any) -> None:
+@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
+def test_every_window_on_whatever_comes(window: Any) -> None:
     """The random queries reach each kind of window now and then; here each has its share."""
     shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
@@ -119,13 +119,13 @@ def plain_case(window: Any, mode: str, **arguments: Any) -> Case:
 
 
 @pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
-@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
-def test_every_window_with_every_aggregate(name: str, window: Any, mode: str) -> None:
+@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
+def test_every_window_with_every_aggregate(window: Any, mode: str) -> None:
     duel(plain_case(window, mode, on="t", lateness=6), begin, resume)
 
 
-@pytest.mark.parametrize(("name", "window"), [one for one in WINDOWS if one[0].partition(": ")[2] in UNTIMED], ids=str)
-def test_every_window_in_order_of_arrival(name: str, window: Any) -> None:
+@pytest.mark.parametrize("window", [window for name, window in WINDOWS if name.partition(": ")[2] in UNTIMED], ids=str)
+def test_every_window_in_order_of_arrival(window: Any) -> None:
     query = sash.Query(window, by="k", **aggregates(window))
     batch = stream(timed=False)
     pieces = split(batch, [7, 8, 8])
@@ -137,8 +137,8 @@ def test_every_window_in_order_of_arrival(name: str, window: Any) -> None:
     duel(Case(query, batch.schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
 
 
-@pytest.mark.parametrize(("name", "window"), WINDOWS, ids=[name for name, _ in WINDOWS])
-def test_every_window_with_keys_that_are_forgotten(name: str, window: Any) -> None:
+@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
+def test_every_window_with_keys_that_are_forgotten(window: Any) -> None:
     duel(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
 
 

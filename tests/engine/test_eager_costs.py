@@ -171,7 +171,7 @@ def test_an_interrupt_anywhere_changes_nothing(name: str) -> None:
     rows = batch([17, 40, 19], [7, 8, 9])
     stop = 0
 
-    def interrupt(frame: Any, event: str, argument: Any) -> Any:
+    def interrupt(frame: Any, event: str, _argument: Any) -> Any:
         nonlocal left
         if "sash/engine/eager" not in frame.f_code.co_filename:
             return None

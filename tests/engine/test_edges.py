@@ -293,7 +293,7 @@ def test_the_bytes_of_a_store_elsewhere(size: int) -> None:
 
 def test_a_cold_operator_writes_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes in it are those of one call before, and a warm operator has another opinion."""
-    monkeypatch.setattr("secrets.randbits", lambda bits: 7)
+    monkeypatch.setattr("secrets.randbits", lambda _: 7)
     asked, store = query(sash.Time(4)), MemoryStore()
     warm = asked.operator(SCHEMA, store=MemoryStore())
     for time in range(4):

@@ -157,7 +157,7 @@ def interrupts(rng: random.Random, most: int, again: bool = False) -> Iterator[N
     """Raise KeyboardInterrupt at a random call of a function in the engine; `again`: also while that is undone."""
     left = rng.randint(1, most)
 
-    def strike(frame: Any, event: str, argument: Any) -> None:
+    def strike(frame: Any, _event: str, _argument: Any) -> None:
         nonlocal left
         if "sash/engine" in frame.f_code.co_filename and frame.f_code.co_name != "<genexpr>":
             left -= 1

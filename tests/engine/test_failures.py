@@ -25,9 +25,9 @@ def unlucky_text(x: str) -> str:
 
 
 LOWERS = {
-    "compiled": (sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: b, lower=unlucky), pa.int64(), int),
+    "compiled": (sash.monoid(identity=0, lift=lambda x: x, combine=lambda _, b: b, lower=unlucky), pa.int64(), int),
     "interpreted": (
-        sash.monoid(identity="", lift=lambda x: x, combine=lambda a, b: b, lower=unlucky_text, returns="string"),
+        sash.monoid(identity="", lift=lambda x: x, combine=lambda _, b: b, lower=unlucky_text, returns="string"),
         pa.string(),
         str,
     ),
@@ -56,10 +56,10 @@ def test_an_exception_of_ones_own_is_told_with_its_name() -> None:
         def __init__(self, number: int, more: str) -> None:
             super().__init__(f"{number} {more}")
 
-    def lower(x: str) -> str:
+    def lower(_x: str) -> str:
         raise Unlucky(13, "again")
 
-    monoid = sash.monoid(identity="", lift=lambda x: x, combine=lambda a, b: b, lower=lower, returns="string")
+    monoid = sash.monoid(identity="", lift=lambda x: x, combine=lambda _, b: b, lower=lower, returns="string")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         operator = sash.Query(3, mine=monoid("k")).operator(SCHEMA)
@@ -68,7 +68,7 @@ def test_an_exception_of_ones_own_is_told_with_its_name() -> None:
 
 
 def test_a_failing_policy_names_row_and_key() -> None:
-    def evict(total: Any, prefix: Any) -> bool:
+    def evict(total: Any, _prefix: Any) -> bool:
         if total == 13:
             raise ValueError("unlucky")
         return False

@@ -62,7 +62,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*arguments: Any) -> None:
+    def refused(*_: Any) -> None:
         raise NotCompiled("for a test")
 
     monkeypatch.setattr(key_loops, "machine_code", refused)
@@ -341,7 +341,7 @@ def test_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     table = KeyTable([pa.int64()])
     table.find([pa.array([-1])], 1)
 
-    def full(*arguments: Any) -> None:
+    def full(*_: Any) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch:

@@ -150,7 +150,7 @@ def test_a_run_of_a_write_that_never_was_is_refused() -> None:
             if len(items) > sum(map(self.takes, items)):
                 raise OSError("the machine has stopped")
 
-        def takes(self, name: str) -> bool:
+        def takes(self, _name: str) -> bool:
             return True
 
     def is_run(name: str) -> bool:

@@ -37,7 +37,7 @@ def far_apart(total: Any, prefix: Any) -> bool:
     return bool(total[0] - total[1] > 4.0 and prefix[2] < total[2])
 
 
-def refresh(total: Any, prefix: Any) -> bool:
+def refresh(total: Any, _prefix: Any) -> bool:
     """A value of 7 or more empties the window."""
     return total is not None and total >= 7
 
@@ -145,7 +145,7 @@ def test_attributes_of_an_object_are_part_of_it_too() -> None:
         assert max(found["n"].to_pylist()) == min(size, 9)
 
 
-def unsupported(total: Any, prefix: Any) -> bool:
+def unsupported(total: Any, _prefix: Any) -> bool:
     return "3" in f"{total:>5}"
 
 
@@ -161,7 +161,7 @@ def test_what_does_not_compile_is_told_once() -> None:
 
 def test_values_that_are_no_numbers_are_seen_as_they_are() -> None:
     """Our own aggregates of text run on codes elsewhere; nothing of the user's is to blame, so nothing is said."""
-    query = sash.Query(sash.Policy(lambda t, p: t == "z", sash.max("k")), n=sash.count())
+    query = sash.Query(sash.Policy(lambda t, _: t == "z", sash.max("k")), n=sash.count())
     operator = query.operator(SCHEMA)
     assert not kernel(operator).compiled
     found = operator.process(batch(("a", 1, 1), ("b", 2, 1), ("z", 3, 1), ("a", 4, 1)))
@@ -261,7 +261,7 @@ def test_an_insert_takes_a_few_combines_on_average() -> None:
 
 def test_one_row_does_not_pay_for_those_that_are_held() -> None:
     monoid = OpCounter(Max())
-    operator = counting(lambda t, p: False, monoid)
+    operator = counting(lambda _t, _p: False, monoid)
     operator.process(batch(*(("a", t, t % 97) for t in range(4000))))
     for t in range(4000, 4064):
         monoid.taken()

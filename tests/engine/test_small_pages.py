@@ -93,7 +93,7 @@ def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
     return Reopened(query, schema, mode)
 
 
-def resume(query: sash.Query, reopened: Any) -> Any:
+def resume(_query: sash.Query, reopened: Any) -> Any:
     return reopened
 
 

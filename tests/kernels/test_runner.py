@@ -161,7 +161,7 @@ def test_the_number_of_columns(run: Callable[..., Results]) -> None:
         run(Max(), (x, x))
     with pytest.raises(TypeError, match=r"arg_max takes 2 columns \(value, payload\); got 1"):
         run(ArgMax(), (x,))
-    users = sash.monoid(identity=0.0, lift=lambda a, b, _c=1.0: a + b, combine=lambda a, b: a + b, name="users")
+    users = sash.monoid(identity=0.0, lift=lambda a, b, c=1.0: a + b + c, combine=lambda a, b: a + b, name="users")
     with pytest.raises(TypeError, match=r"users takes 2 to 3 columns \(a, b, c\); got 4"):
         run(users, (x, x, x, x))
     for columns in (x, [x], ()):

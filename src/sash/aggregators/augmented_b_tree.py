@@ -34,7 +34,7 @@ class AugmentedBTree(BTreeCheck, BTreeRanges):
     (5, 3)
     """
 
-    def near(self, t: Time) -> int:
+    def near(self, _t: Time) -> int:
         return self.root
 
     def aggregate(self) -> State:
@@ -46,11 +46,11 @@ class AugmentedBTree(BTreeCheck, BTreeRanges):
     def settle(self, node: int) -> None:
         self.fold(node)
 
-    def settle_left(self, node: int) -> None:
+    def settle_left(self, _node: int) -> None:
         self.mend(self.left, 0)
 
     @noinline
-    def mend(self, node: int, hits: int) -> None:
+    def mend(self, node: int, _hits: int) -> None:
         self.fold(node)
         while not self.links[node, FLAGS] & ROOT:
             node = self.links[node, PARENT]

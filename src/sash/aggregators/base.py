@@ -117,7 +117,7 @@ STEPS = (
 """What the structures' public methods call: the ways into an algorithm."""
 
 
-def _refuse(error: str, structure: str, *arguments: Any) -> Any:
+def _refuse(error: str, structure: str, *_arguments: Any) -> Any:
     raise RuntimeError(
         f"this {structure} is incomplete: the monoid raised {error} during a change. Call clear() and insert again"
     )

@@ -46,7 +46,7 @@ class BTree(BTreeNodes):
         else:
             self.added(node, i, v)
 
-    def added(self, node: int, i: int, v: State) -> None:
+    def added(self, node: int, _i: int, _v: State) -> None:
         """Repair after an entry came into a leaf that did not overflow."""
         self.mend(node, 0)
 

@@ -64,7 +64,7 @@ class Cost:
 
 def times(number: int) -> Cost:
     """A constant cost."""
-    return Cost(str(number), lambda n: number)
+    return Cost(str(number), lambda _n: number)
 
 
 def _whole_log(n: float) -> int:
@@ -236,7 +236,7 @@ _RECORDS = (
         SlickDequeNonInv,
         SLICKDEQUE,
         "§3.2, algorithm 2",
-        average=_costs(Cost("< 2", lambda n: 2), times(0), times(0)),
+        average=_costs(Cost("< 2", lambda _n: 2), times(0), times(0)),
         worst=_costs(LINEAR, times(0), times(0)),
         space=Cost("2 to 2n", lambda n: 2 * n),
         summary="a deque of those that may still be an answer",

@@ -246,7 +246,7 @@ class FlatFAT(RangeQuery):
         self.marking = False
 
     @classmethod
-    def slots(cls, field: str, largest: int) -> int:
+    def slots(cls, _field: str, largest: int) -> int:
         """Two for each leaf; holes may keep twice the leaves that the window needs."""
         return 4 << max(largest - 1, 1).bit_length()
 

@@ -86,7 +86,7 @@ class SlickDequeInv(RegisteredRanges):
     def aggregate(self) -> State:
         return self.total if self.size() > self.longest or self.count == 0 else self.answers[0]
 
-    def answer(self, k: int, n: int) -> State:
+    def answer(self, k: int, _n: int) -> State:
         return self.answers[k]
 
     def last(self, n: int) -> State:

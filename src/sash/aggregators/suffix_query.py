@@ -30,7 +30,7 @@ class SuffixQuery(InOrder):
     def track(self, n: int) -> None:
         """Prepare for a range."""
 
-    def answer(self, k: int, n: int) -> State:
+    def answer(self, _k: int, n: int) -> State:
         """The k-th range, which is n."""
         return self.last(n)
 

@@ -176,12 +176,12 @@ class StatelessExecutor:
             return self._slid(inputs, given, structure, on)
         among = inputs.among(given)
         if isinstance(spec.monoid, m.Count):
-            ranges = self.threads.spans(among, len(rows))
+            ranges = self.threads.as_ranges(among, len(rows))
             return inputs.back(spec.result, (ranges.his - ranges.los).astype(np.int64), on)
         if isinstance(spec.monoid, PLACED):
-            return self._placed(inputs, self.threads.spans(among, len(rows)), on)
+            return self._placed(inputs, self.threads.as_ranges(among, len(rows)), on)
         assert inputs.kernel is not None
-        found, uncertain = self.threads.sweep(inputs.kernel, inputs.x, among, len(rows))
+        found, uncertain = self.threads.aggregate(inputs.kernel, inputs.x, among, len(rows))
         valid = _both(on, self._enough(inputs.kernel, among, rows))
         if uncertain.any():
             self._asked(inputs, among, found, uncertain if valid is None else uncertain & valid)
@@ -214,7 +214,7 @@ class StatelessExecutor:
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
-        ranges = self.threads.spans(among, len(inputs.rows))
+        ranges = self.threads.as_ranges(among, len(inputs.rows))
         structure = sequential("TwoStacksLite")
         kernel = Aggregate(inputs.spec, column_kernel(structure)).kernel
         try:
@@ -232,7 +232,7 @@ class StatelessExecutor:
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = "TwoStacksLite"
         cls = sequential(structure)
-        ranges = self.threads.spans(given, len(rows))
+        ranges = self.threads.as_ranges(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
             batch = inputs.batch(cls)
@@ -310,7 +310,7 @@ class Inputs:
         """Bounds among the rows that the aggregate sees."""
         if self.places is None:
             return given
-        return self.threads.among(self.places, self.threads.spans(given, len(self.rows)))
+        return self.threads.among(self.places, self.threads.as_ranges(given, len(self.rows)))
 
     # ---- the way back ----
 

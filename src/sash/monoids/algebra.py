@@ -95,7 +95,7 @@ class Monoid:
         """Do two states mean the same: exactly for exact monoids, else within `TOLERANCE`?"""
         return agree(a, b, 0.0 if self.exact else TOLERANCE)
 
-    def typed(self, *kinds: Kind) -> Monoid:
+    def typed(self, *_kinds: Kind) -> Monoid:
         """The monoid as it runs on columns of these kinds: the same results, a flat typed state.
 
         On columns `lower` is never called for a window without input, so a typed identity may be any

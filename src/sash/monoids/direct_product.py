@@ -29,16 +29,16 @@ class Unit(Monoid):
     exact = True
     empty: Any = ()
 
-    def lift(self, *row: Any) -> Any:
+    def lift(self, *_row: Any) -> Any:
         return ()
 
-    def combine(self, a: Any, b: Any) -> Any:
+    def combine(self, _a: Any, _b: Any) -> Any:
         return ()
 
-    def lower(self, a: Any) -> Any:
+    def lower(self, _a: Any) -> Any:
         return ()
 
-    def inverse(self, total: Any, oldest: Any) -> Any:
+    def inverse(self, _total: Any, _oldest: Any) -> Any:
         return ()
 
 

@@ -53,7 +53,7 @@ class First(_End):
     'a'
     """
 
-    def picks_right(self, a: Any, b: Any) -> bool:
+    def picks_right(self, a: Any, _b: Any) -> bool:
         return not a[0]
 
 
@@ -65,7 +65,7 @@ class Last(_End):
     'b'
     """
 
-    def picks_right(self, a: Any, b: Any) -> bool:
+    def picks_right(self, _a: Any, b: Any) -> bool:
         return bool(b[0])
 
 

@@ -250,18 +250,18 @@ def _as_float(x: Any) -> Any:
 
 
 def _minus(greatest: Any, least: Any) -> Any:
-    span = greatest - least
-    return span if isinstance(span, float) else in_range(span, "range")
+    difference = greatest - least
+    return difference if isinstance(difference, float) else in_range(difference, "range")
 
 
 def _minus_ints(greatest: Any, least: Any) -> Any:
-    span = greatest - least
-    if span < 0 or span > INT64_MAX:  # compiled, it wraps to a negative number
+    difference = greatest - least
+    if difference < 0 or difference > INT64_MAX:  # compiled, it wraps to a negative number
         raise OverflowError(
             "the range left the range of 64-bit integers, -2**63 to 2**63 - 1: "
             "convert the input to float for a rounded result"
         )
-    return span
+    return difference
 
 
 def _minus_floats(greatest: Any, least: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sweeps against the aggregate itself, recomputed for each window: every sweep, over Count windows and over spans."""
+"""Column kernels against the aggregate itself, recomputed for each window, over Count windows and over ranges."""
 
 import contextlib
 import math
@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels
+from sash.kernels.column import column_kernels, shared_work
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
-from sash.plan.planner import COLUMN_KERNELS as SWEPT_BY_PLAN
+from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN
 
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, 1e9, 1e9 + 1, 1e16, -1e16, 1e300, -1e300, 1.7e308, math.inf, -math.inf, math.nan]
 INTS = [0, 1, -1, 7, 2**31, -(2**40), 2**62, -(2**63), 2**63 - 1]
 
-SWEPT = [
+AGGREGATES = [
     *((monoid, "float") for monoid in (m.Max(), m.Min(), m.Sum(), m.Mean(), m.Var(), m.Std(ddof=0))),
     *((monoid, "int") for monoid in (m.Max(), m.Min(), m.Sum(), m.Mean())),
 ]
@@ -63,7 +63,7 @@ def judge(monoid: Any, x: Any, ranges: Iterable[tuple[int, int]], found: tuple[A
             assert near(got[i], expected, monoid), f"{monoid!r} of {values}: {got[i]!r} is not {expected!r}"
 
 
-def spans_of(steps: list[tuple[int, int]], rows: int) -> tuple[list[int], list[int]]:
+def ranges_of(steps: list[tuple[int, int]], rows: int) -> tuple[list[int], list[int]]:
     los, his, lo, hi = [], [], 0, 0
     for grow, shrink in steps:
         hi = min(hi + grow, rows)
@@ -81,7 +81,7 @@ DTYPES = {"float": np.float64, "int": np.int64}
 threads = st.integers(1, 3)
 
 
-@pytest.mark.parametrize(("monoid", "kind"), SWEPT, ids=lambda part: getattr(part, "name", None) or str(part))
+@pytest.mark.parametrize(("monoid", "kind"), AGGREGATES, ids=lambda part: getattr(part, "name", None) or str(part))
 def test_count_windows(monoid: Any, kind: str) -> None:
     found = column_kernel_of(monoid, (kind,))  # type: ignore[arg-type]
     assert found is not None
@@ -91,7 +91,7 @@ def test_count_windows(monoid: Any, kind: str) -> None:
         x = np.array(drawn, DTYPES[kind])
         edges = np.array([0, *sorted(min(cut, len(x)) for cut in cuts), len(x)])
         longest = int(min(size, np.diff(edges).max(initial=0)))
-        got, uncertain = RowThreads(threads).sweep(found, x, CountBounds(size, edges, longest), len(x))
+        got, uncertain = RowThreads(threads).aggregate(found, x, CountBounds(size, edges, longest), len(x))
         begins = [int(edges[edges <= i].max()) for i in range(len(x))]
         los = [max(begin, i + 1 - size) for i, begin in enumerate(begins)]
         judge(monoid, x, zip(los, range(1, len(x) + 1), strict=True), (got, uncertain), found.least)
@@ -99,20 +99,20 @@ def test_count_windows(monoid: Any, kind: str) -> None:
     agrees()
 
 
-@pytest.mark.parametrize(("monoid", "kind"), SWEPT, ids=lambda part: getattr(part, "name", None) or str(part))
-def test_spans(monoid: Any, kind: str) -> None:
+@pytest.mark.parametrize(("monoid", "kind"), AGGREGATES, ids=lambda part: getattr(part, "name", None) or str(part))
+def test_ranges(monoid: Any, kind: str) -> None:
     found = column_kernel_of(monoid, (kind,))  # type: ignore[arg-type]
     assert found is not None
 
     @given(columns[kind], st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=40), threads)
     def agrees(drawn: list[Any], steps: list[tuple[int, int]], threads: int) -> None:
         x = np.array(drawn, DTYPES[kind])
-        los, his = spans_of(steps, len(x))
+        los, his = ranges_of(steps, len(x))
         lengths = [hi - lo for lo, hi in zip(los, his, strict=True)]
-        given_spans = RangeBounds(
+        ranges = RangeBounds(
             np.array(los, np.int32), np.array(his, np.int32), min(lengths, default=0), max(lengths, default=0)
         )
-        got, uncertain = RowThreads(threads).sweep(found, x, given_spans, len(los))
+        got, uncertain = RowThreads(threads).aggregate(found, x, ranges, len(los))
         judge(monoid, x, zip(los, his, strict=True), (got, uncertain), found.least)
 
     agrees()
@@ -126,10 +126,10 @@ def test_places(monoid: Any, kind: str) -> None:
     @given(columns[kind], st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=40), threads)
     def agrees(drawn: list[Any], steps: list[tuple[int, int]], threads: int) -> None:
         x = np.array(drawn, DTYPES[kind])
-        los, his = spans_of(steps, len(x))
+        los, his = ranges_of(steps, len(x))
         lengths = [hi - lo for lo, hi in zip(los, his, strict=True)]
-        given_spans = RangeBounds(np.array(los), np.array(his), min(lengths, default=0), max(lengths, default=0))
-        got, _ = RowThreads(threads).sweep(found, x, given_spans, len(los))
+        ranges = RangeBounds(np.array(los), np.array(his), min(lengths, default=0), max(lengths, default=0))
+        got, _ = RowThreads(threads).aggregate(found, x, ranges, len(los))
         for i, (lo, hi) in enumerate(zip(los, his, strict=True)):
             state = monoid.identity
             for row in range(lo, hi):
@@ -147,7 +147,7 @@ def test_variance_keeps_its_digits_or_is_in_doubt(rooted: bool) -> None:
     found = column_kernel_of(monoid, ("float",))
     assert found is not None
     for x in (1e9 + rng.normal(size=300), np.where(np.arange(300) % 50 == 7, 1e16, 1.0), np.full(300, 0.1)):
-        got, uncertain = RowThreads(1).sweep(found, x, CountBounds(32, np.array([0, 300]), 32), 300)
+        got, uncertain = RowThreads(1).aggregate(found, x, CountBounds(32, np.array([0, 300]), 32), 300)
         judge(monoid, x, [(max(0, i - 31), i + 1) for i in range(300)], (got, uncertain), 2)
         assert uncertain.sum() < 300
 
@@ -157,25 +157,48 @@ def test_the_planner_knows_which_aggregates_have_one() -> None:
         cls = getattr(m, name)
         if isinstance(cls, type) and issubclass(cls, m.Monoid) and cls not in (m.Monoid, m.Count, m.DirectProduct):
             with contextlib.suppress(TypeError):  # those that need arguments have none
-                assert (column_kernel_of(cls(), ("float", "int")) is not None) == (cls in SWEPT_BY_PLAN), cls
+                assert (column_kernel_of(cls(), ("float", "int")) is not None) == (cls in KNOWN_TO_PLAN), cls
+
+
+def never(*_: Any) -> None:
+    """A thread that dies before it runs: that happens where memory is scarce."""
+
+
+def refused(*_: Any) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 @pytest.mark.parametrize("started", [0, 1])
-def test_a_thread_that_cannot_be_started_changes_nothing(started: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where memory is scarce: the rows are computed in this thread."""
-    start, left = threading.Thread.start, [started]
+@pytest.mark.parametrize("failing", [never, refused])
+def test_a_thread_that_does_not_start_changes_nothing(
+    started: int, failing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others compute the rows."""
+    start, left = shared_work._thread.start_new_thread, [started]
 
-    def failing(self: threading.Thread) -> None:
-        if left[0] == 0:
-            raise RuntimeError("can't start new thread")
+    def start_some(*arguments: Any) -> Any:
         left[0] -= 1
-        start(self)
+        return (start if left[0] >= 0 else failing)(*arguments)
 
     x = np.arange(40.0) % 7
     given = CountBounds(5, np.array([0, 40]), 5)
     found = column_kernel_of(m.Max(), ("float",))
     assert found is not None
-    expected, _ = RowThreads(1).sweep(found, x, given, 40)
-    monkeypatch.setattr(threading.Thread, "start", failing)
-    got, _ = RowThreads(4).sweep(found, x, given, 40)
+    expected, _ = RowThreads(1).aggregate(found, x, given, 40)
+    monkeypatch.setattr(shared_work._thread, "start_new_thread", start_some)
+    got, _ = RowThreads(4).aggregate(found, x, given, 40)
     assert got.tolist() == expected.tolist()
+
+
+def test_what_a_task_raises_in_any_thread_is_raised() -> None:
+    barrier = threading.Barrier(3)
+
+    def task(first: int, _stop: int) -> int:
+        barrier.wait(10)  # each range in a thread of its own
+        if first == 2:
+            raise ArithmeticError("in the last range")
+        return first
+
+    with pytest.raises(ArithmeticError, match="last range"):
+        shared_work.SharedWork(task, [(0, 1), (1, 2), (2, 3)]).run(3)
+    assert shared_work.SharedWork(lambda first, _: first, [(i, i + 1) for i in range(9)]).run(3) == [*range(9)]

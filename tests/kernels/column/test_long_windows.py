@@ -1,5 +1,5 @@
 """Sums, means and variances of columns that are longer than a piece, against exact arithmetic: streams that go on from
-piece to piece, streams that make a piece fall back, and spans whose steps are longer than a block."""
+piece to piece, streams that make a piece fall back, and ranges whose steps are longer than a block."""
 
 import math
 import os
@@ -63,17 +63,17 @@ def judge(name: str, stream: str, los: Any, his: Any, got: Any, uncertain: Any) 
 @pytest.mark.parametrize(("size", "threads"), [(17, 2), (600, 1), (9_000, 1)])
 def test_rows(name: str, stream: str, size: int, threads: int) -> None:
     x = STREAMS[stream]
-    sweep = column_kernel_of(FUNCTIONS[name], ("float",))
-    assert sweep is not None
+    kernel = column_kernel_of(FUNCTIONS[name], ("float",))
+    assert kernel is not None
     # two keys, of which the first is longer than a piece
     edges = np.array([0, ROWS - 1_500, ROWS])
-    got, uncertain = RowThreads(threads).sweep(sweep, x, CountBounds(size, edges, min(size, ROWS - 1_500)), ROWS)
+    got, uncertain = RowThreads(threads).aggregate(kernel, x, CountBounds(size, edges, min(size, ROWS - 1_500)), ROWS)
     rows = np.arange(ROWS)
     los = np.maximum(np.where(rows < edges[1], 0, edges[1]), rows + 1 - size)
     judge(name, stream, los, rows + 1, got, uncertain)
 
 
-def _spans(kind: str) -> RangeBounds:
+def _ranges(kind: str) -> RangeBounds:
     """Spans that never go back: of some length, in leaps, apart from each other, empty now and then."""
     chance = random.Random(3)
     los, his, lo, hi = [], [], 0, 0
@@ -97,10 +97,10 @@ def _spans(kind: str) -> RangeBounds:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("kind", ["as time goes", "in leaps", "empty now and then"])
-def test_spans(name: str, stream: str, kind: str) -> None:
-    x, spans = STREAMS[stream], _spans(kind)
-    sweep = column_kernel_of(FUNCTIONS[name], ("float",))
-    assert sweep is not None
-    got, uncertain = RowThreads(1).sweep(sweep, x, spans, ROWS)
-    there = spans.his - spans.los >= sweep.least
-    judge(name, stream, spans.los[there], spans.his[there], got[there], uncertain[there])
+def test_ranges(name: str, stream: str, kind: str) -> None:
+    x, ranges = STREAMS[stream], _ranges(kind)
+    kernel = column_kernel_of(FUNCTIONS[name], ("float",))
+    assert kernel is not None
+    got, uncertain = RowThreads(1).aggregate(kernel, x, ranges, ROWS)
+    there = ranges.his - ranges.los >= kernel.least
+    judge(name, stream, ranges.los[there], ranges.his[there], got[there], uncertain[there])

@@ -2,7 +2,7 @@
 
 `column_kernels`  which aggregate has a kernel, and how it runs over threads
 `bounds`          where windows start and end: by rows, time, gaps, marks
-`per_key`         a kernel for rows of one key, as one over the rows of many
+`per_key`         makes a kernel for rows of one key into one over the rows of many
 `min_max`         min, max, arg_min, arg_max
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round
 `variance`        var and std
@@ -15,7 +15,7 @@ going back.
     rows     · · · · · · · · · · ·
              ├──── block ────┼──── block ────┤          Count windows: blocks as long as the window
                       ◀──────┼─────▶                    a result is a suffix of one ⊕ a prefix of the next
-             ├── front ──┼── back ──▶                   spans: the two stacks, flipped when the front is used up
+             ├── front ──┼── back ──▶                   ranges: the two stacks, flipped when the front is used up
 
 No result is undone by subtraction, so none can drift. Where a kernel cannot vouch for a result (an overflow, digits
 lost) it says so, and the aggregate's own ⊕ computes it.

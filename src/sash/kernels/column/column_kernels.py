@@ -1,11 +1,10 @@
-"""Which aggregate has a sweep, and the way to it: bounds and results over ranges of rows, a thread each."""
+"""Which aggregate has a column kernel, and how it runs: bounds and results over ranges of rows, a thread each."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from sash import monoids as m
 from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, sum_mean, variance
+from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.state_layout import DTYPES
 from sash.monoids.algebra import Kind, Monoid
@@ -47,11 +47,11 @@ class RangeBounds:
 
 @dataclass(frozen=True)
 class ColumnKernel:
-    """Kernels of an aggregate: over Count windows (None: only over spans), and over spans."""
+    """Kernels of an aggregate: over Count windows (None: only over ranges), and over ranges."""
 
     rows: Any
-    spans: Any
-    rooms: int
+    ranges: Any
+    scratch: int
     """How many arrays, as long as the longest window, they need."""
     result: str
     """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
@@ -59,57 +59,44 @@ class ColumnKernel:
     least: int = 1
     """How many values a window must hold to have a result."""
     anew: tuple[Any, Any] = (None, None)
-    """Slower kernels for the results that those leave uncertain, over Count windows and over spans. Each is a kernel of
-    its own, so that it is compiled only for data that needs it."""
+    """Slower kernels for the results that those leave uncertain, over Count windows and over ranges. Each is a kernel
+    of its own, so that it is compiled only for data that needs it."""
 
 
 def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | None:
-    """The sweep of an aggregate on columns of these kinds, or None."""
+    """The kernel of an aggregate on columns of these kinds, or None."""
     number = kinds[0] if kinds else "int"
     one = type(monoid)
     if one is m.Max:
-        return ColumnKernel(min_max.greatest_rows, min_max.greatest_spans, 3, "same")
+        return ColumnKernel(min_max.greatest_rows, min_max.greatest_ranges, 3, "same")
     if one is m.Min:
-        return ColumnKernel(min_max.least_rows, min_max.least_spans, 3, "same")
+        return ColumnKernel(min_max.least_rows, min_max.least_ranges, 3, "same")
     if one is m.ArgMax:
         return ColumnKernel(None, min_max.greatest_places, 3, "place")
     if one is m.ArgMin:
         return ColumnKernel(None, min_max.least_places, 3, "place")
     if one is m.Sum:
         if number == "float":
-            anew = sum_mean.sum_rows_anew, sum_mean.sum_spans_anew
-            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_spans, 7, "float", anew=anew)
+            anew = sum_mean.sum_rows_anew, sum_mean.sum_ranges_anew
+            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", anew=anew)
         return ColumnKernel(None, sum_mean.word_sums, 0, "int")
     if one is m.Mean:
         if number == "float":
-            anew = sum_mean.mean_rows_anew, sum_mean.mean_spans_anew
-            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_spans, 7, "float", anew=anew)
+            anew = sum_mean.mean_rows_anew, sum_mean.mean_ranges_anew
+            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", anew=anew)
         return ColumnKernel(None, sum_mean.word_means, 0, "float")
     if one is m.Var and isinstance(monoid, m.Var):
         anew = variance.var_rows_anew, None
-        return ColumnKernel(variance.var_rows, variance.var_spans, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+        return ColumnKernel(variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
     if one is m.Std and isinstance(monoid, m.Std):
         anew = variance.std_rows_anew, None
-        return ColumnKernel(variance.std_rows, variance.std_spans, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+        return ColumnKernel(variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
     return None
 
 
 def cores() -> int:
     """How many threads can run at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_threads(task: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], threads: int) -> list[Any]:
-    """The task for each range, in so many threads; in this one where no thread can be started, as without memory.
-
-    A range may then be computed twice, which does no harm.
-    """
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            done = [pool.submit(task, *cut) for cut in ranges]
-        except RuntimeError:
-            done = []
-    return [future.result() for future in done] if done else [task(*cut) for cut in ranges]
 
 
 class RowThreads:
@@ -129,7 +116,7 @@ class RowThreads:
         ranges = self.ranges(rows)
         if len(ranges) == 1:
             return [task(0, rows)]
-        return in_threads(task, ranges, len(ranges))
+        return SharedWork(task, ranges).run(len(ranges))
 
     def run_fixed(self, task: Callable[[int, int], Any], rows: int, longest: int) -> None:
         """The task for ranges of rows that depend on the rows and the longest window, and not on the threads.
@@ -142,7 +129,7 @@ class RowThreads:
             for cut in cuts:
                 task(*cut)
             return
-        in_threads(task, cuts, threads)
+        SharedWork(task, cuts).run(threads)
 
     def share_fixed(self, longest: int) -> Callable[[Callable[[int, int], None], int], None]:
         """`run_fixed` for windows of up to so many rows, as a kernel takes it."""
@@ -163,52 +150,51 @@ class RowThreads:
         return RangeBounds(los, his, shortest, longest)
 
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
-        """Which spans hold at least so many rows."""
+        """Which ranges hold at least so many rows."""
         out = np.empty(len(given.los), np.bool_)
         self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
         return out
 
-    def spans(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
-        """Bounds as spans."""
+    def as_ranges(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
+        """Bounds as ranges."""
         if isinstance(given, RangeBounds):
             return given
         return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
 
     def among(self, places: Places, given: RangeBounds) -> RangeBounds:
-        """Spans over the rows that an aggregate sees; `places` says how many of them lie before each row."""
+        """Ranges over the rows that an aggregate sees; `places` says how many of them lie before each row."""
         return self.bounded(bounds.mapped, len(given.los), (places, given.los, given.his))
 
     # ---- results ----
 
-    def sweep(
-        self, sweep: ColumnKernel, x: Numbers, given: CountBounds | RangeBounds, rows: int
+    def aggregate(
+        self, column: ColumnKernel, x: Numbers, given: CountBounds | RangeBounds, rows: int
     ) -> tuple[Numbers, Flags]:
         """The results, and which of them are uncertain. What windows without values have is undefined."""
-        out = np.empty(rows, _out(sweep, x))
+        out = np.empty(rows, _out(column, x))
         uncertain = np.zeros(rows, np.bool_)
         if not rows or not len(x):
             return out, uncertain
-        by_rows = isinstance(given, CountBounds) and sweep.rows is not None
-        kernel = sweep.rows if by_rows else sweep.spans
+        by_rows = isinstance(given, CountBounds) and column.rows is not None
+        kernel = column.rows if by_rows else column.ranges
         if not by_rows:
-            given = self.spans(given, rows)
+            given = self.as_ranges(given, rows)
         bound = (given.size, given.edges) if isinstance(given, CountBounds) else (given.los, given.his)
-        rooms = sweep.rooms
-        kind = out.dtype if sweep.result != "float" else np.dtype(np.float64)
-        least = np.empty((rooms, 1), kind)
-        sample = (x, *bound, 0, rows, sweep.setting, out, uncertain, least)
+        kind = out.dtype if column.result != "float" else np.dtype(np.float64)
+        least = np.empty((column.scratch, 1), kind)
+        sample = (x, *bound, 0, rows, column.setting, out, uncertain, least)
 
         def run(kernel: Any) -> None:
             code = coded(kernel, sample)
 
             def task(first: int, stop: int) -> None:
-                scratch = np.empty((rooms, max(min(given.longest, len(x)), exact_sum.BLOCK) + 1), kind)
-                code(x, *bound, first, stop, sweep.setting, out, uncertain, scratch)
+                scratch = np.empty((column.scratch, max(min(given.longest, len(x)), exact_sum.BLOCK) + 1), kind)
+                code(x, *bound, first, stop, column.setting, out, uncertain, scratch)
 
             self.run_fixed(task, rows, given.longest)
 
         run(kernel)
-        anew = sweep.anew[0 if by_rows else 1]
+        anew = column.anew[0 if by_rows else 1]
         if anew is not None and uncertain.any():
             run(anew)
         return out, uncertain
@@ -245,10 +231,10 @@ def _plain(values: Numbers) -> Numbers:
     return np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
 
 
-def _out(sweep: ColumnKernel, x: Numbers) -> Any:
-    if sweep.result == "same":
+def _out(column: ColumnKernel, x: Numbers) -> Any:
+    if column.result == "same":
         return x.dtype
-    return {"place": np.int64, "float": np.float64, "int": np.int64}[sweep.result]
+    return {"place": np.int64, "float": np.float64, "int": np.int64}[column.result]
 
 
 def index_type(rows: int) -> Any:
@@ -257,7 +243,7 @@ def index_type(rows: int) -> Any:
 
 
 def as_kind(column: Numbers, kind: Kind) -> Numbers:
-    """A column as a sweep takes it: booleans as integers."""
+    """A column as its kernel takes it: booleans as integers."""
     return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
 
 

@@ -20,7 +20,7 @@ import math
 import sys
 from typing import Any
 
-from sash.kernels.column.per_key import whole
+from sash.kernels.column.per_key import numpy_division
 
 BLOCK = 512
 """Rows whose parts lie in the fastest memory at once."""
@@ -42,7 +42,7 @@ _DIGITS = 60
 _MARGIN = 2.0 ** (_DIGITS - 52)
 
 
-@whole
+@numpy_division
 def magnitude(x: Any, first: int, stop: int) -> int:
     """The least e so that all values are below 2**e; 1025 if some are not finite, -1074 if all are 0."""
     # four at once, for each has to wait for the one before it
@@ -62,25 +62,25 @@ def magnitude(x: Any, first: int, stop: int) -> int:
     return 1025 if odd else int(math.frexp(most)[1]) if most else -1074
 
 
-@whole
+@numpy_division
 def bits_of(count: int) -> int:
     """The least b with count < 2**b."""
     return int(math.frexp(float(count))[1])
 
 
-@whole
+@numpy_division
 def parting(bound: float, size: int) -> float:
     """What parts the highs of values within a bound, a power of two, of which up to `size` are summed."""
     return math.ldexp(1.5 * bound, bits_of(size))
 
 
-@whole
+@numpy_division
 def high_of(value: float, above: float) -> float:
     """The high of a value."""
     return (value + above) - above
 
 
-@whole
+@numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
     """Begin a sum of up to `size` rows: [low, at) now, then such as those up to `stop`; False: there can be none."""
     exponent = max(magnitude(x, low, stop), _LOWEST) + _SPARE
@@ -95,7 +95,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
     return True
 
 
-@whole
+@numpy_division
 def least(state: Any, rest: float, steps: int) -> float:
     """After so many more steps: the smallest result that has all its digits.
 
@@ -110,7 +110,7 @@ def least(state: Any, rest: float, steps: int) -> float:
     return float((state[REACH] + 2.0 * steps * unit) * state[STEPS] * _MARGIN)
 
 
-@whole
+@numpy_division
 def parted(value: float, above: float, below: float) -> tuple[float, float, float]:
     """High, middle and rest of a value."""
     high = high_of(value, above)
@@ -119,14 +119,14 @@ def parted(value: float, above: float, below: float) -> tuple[float, float, floa
     return high, middle, left - middle
 
 
-@whole
+@numpy_division
 def rounded(high: float, middle: float, rest: float) -> float:
     """The sum of the sums. Highs are multiples of the last digit of any middle, so their sum loses nothing."""
     total = high + middle
     return total + ((middle - (total - high)) + rest)
 
 
-@whole
+@numpy_division
 def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
     """Add rows (`sign` 1) or take them off (-1); how many are too large to be parted so."""
     values = x[first:stop]
@@ -148,7 +148,7 @@ def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
     return bad
 
 
-@whole
+@numpy_division
 def block_length(begin: int, at: int, stop: int, size: int, nothing: Any, zero: float) -> int:
     """How many of the next rows, a block at most, have Count windows that all grow, or from all of which a row leaves.
 
@@ -170,7 +170,7 @@ def moving(lengths: Any, begun: Any, slid: Any) -> Any:
     Each is called in one place, for it is compiled there, inlined.
     """
 
-    @whole
+    @numpy_division
     def one_key(
         x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:

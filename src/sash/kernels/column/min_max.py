@@ -3,14 +3,14 @@
 Of equal values the first in order stays, and a NaN wins over every number, as in `sash.monoids.order`.
 
 Costs, in comparisons a row: 3 over Count windows (van Herk, and Gil and Werman, found the blocks for image filters),
-3 over spans.
+3 over ranges.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.column.per_key import over_keys, whole
+from sash.kernels.column.per_key import numpy_division, over_keys
 
 
 def greater(a: Any, b: Any) -> Any:
@@ -24,11 +24,11 @@ def less(a: Any, b: Any) -> Any:
 
 
 def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
-    """The kernels of one contest: over Count windows, over spans, and the places of the winners over spans."""
+    """The kernels of one order: over Count windows, over ranges, and the places of the winners over ranges."""
 
-    @whole
+    @numpy_division
     def one_key(
-        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, uncertain: Any, scratch: Any
+        x: Any, begin: int, first: int, stop: int, size: int, _setting: int, out: Any, _uncertain: Any, scratch: Any
     ) -> None:
         front, following, back = scratch[0], scratch[1], scratch[2]
         # front[j]: the best of the rows [block - size + j, block), for 0 < j < size; not before the key begins
@@ -67,9 +67,9 @@ def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
 
     one_key.__qualname__ = f"{name}.one_key"
 
-    @whole
-    def spans(
-        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    @numpy_division
+    def ranges(
+        x: Any, los: Any, his: Any, first: int, stop: int, _setting: int, out: Any, _uncertain: Any, scratch: Any
     ) -> None:
         front = scratch[0]
         i = first
@@ -95,11 +95,11 @@ def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
                 out[i] = back if after > flip and beats(best, back) else best
                 i += 1
 
-    spans.__qualname__ = f"{name}.spans"
+    ranges.__qualname__ = f"{name}.ranges"
 
-    @whole
+    @numpy_division
     def places(
-        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+        x: Any, los: Any, his: Any, first: int, stop: int, _setting: int, out: Any, _uncertain: Any, scratch: Any
     ) -> None:
         front = scratch[0]
         i = first
@@ -129,8 +129,8 @@ def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
                 i += 1
 
     places.__qualname__ = f"{name}.places"
-    return over_keys(one_key), spans, places
+    return over_keys(one_key), ranges, places
 
 
-greatest_rows, greatest_spans, greatest_places = _extreme(greater, "greatest")
-least_rows, least_spans, least_places = _extreme(less, "least")
+greatest_rows, greatest_ranges, greatest_places = _extreme(greater, "greatest")
+least_rows, least_ranges, least_places = _extreme(less, "least")

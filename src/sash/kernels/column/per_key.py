@@ -1,11 +1,11 @@
-"""Stretches: a kernel for rows of one key, as one over a range of rows of many keys.
+"""Makes a kernel for rows of one key into one over a range of rows of many keys.
 
     edges     0           4       7               where keys begin, and the number of rows
     rows      a a a a     b b b   c c c …
                   ├───── range ─────┤             a thread's rows
-              stretches  a[2:4]  b[0:3]  c[0:2]
+              calls   a[2:4]  b[0:3]  c[0:2]
 
-A one_key that begins in the middle of a key looks back at the rows before it, so ranges need not know of each other.
+A call that begins in the middle of a key looks back at the rows before it, so ranges need not know of each other.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Stretch = Callable[..., None]
+OneKeyKernel = Callable[..., None]
 """Fills the results of rows [first, stop) of a key that begins at `begin`; windows hold up to `size` rows."""
 
 
-def whole(kernel: Any) -> Any:
-    """Marks a kernel as one that divides as NumPy does: a check for 0 in a loop keeps it from being vectorised."""
+def numpy_division(kernel: Any) -> Any:
+    """Let a kernel divide as NumPy does: a check for 0, as in Python, keeps a loop from being vectorised."""
     kernel.error_model = "numpy"
     return kernel
 
 
-def over_keys(one_key: Stretch) -> Any:
-    """The kernel that runs a one_key for each key in a range of rows."""
+def over_keys(one_key: OneKeyKernel) -> Any:
+    """The kernel that runs `one_key` for each key in a range of rows."""
 
-    @whole
+    @numpy_division
     def over(
         x: Any, size: int, edges: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
@@ -43,10 +43,10 @@ def over_keys(one_key: Stretch) -> Any:
     return over
 
 
-def over_doubt(one_key: Stretch) -> Any:
-    """The kernel that runs a one_key for the rows uncertain, each run of them in a key by itself."""
+def over_uncertain(one_key: OneKeyKernel) -> Any:
+    """The kernel that runs `one_key` for uncertain rows, each run of them in a key by itself."""
 
-    @whole
+    @numpy_division
     def over(
         x: Any, size: int, edges: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
@@ -60,24 +60,24 @@ def over_doubt(one_key: Stretch) -> Any:
                 first = max(until, first + 1)
             key += 1
 
-    over.__qualname__ = f"over_doubt.{one_key.__qualname__}"
+    over.__qualname__ = f"over_uncertain.{one_key.__qualname__}"
     return over
 
 
-def over_doubtful_spans(spans: Any) -> Any:
-    """The kernel that runs one over spans for those uncertain, each run of them by itself."""
+def over_uncertain_ranges(ranges: Any) -> Any:
+    """The kernel that runs `ranges` for uncertain rows, each run of them by itself."""
 
-    @whole
+    @numpy_division
     def over(
         x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
         while first < stop:
             until = settled(uncertain, first, stop)
             if until > first:
-                spans(x, los, his, first, until, setting, out, uncertain, scratch)
+                ranges(x, los, his, first, until, setting, out, uncertain, scratch)
             first = max(until, first + 1)
 
-    over.__qualname__ = f"over_doubtful_spans.{spans.__qualname__}"
+    over.__qualname__ = f"over_uncertain_ranges.{ranges.__qualname__}"
     return over
 
 

@@ -1,10 +1,10 @@
 """Sums and means over whole columns.
 
-Floats go on from row to row in parts that do not round (`levels`): a sum has all its digits, or a piece of the column
-is computed anew, two ways: added up from the boundary of two stacks with what each addition lost beside it (`two_sum`;
-sums of this kind are as good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci. Comput. 26,
-2005), and joined from two such sums, never subtracted. A sum that is not finite is left to the monoid, which knows an
-overflow on the way from an infinite input.
+Floats go on from row to row in parts that do not round (`exact_sum`): a sum has all its digits, or a piece of the
+column is computed anew, two ways: added up from the boundary of two stacks with what each addition lost beside it
+(`two_sum`; sums of this kind are as good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci.
+Comput. 26, 2005), and joined from two such sums, never subtracted. A sum that is not finite is left to the monoid: it
+can tell an overflow on the way from an infinite input.
 
 Integers are exact in two words, value = high * 2**32 + low, so those that leave are taken off. A sum beyond 64 bits is
 left to the monoid, which raises.
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column import exact_sum
-from sash.kernels.column.per_key import over_doubt, over_doubtful_spans, over_keys, whole
+from sash.kernels.column.per_key import numpy_division, over_keys, over_uncertain, over_uncertain_ranges
 from sash.monoids.double_double import two_sum
 
 _LOW = 2**32 - 1
 _WORD = 2**31
 
 
-@whole
+@numpy_division
 def joined(high: float, rest: float, other: float, other_rest: float) -> float:
     """The sum of two sums, each with what it lost."""
     total, lost = two_sum(high, other)
@@ -33,11 +33,11 @@ def joined(high: float, rest: float, other: float, other_rest: float) -> float:
 
 
 def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
-    """Sums joined from those of two stacks, over Count windows and over spans: right for whatever can be summed."""
+    """Sums joined from those of two stacks, over Count windows and over ranges: right for whatever can be summed."""
 
-    @whole
+    @numpy_division
     def one_key(
-        x: Any, begin: int, first: int, stop: int, size: int, setting: int, out: Any, uncertain: Any, scratch: Any
+        x: Any, begin: int, first: int, stop: int, size: int, _setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
         front, front_rest, following, following_rest, back, back_rest = (
             scratch[0],
@@ -89,9 +89,9 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
 
     one_key.__qualname__ = f"{name}.two_ways.one_key"
 
-    @whole
-    def spans(
-        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    @numpy_division
+    def ranges(
+        x: Any, los: Any, his: Any, first: int, stop: int, _setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
         front, front_rest = scratch[0], scratch[1]
         i = first
@@ -118,15 +118,15 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
                 out[i] = found / (his[i] - los[i]) if divides else found
                 i += 1
 
-    spans.__qualname__ = f"{name}.two_ways.spans"
-    return over_doubt(one_key), over_doubtful_spans(spans)
+    ranges.__qualname__ = f"{name}.two_ways.ranges"
+    return over_uncertain(one_key), over_uncertain_ranges(ranges)
 
 
 def _running(divides: bool, name: str) -> tuple[Any, Any]:
-    """Sums that go on from row to row, by `levels`; a piece in which one is uncertain is uncertain as a whole."""
+    """Sums that go on from row to row, by `exact_sum`; a piece in which one is uncertain is uncertain as a whole."""
 
-    @whole
-    def slides(x: Any, begin: int, at: int, stop: int, size: int, setting: int, out: Any, scratch: Any) -> int:
+    @numpy_division
+    def slides(x: Any, begin: int, at: int, stop: int, size: int, _setting: int, out: Any, scratch: Any) -> int:
         bad: int = slid(x, begin, at, stop, size, out, scratch)
         if divides:
             divided(out, begin, at, stop, size)
@@ -135,24 +135,25 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
     one_key = exact_sum.moving(_lengths, _begun, slides)
     one_key.__qualname__ = f"{name}.one_key"
 
-    @whole
-    def spans(
-        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+    @numpy_division
+    def ranges(
+        x: Any, los: Any, his: Any, first: int, stop: int, _setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
         longest = len(scratch[6])
         piece, _ = _lengths(longest)
         runs, at = exact_sum.RUNS, first
-        lo, hi = 0, 0
+        lo = hi = np.int64(0)
         while at < stop:
             end = min(at + piece, stop)
             bad, tries = 1, 0 if runs < exact_sum.RUNS else 1
             while bad and tries < 2:
                 if tries == 1:
-                    lo, hi, most = los[at], los[at], max(los[at], his[end - 1])
+                    lo = hi = np.int64(los[at])
+                    most = max(lo, np.int64(his[end - 1]))
                     if not exact_sum.begun(x, lo, lo, most, longest + exact_sum.BLOCK, scratch[6]):
                         break
                     runs = 0
-                lo, hi, bad = spanned(x, los, his, at, end, lo, hi, divides, out, scratch)
+                lo, hi, bad = slid_ranges(x, los, his, at, end, lo, hi, divides, out, scratch)
                 tries += 1
             if bad:
                 uncertain[at:end] = True
@@ -160,22 +161,22 @@ def _running(divides: bool, name: str) -> tuple[Any, Any]:
             runs += 1
             at = end
 
-    spans.__qualname__ = f"{name}.spans"
-    return over_keys(one_key), spans
+    ranges.__qualname__ = f"{name}.ranges"
+    return over_keys(one_key), ranges
 
 
-@whole
+@numpy_division
 def _lengths(size: int) -> tuple[int, int]:
     return max(exact_sum.PIECE, size), exact_sum.RUNS
 
 
-@whole
+@numpy_division
 def _begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool:
     found: bool = exact_sum.begun(x, low, at, stop, size, scratch[6])
     return found
 
 
-@whole
+@numpy_division
 def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: Any) -> int:
     """Sums of Count windows for rows [at, stop), from the sum of the window before them; how many are uncertain."""
     highs, middles, rests, nothing, state = scratch[0], scratch[1], scratch[2], scratch[3], scratch[6]
@@ -208,7 +209,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: A
     return bad
 
 
-@whole
+@numpy_division
 def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
     """Sums of Count windows as means."""
     for row in range(at, min(stop, begin + size)):
@@ -218,26 +219,27 @@ def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
         sums[j] /= size
 
 
-@whole
-def spanned(
+@numpy_division
+def slid_ranges(
     x: Any, los: Any, his: Any, at: int, stop: int, lo: int, hi: int, divides: bool, out: Any, scratch: Any
 ) -> tuple[int, int, int]:
-    """Sums of spans [at, stop), from the sum of the rows [lo, hi); where they end, and how many are uncertain.
+    """Sums of ranges [at, stop), from the sum of the rows [lo, hi); where they end, and how many are uncertain.
 
-    A block of spans is what came after `hi` less what left before `lo`: the sums up to each row there, by look-up.
+    A block of ranges is what came after `hi` less what left before `lo`: the sums up to each row there, by look-up.
     """
     highs, middles, rests = scratch[0], scratch[1], scratch[2]
     lost_highs, lost_middles, lost_rests, state = scratch[3], scratch[4], scratch[5], scratch[6]
     bad = 0
     while at < stop:
-        if los[at] >= hi:  # nothing of the last span is in this one
+        if los[at] >= hi:  # nothing of the last range is in this one
             lo, hi = los[at], los[at]
             state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST] = 0.0, 0.0, 0.0
         length = within(his, at, min(exact_sum.BLOCK, stop - at), hi + exact_sum.BLOCK)
         length = within(los, at, length, lo + exact_sum.BLOCK)
         if length == 0:  # a long step: by itself
-            bad += exact_sum.summed(x, hi, his[at], state, 1.0)
-            exact_sum.summed(x, lo, los[at], state, -1.0)
+            # all places as words of 64 bits: for each combination of types `summed` is compiled anew
+            bad += exact_sum.summed(x, hi, np.int64(his[at]), state, 1.0)
+            exact_sum.summed(x, lo, np.int64(los[at]), state, -1.0)
             lo, hi = los[at], his[at]
             continue
         last = at + length - 1
@@ -265,7 +267,7 @@ def spanned(
     return lo, hi, bad
 
 
-@whole
+@numpy_division
 def within(places: Any, at: int, length: int, limit: int) -> int:
     """How many of the next places, which rise, are not beyond a limit."""
     if length == 0 or places[at + length - 1] <= limit:
@@ -280,7 +282,7 @@ def within(places: Any, at: int, length: int, limit: int) -> int:
     return low
 
 
-@whole
+@numpy_division
 def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, rests: Any) -> int:
     """The parts of rows, from place 1 on; how many rows are too large to be parted so."""
     values = x[first:stop]
@@ -295,7 +297,7 @@ def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, r
     return bad
 
 
-@whole
+@numpy_division
 def prefixes(come: int, gone: int, state: Any, scratch: Any) -> None:
     """The parts that came, and those that went, as sums up to each place: six at once, where there are both."""
     high, middle, rest = state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST]
@@ -330,19 +332,19 @@ def prefixes(come: int, gone: int, state: Any, scratch: Any) -> None:
         d[j], e[j], f[j] = high2, middle2, rest2
 
 
-sum_rows, sum_spans = _running(False, "sum")
-mean_rows, mean_spans = _running(True, "mean")
-sum_rows_anew, sum_spans_anew = _two_ways(False, "sum")
-mean_rows_anew, mean_spans_anew = _two_ways(True, "mean")
+sum_rows, sum_ranges = _running(False, "sum")
+mean_rows, mean_ranges = _running(True, "mean")
+sum_rows_anew, sum_ranges_anew = _two_ways(False, "sum")
+mean_rows_anew, mean_ranges_anew = _two_ways(True, "mean")
 
 
 def _words(divides: bool, name: str) -> Any:
-    """Sums of integers over spans; or means, rounded once if the sum has no more than 53 bits, and else uncertain."""
+    """Sums of integers over ranges; or means, rounded once if the sum has no more than 53 bits, and else uncertain."""
     limit = 2**21 if divides else _WORD
 
-    @whole
+    @numpy_division
     def words(
-        x: Any, los: Any, his: Any, first: int, stop: int, setting: int, out: Any, uncertain: Any, scratch: Any
+        x: Any, los: Any, his: Any, first: int, stop: int, _setting: int, out: Any, uncertain: Any, _scratch: Any
     ) -> None:
         low, after = los[first], los[first]
         high, rest = 0, 0

@@ -18,8 +18,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from sash.kernels.column import exact_sum
-from sash.kernels.column.per_key import over_doubt, over_keys, whole
+from sash.kernels.column.per_key import numpy_division, over_keys, over_uncertain
 from sash.monoids.double_double import two_sum
 
 _LOST = 1e-3
@@ -34,7 +36,7 @@ _WINDOWS = 8
 """Windows, side by side, that one centre may serve."""
 
 
-@whole
+@numpy_division
 def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tuple[float, float, float, float]:
     """A gap and its square added to their sums, and to what those have lost so far by rounding.
 
@@ -45,14 +47,14 @@ def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tup
     return one, two, lost + less, lost2 + less2
 
 
-@whole
-def doubtful(m2: float, squares: float) -> bool:
-    """Is a sum of squared distances not to be trusted? A NaN is not, nor is 0: squares may have been lost."""
+@numpy_division
+def is_uncertain(m2: float, squares: float) -> bool:
+    """May a sum of squared distances be wrong? A NaN is not, nor is 0: squares may have been lost."""
     sound = (m2 >= _LOST * squares) & (squares < _LARGE) & (squares > _SMALL)
     return not sound
 
 
-@whole
+@numpy_division
 def run_to(x: Any, low: int, high: int, after: int, run: int) -> tuple[int, int]:
     """Where the values that equal the last of the rows [low, high) begin, not before `low` if they do not differ there.
 
@@ -70,7 +72,7 @@ def run_to(x: Any, low: int, high: int, after: int, run: int) -> tuple[int, int]
 def _two_ways(rooted: bool, name: str) -> Any:
     """From the sums of two stacks, over Count windows."""
 
-    @whole
+    @numpy_division
     def one_key(
         x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
@@ -110,16 +112,16 @@ def _two_ways(rooted: bool, name: str) -> Any:
             for j in range(growing):
                 count = block + j + 1 - begin
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += doubtful(_placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted), squares)
+                bad += is_uncertain(_placed(out, block + j, sums, squares, 1.0 / count, count - ddof, rooted), squares)
             for j in range(growing, length):
                 sums, squares = back[j] + front[j + 1], back2[j] + front2[j + 1]
-                bad += doubtful(_placed(out, block + j, sums, squares, share, size - ddof, rooted), squares)
+                bad += is_uncertain(_placed(out, block + j, sums, squares, share, size - ddof, rooted), squares)
             if bad:
                 for j in range(length):
                     count = min(block + j + 1 - begin, size)
                     sums = back[j] + front[j + 1]
                     squares = back2[j] + front2[j + 1]
-                    if doubtful(squares - sums * (sums * (1.0 / count)), squares):
+                    if is_uncertain(squares - sums * (sums * (1.0 / count)), squares):
                         row = block + j
                         after, run = run_to(x, row + 1 - count, row + 1, after, run)
                         uncertain[row] = not _settled(out, row, run <= row + 1 - count, x[row], count - ddof)
@@ -129,19 +131,19 @@ def _two_ways(rooted: bool, name: str) -> Any:
             block += length
 
     one_key.__qualname__ = f"{name}.two_ways.one_key"
-    return over_doubt(one_key)
+    return over_uncertain(one_key)
 
 
-def _spans(rooted: bool, name: str) -> Any:
-    """From the sums of two stacks, over spans."""
+def _ranges(rooted: bool, name: str) -> Any:
+    """From the sums of two stacks, over ranges."""
 
-    @whole
-    def spans(
+    @numpy_division
+    def ranges(
         x: Any, los: Any, his: Any, first: int, stop: int, ddof: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
         front, front2 = scratch[0], scratch[1]
         i = first
-        seen, run = 0, 0
+        seen = run = np.int64(0)
         while i < stop:
             low, flip = los[i], his[i]
             if low == flip:
@@ -161,19 +163,19 @@ def _spans(rooted: bool, name: str) -> Any:
                 at = los[i] - low
                 count = his[i] - los[i]
                 sums, squares = one + (lost + front[at]), two + (lost2 + front2[at])
-                if doubtful(_placed(out, i, sums, squares, 1.0 / count, count - ddof, rooted), squares):
+                if is_uncertain(_placed(out, i, sums, squares, 1.0 / count, count - ddof, rooted), squares):
                     seen, run = run_to(x, los[i], his[i], seen, run)
                     uncertain[i] = not _settled(out, i, run <= los[i], x[his[i] - 1], count - ddof)
                 i += 1
 
-    spans.__qualname__ = f"{name}.spans"
-    return spans
+    ranges.__qualname__ = f"{name}.ranges"
+    return ranges
 
 
 def _running(rooted: bool, name: str) -> Any:
-    """Sums that go on from row to row, by `levels`; a piece in which one is uncertain is uncertain as a whole."""
+    """Sums that go on from row to row, by `exact_sum`; a piece in which one is uncertain is uncertain as a whole."""
 
-    @whole
+    @numpy_division
     def slides(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, out: Any, scratch: Any) -> int:
         bad: int = slid(x, begin, at, stop, size, ddof, rooted, out, scratch)
         return bad
@@ -186,13 +188,13 @@ def _running(rooted: bool, name: str) -> Any:
 _CENTRE, _BOUND, _HIGH, _REST, _HIGH2, _REST2, _REACH, _REACH2, _STEPS = range(9)
 
 
-@whole
+@numpy_division
 def _lengths(size: int) -> tuple[int, int]:
     piece = max(_PIECE, min(_WINDOWS * size, max(exact_sum.PIECE, size)))
     return piece, max(1, _WINDOWS * size // piece)
 
 
-@whole
+@numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool:
     """Begin with the window [low, at), with a centre and a bound for the rows up to `stop`; False: they have none."""
     state, gaps = scratch[5], scratch[0]
@@ -225,7 +227,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool
     return True
 
 
-@whole
+@numpy_division
 def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: bool, out: Any, scratch: Any) -> int:
     """Results of Count windows for rows [at, stop), from the sums of the window before them; how many are uncertain.
 
@@ -286,7 +288,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
     return bad
 
 
-@whole
+@numpy_division
 def _placed(out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool) -> float:
     """Put a result in its place; the sum of squared distances from the mean. `share` is 1 / n."""
     m2 = squares - sums * (sums * share)
@@ -295,7 +297,7 @@ def _placed(out: Any, at: int, sums: float, squares: float, share: float, degree
     return m2
 
 
-@whole
+@numpy_division
 def _settled(out: Any, at: int, equal: bool, value: float, degrees: int) -> bool:
     """Put 0 in its place where all values are equal, and finite; else False."""
     if equal and value - value == 0.0:
@@ -304,6 +306,6 @@ def _settled(out: Any, at: int, equal: bool, value: float, degrees: int) -> bool
     return False
 
 
-var_rows, var_spans = _running(False, "var"), _spans(False, "var")
-std_rows, std_spans = _running(True, "std"), _spans(True, "std")
+var_rows, var_ranges = _running(False, "var"), _ranges(False, "var")
+std_rows, std_ranges = _running(True, "std"), _ranges(True, "std")
 var_rows_anew, std_rows_anew = _two_ways(False, "var"), _two_ways(True, "std")

@@ -95,8 +95,8 @@ class _Walk:
         self.parts = bytearray()
         self.for_state = for_state
         self.ours = True
-        # both keep what they met alive, so that an id stays its own
-        self.met: dict[int, tuple[int, Any]] = {}
+        # both keep what they have visited alive, so that an id stays its own
+        self.visited: dict[int, tuple[int, Any]] = {}
         self.monoids = {} if monoids is None else monoids
         self.open: list[Any] = []
 
@@ -129,10 +129,10 @@ class _Walk:
             self.inside(value, where)
         elif isinstance(value, Monoid):
             self.monoid(value)
-        elif id(value) in self.met:
-            self.add(f"again {self.met[id(value)][0]}")
+        elif id(value) in self.visited:
+            self.add(f"again {self.visited[id(value)][0]}")
         else:
-            self.met[id(value)] = len(self.met), value
+            self.visited[id(value)] = len(self.visited), value
             self.reference(value, where)
 
     def array(self, value: Any, where: str) -> None:

@@ -37,7 +37,7 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
     def codegen(self) -> Any:
         return _Linked(self._codegen)
 
-    def get_pointer_to_function(self, name: str) -> int:
+    def get_pointer_to_function(self, _name: str) -> int:
         self._ensure_finalized()
         return 0
 

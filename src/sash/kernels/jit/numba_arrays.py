@@ -155,8 +155,8 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
 def require_fit(context: Any, value: types.Type, item: types.Type) -> None:
     """Raises TypingError if storing a value could lose something: a fraction, a None."""
     if not _fits(context, value, item):
-        shown = f"{value.type} or None" if isinstance(value, types.Optional) else value
-        raise errors.TypingError(f"a column of {item} cannot hold {shown}")
+        described = f"{value.type} or None" if isinstance(value, types.Optional) else value
+        raise errors.TypingError(f"a column of {item} cannot hold {described}")
 
 
 def _fits(context: Any, value: types.Type, item: types.Type) -> bool:

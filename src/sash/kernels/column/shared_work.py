@@ -1,0 +1,86 @@
+"""Tasks shared by threads, where a thread may fail to start.
+
+`threading.Thread.start` waits for the new thread, for ever if that dies for want of memory before it has said that it
+runs. Here the calling thread takes tasks as the others do, and waits only for threads that have taken one.
+
+    tasks     0 1 2 3 4 5 6 7
+    caller    0   2     5   7   ──▶ waits for the helper, which has taken tasks
+    helper      1   3 4   6
+    helper    never ran         ──▶ not waited for: when it runs it finds nothing to do
+"""
+
+from __future__ import annotations
+
+import _thread
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Task = Callable[[int, int], Any]
+
+
+class SharedWork:
+    """A task for each of some ranges, and the threads that take them."""
+
+    def __init__(self, task: Task, ranges: Sequence[tuple[int, int]]) -> None:
+        self.task, self.ranges = task, ranges
+        self.results: list[Any] = [None] * len(ranges)
+        self.errors: list[BaseException | None] = [None] * len(ranges)
+        self.pending = list(range(len(ranges) - 1, -1, -1))
+        """Ranges that nobody has taken, the next one last: to pop it is atomic."""
+
+    def run(self, threads: int) -> list[Any]:
+        """The results of all ranges, computed by so many threads, this one among them. Raises what a task raised."""
+        helpers = [Helper(self) for _ in range(threads - 1)]
+        try:
+            for helper in helpers:
+                helper.start()
+            self.take_all()
+        finally:  # an interrupt, too, waits: helpers write to arrays of the caller's
+            self.pending.clear()
+            for helper in helpers:
+                helper.wait()
+        for error in self.errors:
+            if error is not None:
+                raise error
+        return self.results
+
+    def take_all(self) -> None:
+        """Take ranges until there are none."""
+        while self.pending:
+            try:
+                number = self.pending.pop()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                self.results[number] = self.task(*self.ranges[number])
+            except Exception as error:
+                self.errors[number] = error
+
+
+class Helper:
+    """A thread beside the caller's."""
+
+    def __init__(self, work: SharedWork) -> None:
+        self.work = work
+        self.is_working = False
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
+
+    def start(self) -> None:
+        """Start the thread, if the system has one."""
+        try:
+            _thread.start_new_thread(self._run, ())
+        except (RuntimeError, MemoryError):
+            return
+
+    def _run(self) -> None:
+        self.is_working = True
+        try:
+            self.work.take_all()
+        finally:
+            self.done.release()
+
+    def wait(self) -> None:
+        """Wait until it has finished what it has taken; there is nothing left to take."""
+        if self.is_working:
+            self.done.acquire()
