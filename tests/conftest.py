@@ -39,11 +39,13 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if path.startswith("tests/spark/") or name.startswith("test_page_with_spark") else path
 
 
+@pytest.hookimpl(optionalhook=True)  # tests/test_mutations.py runs pytest without xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """Called for any `--dist` but "no"."""
     return ByFile(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One worker for each core, at most 8, and one for Spark, which mostly waits for its JVM."""
     return min(os.cpu_count() or 1, 8) + 1

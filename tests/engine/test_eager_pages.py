@@ -176,7 +176,10 @@ def test_rows_taken_back_stay_so() -> None:
 
 def test_state_of_another_emit_is_refused() -> None:
     arguments: dict[str, Any] = {"by": "k", "on": "t", "lateness": 5, "a": sash.max("x")}
-    for written, opened, says in (("final", "eager", "needs the rows"), ("eager", "final", "a state of its own")):
+    for written, opened, says in (
+        ("final", "eager", "needs the rows"),
+        ("eager", "final", "open it with emit='eager'"),
+    ):
         store = MemoryStore()
         sash.Query(5, **arguments, emit=written).operator(SCHEMA, store=store).process(batch([1], [1]))
         with pytest.raises(PageError, match=says):

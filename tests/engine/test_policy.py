@@ -300,6 +300,6 @@ def test_compiled_structures_take_the_same_way(structure: str, first: int) -> No
     ((_, place),) = aggregate.windows[0].spec.compiled_as.state.saved["F"]
     operator.process(batch(*(("a", t, t % 97) for t in range(3000))))
     operator.process(batch(("a", 12_000, 1), ("a", 12_001, 1)))
-    assert aggregate.table[aggregate.name, "ints", 0][0, place] == first
+    assert aggregate.windows[0].fields.scalars[0][0, place] == first
     operator.process(batch(("a", 50_000, 1), ("a", 50_001, 1)))
-    assert aggregate.table[aggregate.name, "ints", 0][0, place] == 0
+    assert aggregate.windows[0].fields.scalars[0][0, place] == 0

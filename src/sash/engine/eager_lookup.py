@@ -124,10 +124,10 @@ class EagerLookup:
         window, rows = rule.window, self.state.rows
         kind, (a, time) = element_kind(window), self._times(slot)
         if kind == "running":
-            last = time[until - 1 : until]
-            silent = not until or bool(lasts(window.size, np.asarray(at, last.dtype), last)[0])
-            is_over = window.kind == "session" and silent
-            return (until, until) if is_over else (0, until)
+            last = time[max(until - 1, 0) : until]
+            if window.kind == "session" and lasts(window.size, np.asarray(at, last.dtype), last).all():
+                return until, until
+            return 0, until
         if kind == "row panes":
             passed = int(rows.heads[slot, PASSED])
             stop = ((passed + until) // rule.every + 1) * rule.every

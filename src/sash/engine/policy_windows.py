@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sash.engine.aggregate_batch import kind_of
 from sash.engine.arena import Arena
-from sash.engine.arrow_arrays import array, word_type
-from sash.engine.input_encoding import CODED, encodings_of, non_null, numbers, objects
-from sash.engine.key_values import decode
+from sash.engine.arrow_arrays import array
+from sash.engine.input_encoding import CODED, encodings_of, numbers
 from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows
+from sash.engine.value_encoder import InputReader
 from sash.kernels.jit.policy_monoid import joined, split
-from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints
+from sash.kernels.loops.array_types import NO_FLAGS, Ints
 from sash.kernels.loops.policy_kernel import PolicyKernel
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
@@ -38,7 +37,8 @@ class PolicyWindow:
         monoids = [spec.monoid for spec in self.aggregates]
         kinds = [_kinds(spec) for spec in self.aggregates]
         self.kernel = PolicyKernel(policy, policy.evict, policy.alone, monoids, kinds)
-        self.readers = [_Reader(spec, self.kernel.compiled) for spec in self.aggregates]
+        compiled = self.kernel.compiled
+        self.readers = [InputReader(spec, encodings_of(spec.monoid, spec.types), compiled) for spec in self.aggregates]
         self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
         """The names of the arena's columns in which states lie."""
         for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
@@ -52,7 +52,11 @@ class PolicyWindow:
 
     def lift(self, rows: StepRows, places: Ints) -> None:
         """Write the states of rows at their places. Raises AggregateError."""
-        self.kernel.lift([reader.read(rows) for reader in self.readers], rows.slots, places, self.states)
+        inputs, count = [], len(rows)
+        for reader in self.readers:
+            non_null = reader.non_null(rows, count)
+            inputs.append((reader.columns(rows, count), NO_FLAGS if non_null is None else non_null))
+        self.kernel.lift(inputs, rows.slots, places, self.states)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
         """By row: the first element of the window that ends at it. Raises AggregateError."""
@@ -93,29 +97,6 @@ class PolicyWindow:
     def nbytes(self) -> int:
         """The memory of the structures' queues."""
         return self.structures.nbytes
-
-
-class _Reader:
-    """Reads the columns of one aggregate."""
-
-    def __init__(self, spec: AggregateSpec, compiled: bool) -> None:
-        self.names, self.nullable, self.compiled = spec.columns, spec.monoid.nullable, compiled
-        self.presence = encodings_of(spec.monoid, spec.types) == ("presence",)
-        self.words = [word_type(value_type(kind)) for kind in spec.types]
-
-    def read(self, rows: StepRows) -> tuple[Any, Flags]:
-        """The inputs of rows, and which rows have a value; empty if all."""
-        columns, own = [rows.column(name) for name in self.names], NO_FLAGS
-        for column in columns:
-            if column.null_count:
-                own = non_null([decode(column) for column in columns], self.nullable, len(rows))
-                break
-        if not self.compiled:
-            return [objects(decode(column), ours=True) for column in columns], own
-        if self.presence:
-            return [np.zeros(len(rows), np.bool_)], own
-        ways = zip(self.names, columns, self.words, strict=True)
-        return [numbers(decode(column)) if word is None else rows.words(name, word) for name, column, word in ways], own
 
 
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:

@@ -19,11 +19,13 @@ import pyarrow as pa
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import array, word_type
 from sash.engine.chunk_log import CodeMapping, PlaceLog
-from sash.engine.input_encoding import CODED, non_null, numbers, objects
+from sash.engine.input_encoding import CODED, Form, non_null, numbers, objects
 from sash.engine.rank_labels import RankLabels
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags, Ints, States
 from sash.kernels.loops.columnar import scalars
+from sash.plan.bound_query import AggregateSpec
+from sash.plan.types import value_type
 from sash.stores import codec
 
 LARGE = 4096
@@ -35,33 +37,20 @@ def is_wasteful(length: int, used: int) -> bool:
     return length > LARGE and length > 4 * used
 
 
-class ValueEncoder:
-    """Reads and writes the values of an aggregate. `recode(input, mapping)`: what to do when codes have changed."""
+class InputReader:
+    """Reads the inputs of one aggregate, of these forms, from the columns of rows.
 
-    def __init__(self, aggregate: Aggregate, recode: Callable[[int, CodeMapping], None]) -> None:
-        self.aggregate, self.recode = aggregate, recode
-        self.spec, self.kernel = aggregate.spec, aggregate.kernel
-        self.dictionaries: dict[int, Any] = {
-            j: (PlaceLog if form == "place" else RankLabels)(kind)
-            for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
-            if form in CODED
-        }
+    `ours`: whether the aggregate is one of the package, which takes times as integers.
+    """
+
+    def __init__(self, spec: AggregateSpec, forms: Sequence[Form] | None, compiled: bool, ours: bool = True) -> None:
+        self.spec, self.compiled, self.ours = spec, compiled, ours
+        self.presence = forms == ("presence",)
         self.words: list[Any] = [
-            word_type(kind) if form in ("number", "temporal") else None
-            for form, kind in zip(aggregate.forms, aggregate.types, strict=False)
+            word_type(value_type(kind)) if form in ("number", "temporal") else None
+            for form, kind in zip(forms or (), spec.types, strict=False)
         ]
         """The types of inputs that are columns of 64-bit numbers, which go in as they are."""
-        self._all_words = all(word is not None for word in self.words)
-        self.plain_result = self._plain_result()
-        """The type of results that are one 64-bit number each, as the loops have them; None for others."""
-
-    def _plain_result(self) -> pa.DataType | None:
-        if not self.kernel.compiled or self.aggregate.result_of:
-            return None
-        kind = {"int": pa.int64(), "float": pa.float64()}.get(self.kernel.layouts.result.shape)
-        return kind if kind == self.spec.result else None
-
-    # ---- inputs ----
 
     def non_null(self, rows: BatchColumns, count: int) -> Flags | None:
         """Which rows have a value in every column that needs one; None if all have."""
@@ -72,19 +61,50 @@ class ValueEncoder:
                 return None if found.all() else found
         return None
 
+    def columns(self, rows: BatchColumns, count: int) -> list[Any]:
+        """The inputs of rows, column by column: numbers, or lists of objects."""
+        names = self.spec.columns
+        if not self.compiled:
+            return [objects(rows.column(name), self.ours) for name in names] or [[None] * count]
+        if self.presence:
+            return [np.zeros(count, np.bool_)]
+        ways = enumerate(zip(names, self.words, strict=True))
+        return [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
+
+    def encoded(self, _input: int, column: pa.Array) -> Any:
+        """The values of an input as numbers."""
+        return numbers(column)
+
+
+class ValueEncoder(InputReader):
+    """Reads and writes the values of an aggregate. `recode(input, mapping)`: what to do when codes have changed."""
+
+    def __init__(self, aggregate: Aggregate, recode: Callable[[int, CodeMapping], None]) -> None:
+        super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
+        self.aggregate, self.recode, self.kernel = aggregate, recode, aggregate.kernel
+        self.dictionaries: dict[int, Any] = {
+            j: (PlaceLog if form == "place" else RankLabels)(kind)
+            for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
+            if form in CODED
+        }
+        self._all_words = self.compiled and not self.presence and all(word is not None for word in self.words)
+        self.plain_result = self._plain_result()
+        """The type of results that are one 64-bit number each, as the loops have them; None for others."""
+
+    def _plain_result(self) -> pa.DataType | None:
+        if not self.compiled or self.aggregate.result_of:
+            return None
+        kind = {"int": pa.int64(), "float": pa.float64()}.get(self.kernel.layouts.result.shape)
+        return kind if kind == self.spec.result else None
+
+    # ---- inputs ----
+
     def inputs(self, rows: BatchColumns, count: int) -> Any:
         """The inputs of rows, as the loops take them. Codes of other values may change."""
-        names = self.spec.columns
-        if not self.kernel.compiled:
-            columns = [objects(rows.column(name), self.aggregate.ours) for name in names] or [[None] * count]
-            return list(zip(*columns, strict=True))
-        if self.aggregate.forms == ("presence",):
-            return (np.zeros(count, np.bool_),)
         if self._all_words:
-            return tuple([rows.words(name, word) for name, word in zip(names, self.words, strict=True)])
-        ways = enumerate(zip(names, self.words, strict=True))
-        found = [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
-        return self.kernel.typed(found)
+            return tuple([rows.words(name, word) for name, word in zip(self.spec.columns, self.words, strict=True)])
+        columns = self.columns(rows, count)
+        return self.kernel.typed(columns) if self.compiled else list(zip(*columns, strict=True))
 
     def encoded(self, j: int, column: pa.Array) -> Any:
         """The values of an input as numbers: as they are, or codes."""
@@ -132,7 +152,7 @@ class ValueEncoder:
 
     def store(self, states: States) -> list[pa.Array]:
         """States as columns to keep, values in place of codes."""
-        if not self.kernel.compiled:
+        if not self.compiled:
             dump = self.spec.monoid.dump or codec.dumps
             return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
         found = []
@@ -143,7 +163,7 @@ class ValueEncoder:
 
     def load(self, states: States, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Put stored states at these places."""
-        if not self.kernel.compiled:
+        if not self.compiled:
             load = self.spec.monoid.load or codec.loads
             for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
                 states[0][place] = self.kernel.monoid.identity if data is None else load(data)
