@@ -92,7 +92,7 @@ def _judged(what: str, work: Callable[[], Any], only_pages: bool = False) -> Any
     try:
         return work()
     except PageError as error:
-        if "page '" not in str(error) and "the snapshot" not in str(error) and "the state" not in str(error):
+        if not any(name in str(error) for name in ("page '", "pages '", "the snapshot", "the state")):
             raise Failure(f"{what}: the message names no page: {error}") from error
         if only_pages or what.endswith("again"):
             return None
