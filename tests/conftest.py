@@ -12,7 +12,7 @@ from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.interpreted import column_aggregates, interpreted_lanes, interpreted_trees, kernels  # noqa: F401
+from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels  # noqa: F401
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(

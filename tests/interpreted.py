@@ -17,7 +17,7 @@ def refuse(*_: Any) -> Any:
     raise NotCompiled("the test says so")
 
 
-def interpret_lanes(patch: pytest.MonkeyPatch) -> None:
+def interpret_kernels(patch: pytest.MonkeyPatch) -> None:
     """Structures of operators as objects: to compile them for each of some fifty aggregates would take many minutes."""
     patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
     patch.setattr(columnar, "warn_once", lambda *_: None)
@@ -25,9 +25,9 @@ def interpret_lanes(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def interpreted_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+def interpreted_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aggregates of queries, interpreted."""
-    interpret_lanes(monkeypatch)
+    interpret_kernels(monkeypatch)
 
 
 @pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
@@ -35,7 +35,7 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     """Aggregates of queries, interpreted; under `all_compiled` also compiled."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "interpreted":
-            interpret_lanes(patch)
+            interpret_kernels(patch)
         yield
 
 

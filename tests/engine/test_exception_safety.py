@@ -232,7 +232,7 @@ def told_to_fail(strikes: Strikes, left: int) -> Iterator[None]:
         strikes.left = -1
 
 
-@pytest.mark.usefixtures("interpreted_lanes", "interpreted_trees")
+@pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
 @stores
 @pytest.mark.parametrize("where", ["lift", "combine", "lower"])
 @pytest.mark.parametrize("name", QUERIES)

@@ -183,7 +183,7 @@ def entries(modules: Sequence[Any]) -> set[str]:
     }
 
 
-@pytest.mark.usefixtures("interpreted_lanes")
+@pytest.mark.usefixtures("interpreted_kernels")
 def test_kernels_at_the_limits_are_as_interpreted() -> None:
     """Kernels without aggregates; `test_laws_on_columns` compares those of aggregates."""
     chance = np.random.default_rng(5)

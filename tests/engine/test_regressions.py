@@ -206,7 +206,7 @@ def test_rows_after_the_end_are_refused_where_nothing_is_late(mode: str) -> None
         operator.process(rows([2]))
 
 
-@pytest.mark.usefixtures("interpreted_lanes")
+@pytest.mark.usefixtures("interpreted_kernels")
 def test_changes_of_an_inexact_sum_do_not_depend_on_whether_it_compiles() -> None:
     """Interpreted, a sum of floats is exact, and was compared by value: results that stay NaN were not emitted."""
     data = pa.record_batch({"t": [1, 2, 3], "f": [1.0, float("nan"), 2.0]})

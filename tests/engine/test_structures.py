@@ -74,7 +74,7 @@ def play(windows: Any, aggregates: Any, **arguments: Any) -> None:
 # ---- the structures that the plan names ----
 
 
-@pytest.mark.usefixtures("interpreted_lanes")
+@pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize("chosen", ["throughput", "latency", "FiBA"])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
@@ -82,7 +82,7 @@ def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
     play(WINDOWS[window], aggregates, options=options)
 
 
-@pytest.mark.usefixtures("interpreted_lanes")
+@pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize("chosen", CHOSEN)
 @pytest.mark.parametrize("windows", [PER_ROW, PER_SLIDE], ids=["row", "slide"])
 def test_all_windows_at_once(windows: dict[str, Any], chosen: str) -> None:
@@ -213,7 +213,7 @@ def combines(**aggregates: Any) -> int:
     return calls
 
 
-@pytest.mark.usefixtures("interpreted_lanes")
+@pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize(
     ("keeper", "more"),
     [
