@@ -45,7 +45,7 @@ class Count(Monoid):
     commutative = True
     exact = True
 
-    def lift(self, *_row: Any) -> Any:
+    def lift(self, *row: Any) -> Any:  # noqa: ARG002 - the name that `help(sash.count)` shows
         return 1
 
     def combine(self, a: Any, b: Any) -> Any:
