@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -38,6 +38,13 @@ class MemoryStore:
         """Drop these pages; one that is not there is no error."""
         for name in ids:
             self.pages.pop(name, None)
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        return iter(sorted(item for item in self.pages.items() if item[0].startswith(prefix)))
+
+    def close(self) -> None:
+        """Do nothing: the pages are in memory as long as the store is."""
 
     def items(self) -> ItemsView[str, bytes]:
         """Every page with its name."""

@@ -1,4 +1,4 @@
-"""The protocol of a store: three methods, each for many pages at once.
+"""The protocol of a store: pages of bytes by name, many in one call.
 
     operator ──get_many──▶ pages it needs for a batch
              ◀─bytes / None
@@ -10,13 +10,15 @@ Many at once, since a page of a remote store costs a round trip: an operator ask
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 
 @runtime_checkable
 class Store(Protocol):
-    """Pages of bytes by name. A store belongs to one operator at a time.
+    """Pages of bytes by name. A store has one writer at a time.
+
+    `put_many` and `delete_many` are atomic: after a crash, all of a call's changes are there or none of them.
 
     >>> from sash.stores import MemoryStore
     >>> isinstance(MemoryStore(), Store), isinstance({}, Store)
@@ -24,13 +26,21 @@ class Store(Protocol):
     """
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, in their order; None for one that is not there."""
+        """Return the pages of these names, in their order; None for one that is not there."""
         ...
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep these pages, each in place of the one of its name."""
+        """Write these pages, each in place of the one of its name: all of them or none."""
         ...
 
     def delete_many(self, ids: Iterable[str]) -> None:
-        """Drop these pages; one that is not there is no error."""
+        """Delete these pages, all of them or none; one that is not there is no error."""
+        ...
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        ...
+
+    def close(self) -> None:
+        """Release what the store holds: files, connections, its lock. A second call does nothing."""
         ...

@@ -18,7 +18,7 @@ fast on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
@@ -107,6 +107,17 @@ class MapStateStore:
         for name in ids:
             self.cached[name] = None
             self.changed[name] = None
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        names = {key[0] for key in self.state.keys()} | self.cached.keys()  # noqa: SIM118 - a MapState is no dict
+        for name in sorted(name for name in names if name.startswith(prefix)):
+            (page,) = self.get_many([name])
+            if page is not None:
+                yield name, page
+
+    def close(self) -> None:
+        """Do nothing: Spark owns the state, and commits it with the micro-batch."""
 
     def flush(self) -> None:
         """Write all changes to Spark's state, which commits them with the micro-batch."""
