@@ -77,13 +77,16 @@ def _client(url: str, timeout: float) -> valkey.Valkey:
     try:
         if scheme == "unix" and not urlsplit(url).path.startswith("/"):
             raise ValueError
-        return valkey.Valkey.from_url(url, **options)
+        client = valkey.Valkey.from_url(url, **options)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # finds unknown options; connects nowhere
     except (TypeError, ValueError):
         # Without the cause: its message may quote a piece of the password.
         raise ValueError(
             f"url is not a valid {scheme}:// address: expected {scheme}://[user[:password]@]host[:port][/database], or "
-            "unix:///path; characters of a password like / # @ : have to be percent-encoded"
+            "unix:///path, and options of the client after a ?; / # @ : in a password have to be percent-encoded"
         ) from None
+    return client
 
 
 class ValkeyConnection:
