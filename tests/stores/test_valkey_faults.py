@@ -172,6 +172,31 @@ def test_wrong_passwords(tmp_path: Path) -> None:
             assert "cret" not in repr(store)
 
 
+READER = "+hmget +hlen +zrangebylex"
+WRITER = f"{READER} +eval +evalsha +get +set +hset +hdel +zadd +zrem +del +pttl +pexpire"
+
+
+def test_the_rights_that_the_documentation_names_are_enough(valkey_server: Any, prefix: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "stores.md").read_text("utf-8").replace("\n  ", " ")
+    assert f"~{{prefix}}:* {WRITER}" in page
+    place = f"127.0.0.1:{valkey_server.port}"
+    with valkey_server.client() as client:
+        for user, rights in (("writer", WRITER), ("reader", READER)):
+            client.execute_command("ACL SETUSER", user, "on", ">pw", f"~{{{prefix}}}:*", *rights.split())
+    with ValkeyStore(f"redis://writer:pw@{place}", prefix=prefix, lease=0.3) as store:
+        store.put_many(PAGES)
+        store.delete_many(["b"])
+        time.sleep(0.5)
+        with pytest.raises(StoreError, match="open for writing"):
+            ValkeyStore(f"redis://writer:pw@{place}", prefix=prefix)
+        with ValkeyStore(f"redis://reader:pw@{place}", prefix=prefix, read_only=True) as reader:
+            assert list(reader.scan()) == [("a", PAGES["a"])]
+            assert reader.get_many(["a"]) == [PAGES["a"]]
+    for options in ({"prefix": prefix}, {"prefix": prefix + "x", "read_only": True}):
+        with pytest.raises(StoreError, match=r"redis://reader@.* refuses the command: .*permission"):
+            ValkeyStore(f"redis://reader:pw@{place}", **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
