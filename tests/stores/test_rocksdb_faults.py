@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import rocksdict
 
 from sash.stores import RocksDBStore, StoreError, StoreUnavailable
 from tests.stores.writing import ROOT
@@ -181,3 +182,48 @@ for name in ("RocksDBStore", "ValkeyStore"):
         "RocksDBStore needs the package rocksdict: pip install 'sash[stores]'",
         "ValkeyStore needs the package valkey: pip install 'sash[stores]'",
     ]
+
+
+def test_a_reader_does_not_prefer_a_log_to_the_newer_file_that_replaces_it(tmp_path: Path) -> None:
+    """RocksDB's secondary instances do. Found by random calls, after restarts of the writer."""
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"old"})
+        reader = RocksDBStore(tmp_path / "store", read_only=True)
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"new"})
+    with RocksDBStore(tmp_path / "store"), reader:
+        reader.refresh()
+        assert reader.get_many(["a"]) == [b"new"]
+
+
+def test_a_reader_starts_again_if_the_writer_changes_its_files_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"1"})
+        opened = 0
+
+        class Disturbed(RocksDBStore):
+            def _reader(self) -> rocksdict.Rdict:
+                nonlocal opened
+                opened += 1
+                db = super()._reader()
+                if opened < 3:
+                    store.put_many({"a": b"%d" % opened})
+                    store._opened().flush()
+                return db
+
+        with Disturbed(tmp_path / "store", read_only=True) as reader:
+            assert opened == 3
+            assert reader.get_many(["a"]) == [b"2"]
+            reader.refresh()
+            assert opened == 3, "nothing has changed"
+            monkeypatch.setattr("sash.stores.rocksdb_store._CATCH_UPS", 2)
+            opened = 0
+            store._opened().flush()
+            store.put_many({"a": b"3"})
+            store._opened().flush()
+            with pytest.raises(StoreUnavailable, match=r"beside its writer: its files change all the time"):
+                reader.refresh()
+            reader.refresh()
+            assert reader.get_many(["a"]) == [b"2"]
