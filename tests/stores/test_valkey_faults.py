@@ -223,8 +223,10 @@ def test_wrong_arguments(server_url: str, prefix: str) -> None:
         ValkeyStore(server_url, prefix=prefix, timeout=0)
     with pytest.raises(ValueError, match=r"lease must be at least 0\.1 seconds; got 0"):
         ValkeyStore(server_url, prefix=prefix, lease=0)
+    with pytest.raises(ValueError, match=r"lease must be at least 0\.1 seconds; got inf"):
+        ValkeyStore(server_url, prefix=prefix, lease=float("inf"))
     with pytest.raises(TypeError, match=r"url must be a URL or a client of the package valkey; got a int"):
-        ValkeyStore(6379)
+        ValkeyStore(6379)  # type: ignore[arg-type]
     with (
         valkey.Valkey.from_url(server_url, decode_responses=True) as client,
         pytest.raises(ValueError, match=r"decode_responses=True, and pages are bytes"),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sash.stores import RocksDBStore, StoreError, StoreInUse, ValkeyStore, WriterReplaced
+from tests.stores.servers import serving, url_of
 from tests.stores.writing import WritingProcess, batch, number_of, opened
 
 LEASE = 1.5
@@ -110,6 +111,32 @@ def test_a_store_is_of_the_process_that_opened_it(place: tuple[str, dict[str, An
         assert number_of(pages_of(store)) == 3
 
 
+def test_a_store_that_is_dropped_without_close_can_be_opened_again(place: tuple[str, dict[str, Any]]) -> None:
+    where, options = place
+    store = opened(where, options)
+    store.put_many(batch(1))
+    del store
+    with opened(where, options | ({"wait": 20} if "://" in where else {})) as again:
+        assert number_of(pages_of(again)) == 1
+
+
+def test_a_server_that_is_killed_has_whole_writes(tmp_path: Path) -> None:
+    moments = random.Random(3)
+    with serving(tmp_path, appendonly="yes", appendfsync="always") as server:
+        with WritingProcess(url_of(server), timeout=20, lease=1) as writer:
+            writer.tell("run 1")
+            for _ in range(3):
+                time.sleep(0.1 + moments.random() * 0.1)
+                server.terminate()
+                server.start()
+                with ValkeyStore(url_of(server), read_only=True) as reader:
+                    names = list(batch(1))
+                    number_of(dict(zip(names, reader.get_many(names), strict=True)))
+            newest = max(writer.kill())
+        with ValkeyStore(url_of(server), wait=20) as store:
+            assert number_of(pages_of(store)) in (newest, newest + 1), "nothing that was confirmed is lost"
+
+
 # ---- the lease of a writer in Valkey ----
 
 
@@ -174,14 +201,6 @@ def test_a_writer_whose_lease_expired_goes_on_if_nobody_else_wrote(
         assert paused.put(2) == "put 2"
         with pytest.raises(StoreInUse):
             writer()
-
-
-def test_a_store_that_is_dropped_without_close_frees_its_lease(writer: Callable[..., ValkeyStore]) -> None:
-    store = writer()
-    store.put_many(batch(1))
-    del store
-    with writer(wait=20) as again:
-        assert number_of(pages_of(again)) == 1
 
 
 def test_writers_of_other_prefixes_do_not_meet(server_url: str, prefix: str) -> None:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from sash.stores.page_names import encoded_names, encoded_pages
 from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
@@ -101,11 +101,8 @@ class RocksDBStore:
         if read_only:
             self._read_from: tuple[Any, ...] = ()
             self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
-            try:
-                self._catch_up()
-            except BaseException:
-                shutil.rmtree(self._files_of_reader, ignore_errors=True)
-                raise
+            self._clean_up = finalize(self, shutil.rmtree, self._files_of_reader, ignore_errors=True)
+            self._catch_up()
         else:
             self._db = self._writer()
 
@@ -272,7 +269,7 @@ class RocksDBStore:
                 self._refused(error)
         finally:
             if self.read_only:
-                shutil.rmtree(self._files_of_reader, ignore_errors=True)
+                self._clean_up()
 
     def __enter__(self) -> RocksDBStore:
         return self

@@ -10,6 +10,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +21,9 @@ try:
     from valkey import cluster, exceptions
 except ImportError as error:
     raise ImportError("ValkeyStore needs the package valkey: pip install 'sash[stores]'") from error
+
+Server = str | valkey.Valkey | cluster.ValkeyCluster
+"""A URL, or a client."""
 
 SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 """`valkeys` and `rediss` are with TLS."""
@@ -92,8 +96,8 @@ def _client(url: str, timeout: float) -> valkey.Valkey:
 class ValkeyConnection:
     """A server, a cluster, or a client that the caller has made."""
 
-    def __init__(self, server: str | valkey.Valkey | cluster.ValkeyCluster, timeout: float) -> None:
-        if not timeout > 0:
+    def __init__(self, server: Server, timeout: float) -> None:
+        if not 0 < timeout < inf:
             raise ValueError(f"timeout must be a positive number of seconds; got {timeout!r}")
         self.timeout = timeout
         self._own = isinstance(server, str)
