@@ -26,7 +26,7 @@ from sash.engine.input_checks import check_schema, number, record_batch, require
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns, names
-from sash.engine.metrics import Changes, Metrics, Progress, replace
+from sash.engine.metrics import BeforeCommit, Changes, Metrics, Progress, Uncommitted, replace
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
@@ -114,11 +114,18 @@ class Operator:
 
     # ---- what users call ----
 
-    def process(self, batch: pa.RecordBatch | Frame | Mapping[str, Any], *, offset: Any = None) -> pa.RecordBatch:
+    def process(
+        self,
+        batch: pa.RecordBatch | Frame | Mapping[str, Any],
+        *,
+        offset: Any = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> pa.RecordBatch:
         """Take a batch of rows, and return the results that are due now.
 
         batch: a RecordBatch or a Table of pyarrow, a DataFrame of pandas or polars, or a dict of columns.
         offset: the position of the source after this batch, as a JSON value. It is saved with the state.
+        before_commit: called with an `Uncommitted` before the state is saved. If it raises, the call changes nothing.
 
         Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
         for late ones with `late="error"`; what a monoid raises comes with the row and its key.
@@ -131,7 +138,7 @@ class Operator:
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
-        return self._call(lambda progress: self._process(batch, progress), offset)
+        return self._call(lambda progress: self._process(batch, progress), offset, before_commit)
 
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are final now.
@@ -148,10 +155,13 @@ class Operator:
         reached = number(watermark, self.bound_query.time)
         return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
 
-    def finish(self) -> pa.RecordBatch:
-        """No more rows will come: the watermark is infinite, and every result leaves."""
+    def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        """No more rows will come: the watermark is infinite, and every result leaves.
+
+        offset, before_commit: as for `process`.
+        """
         self._require_schema("finish")
-        return self._call(self._finish)
+        return self._call(self._finish, offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A stream of batches in, a stream of results out, to its end."""
@@ -335,7 +345,12 @@ class Operator:
     _failed = False
     """Is a call under way that has not succeeded?"""
 
-    def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Changes]], offset: Any = None) -> pa.RecordBatch:
+    def _call(
+        self,
+        work: Callable[[Progress], tuple[pa.RecordBatch, Changes]],
+        offset: Any = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> pa.RecordBatch:
         with self._single:
             self._recover()
             self.backend.begin()
@@ -347,6 +362,9 @@ class Operator:
                 if offset is not None:
                     changes["offset"] = offset
                 reached = replace(now, changes)
+                if before_commit is not None:
+                    late = together(reached.late_rows[len(now.late_rows) :], self.schema)
+                    before_commit(Uncommitted(result, late, reached.watermark))
                 if self.store is not None:
                     self.backend.write(self._header(reached))
                 self.progress, self._failed = reached, False
