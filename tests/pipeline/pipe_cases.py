@@ -40,13 +40,15 @@ def write_files(folder: Path, table: pa.Table, count: int, layout: str = "parque
 
 
 def write_file(path: Path, table: pa.Table) -> None:
-    """A table as a file of the format that its suffix says."""
+    """A table as a file of the format that its suffix says, which appears as a whole."""
+    fresh = path.with_suffix(".new")
     if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=7)
+        pq.write_table(table, fresh, row_group_size=7)
     elif path.suffix == ".csv":
-        pyarrow.csv.write_csv(table, path)
+        pyarrow.csv.write_csv(table, fresh)
     else:
-        path.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in table.to_pylist()), "utf-8")
+        fresh.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in table.to_pylist()), "utf-8")
+    fresh.rename(path)
 
 
 def ordered(table: Any) -> list[dict[str, Any]]:

@@ -32,10 +32,10 @@ class Collected:
         self.calls: list[tuple[pa.RecordBatch, str]] = []
         self.fails_at: int | None = None
 
-    def __call__(self, batch: pa.RecordBatch, id: str) -> None:
+    def __call__(self, batch: pa.RecordBatch, name: str) -> None:
         if self.fails_at == len(self.calls):
             raise ConnectionError("no receiver")
-        self.calls.append((batch, id))
+        self.calls.append((batch, name))
 
     @property
     def table(self) -> pa.Table:
@@ -112,7 +112,7 @@ def test_goes_on_where_it_was(tmp_path: Path) -> None:
     again = sash.pipe(folder, QUERY, tmp_path / "out", store=store)
     assert again == done, "a finished pipeline has nothing to do"
     write_file(folder / "9.parquet", TABLE)
-    with pytest.raises(ValueError, match="has finished, but the source .* has more rows"):
+    with pytest.raises(ValueError, match=r"has finished, but the source .* has more rows"):
         sash.pipe(folder, QUERY, tmp_path / "out", store=store)
 
 
@@ -209,11 +209,11 @@ def test_a_function_gets_the_same_again_under_the_same_id(tmp_path: Path) -> Non
         sash.pipe(folder, QUERY, out, store=store)
     out.fails_at = None
     sash.pipe(folder, QUERY, out, store=store)
-    ids = [id for _, id in out.calls]
+    ids = [name for _, name in out.calls]
     assert ids == sorted(set(ids))
     assert ordered(out.table) == expected(QUERY, TABLE)
     sash.pipe(folder, QUERY, out, store=store)
-    assert [id for _, id in out.calls] == ids, "a clean end is not repeated"
+    assert [name for _, name in out.calls] == ids, "a clean end is not repeated"
 
 
 def test_what_was_pending_of_a_step_that_runs_again_is_forgotten() -> None:
@@ -379,7 +379,7 @@ def test_an_iterable_that_has_become_shorter(tmp_path: Path) -> None:
 
 
 def test_batches_of_different_columns() -> None:
-    with pytest.raises(ValueError, match="batch 2 of the source does not fit: .*'x'"):
+    with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*'x'"):
         sash.pipe([TABLE, TABLE.drop_columns(["x"])], QUERY, Collected())
 
 

@@ -14,12 +14,11 @@ from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink, read
 from sash.pipeline.pipe import pipe
 from sash.pipeline.sink import Sink, SinkError, SinkTask
-from sash.pipeline.source import Chunk, MalformedRecord, Reading, Source, SourceWarning
+from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
 from sash.pipeline.summary import Summary
 
 __all__ = [
     "BatchSource",
-    "Chunk",
     "FileSource",
     "FunctionSink",
     "MalformedRecord",
@@ -29,6 +28,7 @@ __all__ = [
     "SinkError",
     "SinkTask",
     "Source",
+    "SourceRows",
     "SourceWarning",
     "Summary",
     "files",

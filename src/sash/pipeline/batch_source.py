@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.input_checks import check_schema, record_batch
-from sash.pipeline.source import Chunk, Reading
+from sash.pipeline.source import Reading, SourceRows
 
 
 class BatchSource:
@@ -28,7 +28,7 @@ class BatchSource:
         """The columns, where they are given; else those of the first batch decide."""
         return self._schema
 
-    def read(self, position: Any, reading: Reading) -> Iterator[Chunk]:
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """Skip the batches that are done, and give the others."""
         done = _checked(position)
         count = 0
@@ -43,7 +43,7 @@ class BatchSource:
                 check_schema(batch.schema, self._schema)
             except ValueError as error:
                 raise ValueError(f"batch {count} of the source does not fit: {error}") from None
-            yield Chunk(batch, count)
+            yield SourceRows(batch, count)
             if reading.stop.is_set():
                 return
         if count < done:

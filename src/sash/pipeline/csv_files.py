@@ -39,7 +39,7 @@ class CsvFiles:
     """
 
     name = "csv"
-    suffixes = (".csv", *(f".csv{more}" for more in COMPRESSIONS))
+    suffixes: tuple[str, ...] = (".csv", *(f".csv{more}" for more in COMPRESSIONS))
 
     def __init__(self, delimiter: str = ",") -> None:
         self.delimiter = delimiter

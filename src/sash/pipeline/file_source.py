@@ -22,7 +22,7 @@ from sash.pipeline.csv_files import CsvFiles
 from sash.pipeline.file_format import FileFormat, FileRows
 from sash.pipeline.json_files import JsonFiles
 from sash.pipeline.parquet_files import ParquetFiles
-from sash.pipeline.source import Chunk, Reading, SourceWarning
+from sash.pipeline.source import Reading, SourceRows, SourceWarning
 
 FORMATS: dict[str, FileFormat] = {one.name: one for one in (ParquetFiles(), CsvFiles(), JsonFiles())}
 
@@ -85,7 +85,7 @@ class FileSource:
                 break
         return self._schema
 
-    def read(self, position: Any, reading: Reading) -> Iterator[Chunk]:
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """The rows of all files behind a position."""
         at = FilePosition.of(position)
         listing = self._listing()
@@ -111,7 +111,7 @@ class FileSource:
             if at is not None:
                 self._report(at, listing)
 
-    def _chunks(self, name: str, at: FilePosition | None, rows: int, seen: int) -> Iterator[Chunk]:
+    def _chunks(self, name: str, at: FilePosition | None, rows: int, seen: int) -> Iterator[SourceRows]:
         """The rows of one file that are not done."""
         path = self._file(name)
         before = path.stat()
@@ -119,9 +119,9 @@ class FileSource:
         schema = self._file_schema(path)
         waiting: FileRows | None = None
 
-        def chunk(found: FileRows, behind: int | None) -> Chunk:
+        def chunk(found: FileRows, behind: int | None) -> SourceRows:
             position = FilePosition(name, behind, before.st_size, before.st_mtime_ns, seen)
-            return Chunk(found.batch, asdict(position), found.malformed)
+            return SourceRows(found.batch, asdict(position), found.malformed)
 
         for found in self.layout.read(path, schema, done, rows):
             if waiting is not None:

@@ -25,7 +25,7 @@ class JsonFiles:
     """Text files with a JSON object in each line; empty lines are skipped."""
 
     name = "json"
-    suffixes = (*_ENDINGS, *(f"{ending}{more}" for ending in _ENDINGS for more in COMPRESSIONS))
+    suffixes: tuple[str, ...] = (*_ENDINGS, *(f"{ending}{more}" for ending in _ENDINGS for more in COMPRESSIONS))
 
     def schema(self, path: Path) -> pa.Schema:
         """The fields of a file's first thousand lines, with the types that their values seem to have."""

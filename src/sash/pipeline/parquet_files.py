@@ -15,7 +15,7 @@ class ParquetFiles:
     """Files of Apache Parquet."""
 
     name = "parquet"
-    suffixes = (".parquet", ".pq")
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
 
     def schema(self, path: Path) -> pa.Schema:
         """The columns of a file."""

@@ -51,8 +51,8 @@ class ParquetSink:
         if published and max(published) > task.epoch:
             raise SinkError(
                 f"{self.path} has the results of step {max(published)}, and the state in the store is that of step "
-                f"{task.epoch}: an older copy of the store was restored. Remove the files of later steps, or use "
-                "another directory"
+                f"{task.epoch}: an older copy of the store was restored, or a power failure took its last writes. "
+                "Remove the files of later steps, which will run again, or use another directory"
             )
         self._task = task
         for file in self.pending.iterdir():

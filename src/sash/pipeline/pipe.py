@@ -30,7 +30,7 @@ from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
 from sash.pipeline.side_rows import side_rows, side_schema
 from sash.pipeline.sink import Sink, SinkTask
-from sash.pipeline.source import Chunk, MalformedRecord, Reading, Source
+from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
 from sash.pipeline.stop_signals import stop_on_signals
 from sash.pipeline.summary import PipelinePosition, Summary
 from sash.plan.query import Query
@@ -160,7 +160,7 @@ class _Pipeline:
         if finish and not reading.stop.is_set() and not self.position.finished and self.operator.schema is not None:
             self._commit(replace(self.position, epoch=self.position.epoch + 1, finished=True), None)
 
-    def _step(self, chunk: Chunk) -> None:
+    def _step(self, chunk: SourceRows) -> None:
         if chunk.malformed:
             first = chunk.malformed[0]
             if self.strict:
@@ -174,7 +174,7 @@ class _Pipeline:
         reached = replace(self.position, epoch=self.position.epoch + 1, source=chunk.position, malformed=malformed)
         self._commit(reached, chunk)
 
-    def _commit(self, reached: PipelinePosition, chunk: Chunk | None) -> None:
+    def _commit(self, reached: PipelinePosition, chunk: SourceRows | None) -> None:
         """Take one step: prepare its results, save the state, publish."""
 
         def prepare(step: Uncommitted) -> None:

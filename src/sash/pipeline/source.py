@@ -1,6 +1,6 @@
 """The protocol of a source: batches of rows from a position on, each with the position behind it.
 
-    position ──read──▶ Chunk(batch, position, malformed), Chunk, …
+    position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 
 A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and starts there again.
 """
@@ -25,7 +25,7 @@ class MalformedRecord:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class SourceRows:
     """Some rows, the position of the source behind them, and the records among them that could not be decoded."""
 
     batch: pa.RecordBatch
@@ -58,7 +58,7 @@ class Source(Protocol):
     def schema(self) -> pa.Schema | None:
         """The columns of the rows; None as long as nothing is there."""
 
-    def read(self, position: Any, reading: Reading) -> Iterator[Chunk]:
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """Chunks from a position on, which an earlier chunk had; None is the beginning."""
 
     def close(self) -> None:
