@@ -8,6 +8,8 @@
 `side_rows`     late, untimed and malformed rows    `outbox`         pending results, in the store
 """
 
+from typing import TYPE_CHECKING, Any
+
 from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
@@ -17,10 +19,16 @@ from sash.pipeline.sink import Sink, SinkError, SinkTask
 from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
 from sash.pipeline.summary import Summary
 
+if TYPE_CHECKING:
+    from sash.pipeline.kafka_sink import KafkaSink
+    from sash.pipeline.kafka_source import KafkaSource
+
 __all__ = [
     "BatchSource",
     "FileSource",
     "FunctionSink",
+    "KafkaSink",
+    "KafkaSource",
     "MalformedRecord",
     "ParquetSink",
     "Reading",
@@ -35,3 +43,16 @@ __all__ = [
     "pipe",
     "read",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names that need confluent-kafka, which is loaded when one of them is asked for."""
+    if name == "KafkaSource":
+        from sash.pipeline.kafka_source import KafkaSource
+
+        return KafkaSource
+    if name == "KafkaSink":
+        from sash.pipeline.kafka_sink import KafkaSink
+
+        return KafkaSink
+    raise AttributeError(f"module 'sash.pipeline' has no attribute {name!r}")
