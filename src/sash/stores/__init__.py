@@ -1,17 +1,51 @@
 """Durable state: named pages of bytes. Imports nothing else of sash.
 
-`store`      the protocol of a store
-`memory`     a store in a dict
-`envelope`   format, kind, query and checksum of a page
-`page`       Arrow record batches in an envelope (imports pyarrow, so only when asked)
-`batches`    record batches whose values are valid
-`checks`     the fields of a page's meta: types and ranges
-`snapshot`   many pages in one envelope
-`codec`      Python values as bytes, without pickle
+`store`             the protocol of a store
+`memory`            a store in a dict
+`rocksdb_store`     a store in a directory; needs rocksdict
+`valkey_store`      a store in Valkey or Redis; needs valkey
+`valkey_connection` its calls: bounded waiting, errors
+`valkey_lease`      its one writer
+`store_errors`      what can go wrong in them
+`page_names`        names and pages as every store checks them
+`envelope`          format, kind, query and checksum of a page
+`page`              Arrow record batches in an envelope (imports pyarrow, so only when asked)
+`batches`           record batches whose values are valid
+`checks`            the fields of a page's meta: types and ranges
+`snapshot`          many pages in one envelope
+`codec`             Python values as bytes, without pickle
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
-from sash.stores.store import Store
+from sash.stores.store import Refreshable, Store
+from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable, WriterReplaced
 
-__all__ = ["MemoryStore", "PageError", "Store"]
+if TYPE_CHECKING:
+    from sash.stores.rocksdb_store import RocksDBStore
+    from sash.stores.valkey_store import ValkeyStore
+
+__all__ = [
+    "MemoryStore",
+    "PageError",
+    "Refreshable",
+    "RocksDBStore",
+    "Store",
+    "StoreError",
+    "StoreInUse",
+    "StoreUnavailable",
+    "ValkeyStore",
+    "WriterReplaced",
+]
+
+_MODULES = {"RocksDBStore": "sash.stores.rocksdb_store", "ValkeyStore": "sash.stores.valkey_store"}
+"""Classes that need a package of the extra `stores`: imported when first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

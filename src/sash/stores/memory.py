@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sash.stores.page_names import checked_names, checked_pages
+
 
 @dataclass(repr=False)
 class MemoryStore:
@@ -22,26 +24,27 @@ class MemoryStore:
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """The pages of these names, in their order; None for one that is not there."""
-        return [self.pages.get(name) for name in ids]
+        return [self.pages.get(name) for name in checked_names(ids)]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Keep these pages, each in place of the one of its name.
 
         Raises TypeError, naming it, for a page that is not bytes: one that can still change is no state.
         """
-        for name, page in pages.items():
-            if type(page) is not bytes:
-                raise TypeError(f"pages must be bytes; page {name!r} is a {type(page).__name__}")
-        self.pages.update(pages)
+        self.pages.update(checked_pages(pages))
 
     def delete_many(self, ids: Iterable[str]) -> None:
         """Drop these pages; one that is not there is no error."""
-        for name in ids:
+        for name in checked_names(ids):
             self.pages.pop(name, None)
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
         """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        checked_names([prefix])
         return iter(sorted(item for item in self.pages.items() if item[0].startswith(prefix)))
+
+    def refresh(self) -> None:
+        """Do nothing: writer and reader share the dict."""
 
     def close(self) -> None:
         """Do nothing: the pages are in memory as long as the store is."""
@@ -58,6 +61,12 @@ class MemoryStore:
     def nbytes(self) -> int:
         """The size of all pages."""
         return sum(map(len, self.pages.values()))
+
+    def __enter__(self) -> MemoryStore:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
 
     def __len__(self) -> int:
         return len(self.pages)

@@ -44,3 +44,17 @@ class Store(Protocol):
     def close(self) -> None:
         """Release what the store holds: files, connections, its lock. A second call does nothing."""
         ...
+
+
+@runtime_checkable
+class Refreshable(Protocol):
+    """A store that can be read beside its writer: reads see at least what was committed at the last `refresh`.
+
+    >>> from sash.stores import MemoryStore
+    >>> isinstance(MemoryStore(), Refreshable)
+    True
+    """
+
+    def refresh(self) -> None:
+        """Show what the writer has committed so far."""
+        ...

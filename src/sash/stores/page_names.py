@@ -1,0 +1,73 @@
+"""Names and pages as every store checks and encodes them.
+
+A name is any Unicode text. A store that is not in memory has it in UTF-8, whose order is that of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def checked_names(ids: Iterable[str]) -> list[str]:
+    """Names of pages as a list.
+
+    Raises TypeError for one text in place of several and for a name that is no text, and ValueError for text that is
+    no Unicode.
+
+    >>> checked_names(iter(["b", "a"]))
+    ['b', 'a']
+    >>> checked_names("header")
+    Traceback (most recent call last):
+    TypeError: expected several names of pages, got one text: use ['header']
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"expected several names of pages, got one text: use [{ids!r:.80}]")
+    names = list(ids)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"names of pages must be str; {name!r:.80} is a {type(name).__name__}")
+        if not name.isascii():
+            _encoded(name)
+    return names
+
+
+def checked_pages(pages: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Pages by name.
+
+    Raises TypeError, naming it, for a page that is not bytes: one that can still change is no state.
+    """
+    checked_names(pages.keys())
+    for name, page in pages.items():
+        if type(page) is not bytes:
+            raise TypeError(f"pages must be bytes; page {name!r} is a {type(page).__name__}")
+    return pages
+
+
+def _encoded(name: str) -> bytes:
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"names of pages must be valid Unicode; {name!r:.80} has a lone surrogate") from error
+
+
+def encoded_names(ids: Iterable[str]) -> list[bytes]:
+    """The UTF-8 bytes of names, checked as in `checked_names`.
+
+    >>> encoded_names(["b3f0", "é"])
+    [b'b3f0', b'\\xc3\\xa9']
+    """
+    return [name.encode() for name in checked_names(ids)]
+
+
+def encoded_pages(pages: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
+    """Names in UTF-8 with their pages, checked as in `checked_pages`."""
+    return [(name.encode(), page) for name, page in checked_pages(pages).items()]
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes that are above every name with this prefix; None without a prefix.
+
+    >>> after_prefix(b"b3"), after_prefix(b"")
+    (b'b4', None)
+    """
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None  # no byte of UTF-8 is 0xff

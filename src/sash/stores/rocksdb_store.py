@@ -1,0 +1,300 @@
+"""A store in a directory: RocksDB, embedded in the process. The durable default.
+
+    writer ──put_many──▶ WAL ──▶ memtable ──flush──▶ SST files ──▶ compaction
+                          │                             │
+    reader ◀──refresh()───┴─────────────────────────────┘      (a secondary instance, other processes too)
+
+One process writes: RocksDB locks the directory. Others read beside it with `read_only=True`. They see the version of
+their last `refresh`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+from weakref import WeakSet
+
+from sash.stores.page_names import encoded_names, encoded_pages
+from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
+
+try:
+    import rocksdict
+except ImportError as error:
+    raise ImportError("RocksDBStore needs the package rocksdict: pip install 'sash[stores]'") from error
+
+BLOCK_CACHE = 16 << 20
+WRITE_BUFFER = 8 << 20
+WRITE_BUFFERS = 3
+"""Memory of a store: the cache of blocks, with indexes and filters, and the write buffers: 40 MiB, and what one call
+reads or writes."""
+
+WRITER = "sash-writer"
+"""The file with which a writer says who it is; the lock itself is RocksDB's."""
+
+_OF_ROCKSDB = re.compile(
+    r"LOCK|LOG(\.old\.\d+)?|IDENTITY|CURRENT|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(log|sst|blob|dbtmp)"
+    rf"|rocksdict-config\.json|{WRITER}"
+)
+_CATCH_UPS = 100
+"""How often a reader tries to catch up with a writer that changes its files meanwhile, which it does now and then."""
+
+
+def _options(read_only: bool) -> rocksdict.Options:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(not read_only)
+    options.set_write_buffer_size(WRITE_BUFFER)
+    options.set_max_write_buffer_number(WRITE_BUFFERS)
+    options.set_target_file_size_base(2 * WRITE_BUFFER)
+    options.set_max_bytes_for_level_base(8 * WRITE_BUFFER)
+    options.set_max_background_jobs(2)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_manifest_preallocation_size(64 << 10)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    # A reader keeps its files open: those that the writer deletes stay readable for it.
+    options.set_max_open_files(-1)
+    blocks = rocksdict.BlockBasedOptions()
+    blocks.set_block_cache(rocksdict.Cache(BLOCK_CACHE))
+    blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    blocks.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(blocks)
+    return options
+
+
+class RocksDBStore:
+    """Pages in a directory of RocksDB.
+
+    `read_only`: open beside a living writer, in this or in another process; `refresh` shows what it has written since.
+    `sync`: wait in each write until the disk has it. Without, a write survives the end of the process, also by kill -9,
+    but not a power failure or a crash of the operating system: those lose the last writes, a suffix of them and never
+    a half of one.
+
+    >>> import tempfile
+    >>> store = RocksDBStore(tempfile.mkdtemp())
+    >>> store.put_many({"b1": b"x", "a": b"y", "b0": b"z"})
+    >>> store.get_many(["a", "c"]), list(store.scan("b"))
+    ([b'y', None], [('b0', b'z'), ('b1', b'x')])
+    >>> store.close()
+
+    Raises StoreInUse if another writer has the directory open, and StoreError, naming the path, if it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, sync: bool = False) -> None:
+        # RocksDB locks by the text of the path, so one directory needs one text.
+        self.path = Path(path).resolve()
+        self.read_only = read_only
+        self._process = os.getpid()
+        self._scans: WeakSet[_Scan] = WeakSet()
+        self._write = rocksdict.WriteOptions()
+        self._write.sync = sync
+        self._files_of_reader: str | None = None
+        self._db: rocksdict.Rdict | None = self._reader() if read_only else self._writer()
+        if read_only:
+            self.refresh()
+
+    def _writer(self) -> rocksdict.Rdict:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            names = os.listdir(self.path)
+        except OSError as error:
+            raise StoreError(f"cannot open the store at {self.path}: {error.strerror or error}") from error
+        foreign = sorted(name for name in names if not _OF_ROCKSDB.fullmatch(name))
+        if "CURRENT" not in names and foreign:
+            raise StoreError(
+                f"{self.path} is no store and not empty (it has {foreign[0]!r}): give a directory of its own"
+            )
+        try:
+            db = rocksdict.Rdict(str(self.path), _options(read_only=False))
+        except Exception as error:
+            if "lock hold by current process" in str(error) or "While lock file" in str(error):
+                raise StoreInUse(
+                    f"the store at {self.path} is open for writing {self._holder()}: close it there, or open it with "
+                    "read_only=True"
+                ) from error
+            raise StoreError(f"cannot open the store at {self.path}: {error}") from error
+        since = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S %z}"
+        try:
+            (self.path / WRITER).write_text(
+                f"in process {os.getpid()} on {socket.gethostname()} since {since}", "utf-8"
+            )
+        except OSError as error:
+            db.close()
+            raise StoreError(f"cannot write to the store at {self.path}: {error.strerror or error}") from error
+        return db
+
+    def _holder(self) -> str:
+        try:
+            return (self.path / WRITER).read_text("utf-8")[:200]
+        except OSError:
+            return "elsewhere"
+
+    def _reader(self) -> rocksdict.Rdict:
+        if not (self.path / "CURRENT").exists():
+            raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
+        self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
+        access = rocksdict.AccessType.secondary(self._files_of_reader)
+        for attempt in range(_CATCH_UPS):
+            try:
+                return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
+            except Exception as error:  # the writer may have replaced a file that was to be opened
+                if attempt == _CATCH_UPS - 1 or "No such file" not in str(error):
+                    shutil.rmtree(self._files_of_reader, ignore_errors=True)
+                    raise StoreError(f"cannot open the store at {self.path} to read: {error}") from error
+        raise AssertionError("unreachable")
+
+    def _opened(self) -> rocksdict.Rdict:
+        if self._db is None:
+            raise StoreError(f"the store at {self.path} is closed")
+        if os.getpid() != self._process:
+            raise StoreError(
+                f"the store at {self.path} was opened in process {self._process}, and this is its fork {os.getpid()}: "
+                "open it in the process that uses it"
+            )
+        return self._db
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """The pages of these names, in their order, of one version; None for one that is not there."""
+        db, names = self._opened(), encoded_names(ids)
+        try:
+            found: list[bytes | None] = db.get(names) if names else []  # type: ignore[arg-type,assignment]
+        except Exception as error:
+            raise StoreError(f"cannot read from the store at {self.path}: {error}") from error
+        return found
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Write these pages, each in place of the one of its name: all of them or none.
+
+        Raises TypeError, naming it, for a page that is not bytes, and StoreUnavailable if the disk refuses the write.
+        """
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for name, page in encoded_pages(pages):
+            batch.put(name, page)
+        self._commit(batch)
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        """Delete these pages, all of them or none; one that is not there is no error."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for name in encoded_names(ids):
+            batch.delete(name)
+        self._commit(batch)
+
+    def _commit(self, batch: rocksdict.WriteBatch) -> None:
+        db = self._opened()
+        if self.read_only:
+            raise StoreError(f"the store at {self.path} is open with read_only=True: only its writer can write")
+        if not len(batch):
+            return
+        try:
+            db.write(batch, self._write)
+        except Exception as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception) -> NoReturn:
+        if "No space left" in str(error):
+            advice = "repeat the call some seconds after there is room"
+        else:
+            advice = "see to the disk, then open the store again"
+        raise StoreUnavailable(f"cannot write to the store at {self.path}: {error}; {advice}") from error
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names, of one version."""
+        found = _Scan(self._opened(), encoded_names([prefix])[0], str(self.path))
+        self._scans.add(found)
+        return found
+
+    def refresh(self) -> None:
+        """Show what the writer has committed so far. Reads between two calls see one version.
+
+        A writer sees its own writes, so there it does nothing.
+        """
+        db = self._opened()
+        if not self.read_only:
+            return
+        failure: Exception | None = None
+        for _ in range(_CATCH_UPS):
+            # The reader takes the list of files and then the WAL. If the writer deletes a file in between, the reader
+            # lacks what was in it. So nothing may change meanwhile.
+            try:
+                before = self._files()
+                db.try_catch_up_with_primary()
+                if self._files() == before:
+                    return
+            except Exception as error:
+                failure = error
+        raise StoreUnavailable(
+            f"cannot catch up with the writer of the store at {self.path}: {failure or 'its files change all the time'}"
+        ) from failure
+
+    def _files(self) -> tuple[Any, ...]:
+        """The oldest WAL, and the list of files with its length: this changes before the writer deletes a file."""
+        oldest, manifests = 1 << 62, []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    oldest = min(oldest, int(entry.name[:-4]))
+                elif entry.name.startswith("MANIFEST-"):
+                    manifests.append((entry.name, os.stat(entry.path).st_size))
+        return (oldest, *sorted(manifests))
+
+    def close(self) -> None:
+        """Close the files and release the lock. A second call does nothing."""
+        if self._db is None or os.getpid() != self._process:
+            return
+        for scan in list(self._scans):
+            scan.stop()
+        if not self.read_only:
+            (self.path / WRITER).unlink(missing_ok=True)
+        db, self._db = self._db, None
+        db.close()
+        if self._files_of_reader:
+            shutil.rmtree(self._files_of_reader, ignore_errors=True)
+
+    def __enter__(self) -> RocksDBStore:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<RocksDBStore: {self.path}{', read only' * self.read_only}{', closed' * (self._db is None)}>"
+
+
+class _Scan:
+    """The pages with a prefix, from one version. An open one would keep RocksDB's lock, so `close` stops it."""
+
+    def __init__(self, db: rocksdict.Rdict, prefix: bytes, path: str) -> None:
+        self._path = path
+        self._prefix = prefix
+        self._items: Iterator[Any] | None = db.items(from_key=prefix)
+        self._over = False
+
+    def __iter__(self) -> _Scan:
+        return self
+
+    def __next__(self) -> tuple[str, bytes]:
+        if self._over:
+            raise StopIteration
+        if self._items is None:
+            raise StoreError(f"the store at {self._path} was closed during a scan")
+        try:
+            name, page = next(self._items)
+        except StopIteration:
+            name, page = None, b""
+        except Exception as error:
+            raise StoreError(f"cannot read from the store at {self._path}: {error}") from error
+        if name is None or not name.startswith(self._prefix):
+            self._over, self._items = True, None
+            raise StopIteration
+        return name.decode(), page
+
+    def stop(self) -> None:
+        """Release the files."""
+        self._items = None

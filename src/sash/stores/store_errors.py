@@ -1,0 +1,25 @@
+"""What can go wrong in a store that is not in memory."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """A store cannot be opened or used. The message names the store and what to do."""
+
+
+class StoreInUse(StoreError):
+    """Another writer has the store open."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or cannot write at the moment: the same call can be repeated later.
+
+    A write that raised this is there as a whole or not at all. To repeat it is safe either way.
+    """
+
+
+class WriterReplaced(StoreError):
+    """This writer may not write any more: another one has written since, or the store has lost its last writes.
+
+    The pages that this writer knows are out of date: open the store again, and continue from what it has.
+    """
