@@ -339,6 +339,17 @@ def test_the_directory_of_another_pipeline(tmp_path: Path) -> None:
         sash.pipe([TABLE], QUERY, tmp_path / "out")
 
 
+def test_one_process_writes_to_a_directory(tmp_path: Path) -> None:
+    folder, store = write_files(tmp_path / "in", TABLE, 2), MemoryStore()
+
+    def second(_: Summary) -> None:
+        with pytest.raises(SinkError, match="another pipeline is writing to"):
+            sash.pipe(folder, QUERY, tmp_path / "out", store=MemoryStore())
+
+    sash.pipe(folder, QUERY, tmp_path / "out", store=store, progress=second)
+    assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
+
+
 def test_an_older_copy_of_the_store(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 3), MemoryStore()
     stop = threading.Event()

@@ -28,8 +28,10 @@ class FunctionSink:
 
     def open(self, task: SinkTask) -> None:
         """Call the function again with what may not have reached it."""
-        self._outbox = Outbox(task)
-        if (pending := self._outbox.pending()) is not None:
+        outbox = Outbox(task)
+        pending = outbox.pending()
+        self._outbox = outbox
+        if pending is not None:
             self._waiting = task.epoch, pending[0]
             self.publish(task.epoch)
 

@@ -64,6 +64,7 @@ class KafkaSink:
         self._ends: Partitions = {}
         """For each partition an offset that the messages of the next step are not before."""
         self._waiting: tuple[int, pa.RecordBatch] | None = None
+        self._is_open = False
 
     def open(self, task: SinkTask) -> None:
         """End what a predecessor has left open, and send what it has not."""
@@ -87,6 +88,7 @@ class KafkaSink:
             batch, noted = pending
             there = self._sent(task.epoch, {int(number): offset for number, offset in noted["ends"].items()})
             self._send(task.epoch, batch, there)
+        self._is_open = True
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Save the results in the store."""
@@ -101,9 +103,10 @@ class KafkaSink:
 
     def close(self) -> None:
         """Note that everything was sent, if so."""
-        if self._producer is not None and self._waiting is None:
+        if self._is_open and self._waiting is None:
             self._outbox.clear()
         self._producer = self._waiting = None
+        self._is_open = False
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"

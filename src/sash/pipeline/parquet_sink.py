@@ -5,6 +5,7 @@
       000000000003.parquet         step 2 had none
     results.pending/
       run.json                     whose output it is
+      lock                         held by the process that writes
       000000000004.parquet         written, but the state of step 4 is not saved yet
 
 A file becomes visible by a rename, which is atomic: the names in the directory are the commit log. The pending files
@@ -13,10 +14,11 @@ are in a directory beside it, since some readers of a directory read every file 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +40,7 @@ class ParquetSink:
     def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
         self.path, self.compression = Path(path), compression
         self.pending = self.path.with_name(self.path.name + ".pending")
-        self._task: SinkTask | None = None
+        self._held: IO[str] | None = None
 
     def open(self, task: SinkTask) -> None:
         """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
@@ -46,6 +48,7 @@ class ParquetSink:
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:
             raise SinkError(f"{self.path} is a file system of its own: use a directory below it, such as results")
+        self._lock()
         published = self._published()
         self._require_own(task, published)
         if published and max(published) > task.epoch:
@@ -54,12 +57,20 @@ class ParquetSink:
                 f"{task.epoch}: an older copy of the store was restored, or a power failure took its last writes. "
                 "Remove the files of later steps, which will run again, or use another directory"
             )
-        self._task = task
         for file in self.pending.iterdir():
             if file.name != _name(task.epoch) and file.suffix in (SUFFIX, ".new"):
                 file.unlink()
         if (self.pending / _name(task.epoch)).exists():
             self.publish(task.epoch)
+
+    def _lock(self) -> None:
+        """Keep other processes away until this one closes the sink, or ends. Raises SinkError if one is there."""
+        self._held = (self.pending / "lock").open("w")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise SinkError(f"another pipeline is writing to {self.path}: stop it, or use another directory") from None
 
     def _require_own(self, task: SinkTask, published: list[int]) -> None:
         """Raises SinkError if the directory has the output of another run. An empty one is taken."""
@@ -109,7 +120,10 @@ class ParquetSink:
         _sync(self.path)
 
     def close(self) -> None:
-        """Nothing to give up: files are open only while they are written."""
+        """Let other processes write to the directory."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def __repr__(self) -> str:
         return f"ParquetSink({str(self.path)!r})"

@@ -100,10 +100,10 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     with ExitStack() as stack:
         opened = _source(source)
         stack.callback(opened.close)
-        pipeline = _Pipeline(opened, query, sinks, store)
-        pipeline.strict, pipeline.report = malformed == "error", progress
         for one in sinks:
             stack.callback(one.close)
+        pipeline = _Pipeline(opened, query, sinks, store)
+        pipeline.strict, pipeline.report = malformed == "error", progress
         stack.enter_context(stop_on_signals(stop))
         pipeline.run(Reading(batch_size, follow, stop), not follow if finish is None else finish)
         return pipeline.summary()
