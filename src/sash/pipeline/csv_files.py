@@ -94,11 +94,12 @@ class CsvFiles:
 
     def columns(self, path: Path) -> list[str]:
         """The names of a file's columns, in its first record."""
-        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            try:
-                return next(csv.reader(text, delimiter=self.delimiter), [])
-            except UnicodeDecodeError as error:
-                raise ValueError(f"the file {path} is no text in UTF-8: {error}") from error
+        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+            names = next(csv.reader(text, delimiter=self.delimiter), [])
+        for name in names:
+            if not name.isprintable():
+                raise ValueError(f"the file {path} has no header in UTF-8: a column is named {name!a}")
+        return names
 
 
 Located = tuple[pa.RecordBatch | None, list[int], list[tuple[int, MalformedRecord]]]

@@ -55,12 +55,24 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
         if _is_text(field.type):
             return from_text(pa.array([_text(value) for value in values], pa.string()), field.type)
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-            for value in values:
-                if value is True or value is False:
-                    raise ValueError(f"{json.dumps(value)} is no number")
+            values = _numbers(values, field.type)
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"field {field.name!r}: {error}") from None
+
+
+def _numbers(values: list[Any], dtype: pa.DataType) -> list[Any]:
+    """The same, as Arrow takes them without a loss: it would cut fractions off. Raises ValueError."""
+    kinds = set(map(type, values))
+    if bool in kinds:
+        raise ValueError("a JSON boolean is no number")
+    if pa.types.is_floating(dtype):
+        return [float(value) if type(value) is int else value for value in values] if int in kinds else values
+    if float in kinds:
+        for value in values:
+            if type(value) is float and not value.is_integer():
+                raise ValueError(f"{value} is no integer")
+    return values
 
 
 def _is_text(dtype: pa.DataType) -> bool:
