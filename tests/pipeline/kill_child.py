@@ -24,6 +24,7 @@ from tests.interpreted import interpret_kernels
 from tests.pipeline.pipe_cases import QUERY, SCHEMA
 
 BATCH = 25
+CONFIG = {"fetch.wait.max.ms": 10, "log_level": 0}
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def child(job: Job) -> None:
     sink: Any = {
         "parquet": lambda: ParquetSink(job.folder / "out"),
         "function": lambda: FunctionSink(receiver(job.folder / "log", moments)),
-        "kafka": lambda: KafkaSink(job.servers, job.topics[1], config={"log_level": 0}),
+        "kafka": lambda: KafkaSink(job.servers, job.topics[1], config=CONFIG),
     }[job.kind]()
     sink.prepare, sink.publish = moments.around(sink.prepare), moments.around(sink.publish)
     if job.kind == "kafka":
@@ -107,8 +108,7 @@ def child(job: Job) -> None:
 
 def kafka_source(job: Job) -> KafkaSource:
     """The source of a job, with little waiting."""
-    config = {"fetch.wait.max.ms": 10, "log_level": 0}
-    return KafkaSource(job.servers, job.topics[0], SCHEMA, config=config, linger=0.05)
+    return KafkaSource(job.servers, job.topics[0], SCHEMA, config=CONFIG, linger=0.05)
 
 
 def warm() -> None:

@@ -51,7 +51,7 @@ def run_killed(server: Any, job: Job, kills: int, seed: int) -> None:
         process = server.Process(target=child, args=(replace(job, moment=moment),))
         process.start()
         if not by_itself:
-            time.sleep(chance.uniform(0.02, 0.3))
+            time.sleep(chance.uniform(0.02, 0.12))
             process.kill()
         process.join(60)
         assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
@@ -69,7 +69,7 @@ def many(count: int) -> list[Any]:
 
 @pytest.mark.parametrize("kills", many(100))
 def test_files_to_parquet(server: Any, tmp_path: Path, kills: int) -> None:
-    table = rows(40 * kills)
+    table = rows(100 * kills)
     write_files(tmp_path / "in", table, 4)
     run_killed(server, Job("parquet", tmp_path), kills, seed=kills)
     assert ordered(read(tmp_path / "out")) == expected(QUERY, table)
@@ -77,7 +77,7 @@ def test_files_to_parquet(server: Any, tmp_path: Path, kills: int) -> None:
 
 @pytest.mark.parametrize("kills", many(100))
 def test_files_to_a_function(server: Any, tmp_path: Path, kills: int) -> None:
-    table = rows(40 * kills)
+    table = rows(100 * kills)
     write_files(tmp_path / "in", table, 4, "parquet")
     run_killed(server, Job("function", tmp_path), kills, seed=kills)
     received: dict[str, Any] = {}
@@ -106,4 +106,4 @@ def test_kafka_to_kafka(server: Any, tmp_path: Path, kills: int) -> None:
 
 
 def test_steps_are_many_enough() -> None:
-    assert 40 * 10 // BATCH > 10
+    assert 100 * 10 // BATCH > 10

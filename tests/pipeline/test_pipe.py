@@ -350,6 +350,24 @@ def test_one_process_writes_to_a_directory(tmp_path: Path) -> None:
     assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
 
 
+def test_one_directory_for_two_things(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", TABLE, 2)
+    with pytest.raises(ValueError, match="in is given twice"):
+        sash.pipe(folder, QUERY, tmp_path / "in")
+    with pytest.raises(ValueError, match="out is given twice"):
+        sash.pipe(folder, QUERY, tmp_path / "out", side=tmp_path / "out")
+
+
+def test_files_that_are_done_may_go(tmp_path: Path) -> None:
+    """The columns are then those of the state."""
+    folder, store = write_files(tmp_path / "in", TABLE, 2), MemoryStore()
+    sash.pipe(folder, QUERY, tmp_path / "out", store=store, finish=False)
+    for file in folder.iterdir():
+        file.unlink()
+    assert sash.pipe(files(folder, "parquet"), QUERY, tmp_path / "out", store=store).finished
+    assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
+
+
 def test_an_older_copy_of_the_store(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 3), MemoryStore()
     stop = threading.Event()

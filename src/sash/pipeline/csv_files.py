@@ -12,23 +12,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import together
 from sash.pipeline.file_format import (
     COMPRESSIONS,
-    NULL_TEXTS,
     FileRows,
     from_text,
+    null_texts,
     opened,
     require_columns,
     require_text_types,
 )
 from sash.pipeline.source import MalformedRecord, decode_valid
 
-BLOCK = 1 << 20
+Ints = NDArray[np.int64]
+
+BLOCK = 4 << 20
 """Bytes that are split at a time."""
 
 
@@ -102,30 +106,29 @@ class CsvFiles:
         return names
 
 
-Located = tuple[pa.RecordBatch | None, list[int], list[tuple[int, MalformedRecord]]]
+Located = tuple[pa.RecordBatch | None, Ints, list[tuple[int, MalformedRecord]]]
 """Texts, the number of the record that each row was, and the malformed records between them with their numbers."""
 
 
 def _located(texts: pa.RecordBatch | None, at: int, invalid: list[Any], path: Path) -> tuple[Located, int]:
     """Number rows from `at` on, with the invalid ones between them, which are taken from the list."""
-    numbers: list[int] = []
-    malformed = []
-    count = 0 if texts is None else texts.num_rows
-    while len(numbers) < count or (texts is None and invalid):
-        if invalid and invalid[0].number - 2 == at:  # Arrow counts from 1, and the header
-            row = invalid.pop(0)
-            reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
-            malformed.append((at, MalformedRecord(row.text.encode(), reason, f"{path.name}, record {at + 1}")))
-        else:
-            numbers.append(at)
-        at += 1
-    return (texts, numbers, malformed), at
+    count, start = 0 if texts is None else texts.num_rows, at
+    malformed: list[tuple[int, MalformedRecord]] = []
+    # Arrow counts from 1, and the header; without texts only invalid rows are left
+    while invalid and (texts is None or invalid[0].number - 2 < start + count + len(malformed)):
+        row = invalid.pop(0)
+        reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
+        at = row.number - 2
+        malformed.append((at, MalformedRecord(row.text.encode(), reason, f"{path.name}, record {at + 1}")))
+    numbers = np.arange(start, start + count + len(malformed))
+    numbers = np.delete(numbers, [number - start for number, _ in malformed]) if malformed else numbers
+    return (texts, numbers, malformed), start + count + len(malformed)
 
 
 def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path) -> FileRows:
     """The rows behind the first `done` records, of their types."""
     texts, numbers, malformed = located
-    first = sum(number < done for number in numbers)
+    first = int(np.searchsorted(numbers, done))
     numbers, malformed = numbers[first:], [entry for entry in malformed if entry[0] >= done]
     if texts is None:
         return FileRows(together([], schema), at, tuple(record for _, record in malformed))
@@ -139,7 +142,7 @@ def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path
     for place, reason in bad:
         values = [column[place].as_py() for column in texts.columns]
         where = f"{path.name}, record {numbers[place] + 1}"
-        malformed.append((numbers[place], MalformedRecord(b",".join(values), reason, where)))
+        malformed.append((int(numbers[place]), MalformedRecord(b",".join(values), reason, where)))
     ordered = sorted(malformed, key=lambda entry: entry[0])
     return FileRows(together(good, schema), at, tuple(record for _, record in ordered))
 
@@ -149,7 +152,7 @@ def _column(texts: pa.Array, field: pa.Field) -> pa.Array:
     try:
         column = texts.cast(pa.string())
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
-            column = pc.if_else(pc.is_in(column, NULL_TEXTS), pa.scalar(None, pa.string()), column)
+            column = pc.if_else(pc.is_in(column, null_texts()), pa.scalar(None, pa.string()), column)
         return from_text(column, field.type)
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(f"column {field.name!r}: {error}") from None

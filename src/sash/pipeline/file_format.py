@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -81,5 +82,7 @@ def require_text_types(schema: pa.Schema, what: str) -> None:
             ) from None
 
 
-NULL_TEXTS = pa.array(pyarrow.csv.ConvertOptions().null_values)
-"""What a CSV file has in the place of a null, unless the column is a text: "", "NA", "null" and the like."""
+@cache
+def null_texts() -> pa.Array:
+    """What a CSV file has in the place of a null, unless the column is a text: "", "NA", "null" and the like."""
+    return pa.array(pyarrow.csv.ConvertOptions().null_values)

@@ -38,7 +38,7 @@ class ParquetSink:
     """
 
     def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
-        self.path, self.compression = Path(path), compression
+        self.path, self.compression = Path(path).absolute(), compression
         self.pending = self.path.with_name(self.path.name + ".pending")
         self._held: IO[str] | None = None
 

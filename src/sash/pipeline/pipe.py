@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from sash.engine import Operator, Uncommitted
 from sash.pipeline.batch_source import BatchSource
-from sash.pipeline.file_source import files
+from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
 from sash.pipeline.side_rows import side_rows, side_schema
@@ -99,6 +99,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     sinks = [_sink(sink, "sink")] + ([] if side is None else [_sink(side, "side")])
     with ExitStack() as stack:
         opened = _source(source)
+        _require_apart(opened, sinks)
         stack.callback(opened.close)
         for one in sinks:
             stack.callback(one.close)
@@ -149,14 +150,14 @@ class _Pipeline:
     def run(self, reading: Reading, finish: bool) -> None:
         """Take steps until the source ends or the pipeline is stopped."""
         for chunk in self.source.read(self.position.source, reading):
+            if reading.stop.is_set():
+                break
             if self.position.finished:
                 raise ValueError(
                     f"the pipeline has finished, but the source {self.source!r} has more rows: all windows are closed. "
                     "Start with a new store and sink, and use finish=False where more is to come"
                 )
             self._step(chunk)
-            if reading.stop.is_set():
-                break
         if finish and not reading.stop.is_set() and not self.position.finished and self.operator.schema is not None:
             self._commit(replace(self.position, epoch=self.position.epoch + 1, finished=True), None)
 
@@ -214,6 +215,18 @@ def _require_fit(query: Query, schema: pa.Schema, source: Source) -> None:
     except (TypeError, ValueError) as error:
         text = error.args[0] if error.args else error
         raise type(error)(f"the source {source!r} does not fit the query: {text}") from error
+
+
+def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
+    """Raises ValueError if a directory is written to that is read, or written to twice."""
+    places = [source.path.absolute()] if isinstance(source, FileSource) else []
+    for sink in sinks:
+        if isinstance(sink, ParquetSink):
+            if sink.path in places:
+                raise ValueError(
+                    f"{sink.path} is given twice: source, sink and side output need directories of their own"
+                )
+            places.append(sink.path)
 
 
 def _source(given: Any) -> Source:
