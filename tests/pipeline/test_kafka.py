@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import sash
 from sash.pipeline import KafkaSink, KafkaSource, Summary, read
 from sash.pipeline.json_values import encode_json
 from sash.pipeline.kafka_sink import HEADER
+from sash.pipeline.kafka_source import _Merge
 from sash.pipeline.sink import SinkTask
 from sash.stores import MemoryStore
 from tests.pipeline.kafka_cases import QUIET, MockCluster, ipc
@@ -51,6 +53,26 @@ def test_partitions_are_merged_by_time(cluster: MockCluster, tmp_path: Path) -> 
     assert (done.rows_in, done.late, done.steps) == (120, 0, 5)
     assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
     assert done.offset == {"topic": topic, "next": {"0": 30, "1": 30, "2": 30, "3": 30}}
+
+
+def test_a_partition_that_is_ahead_waits(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first partition has the last rows: they must neither overtake the others nor all be in memory."""
+    monkeypatch.setattr("sash.pipeline.kafka_source.WAITING", 4)
+    held = []
+    received = _Merge._receive
+
+    def receive(self: _Merge, rows: int, timeout: float) -> None:
+        received(self, rows, timeout)
+        held.append(max(len(buffer) for buffer in self.buffers.values()))
+
+    monkeypatch.setattr(_Merge, "_receive", receive)
+    topic, table = cluster.topic(), TABLE.slice(0, 48)
+    values: list[bytes | None] = [json.dumps(row, default=str).encode() for row in table.to_pylist()]
+    cluster.send(topic, values, list(range(1, 49)), [0 if number >= 24 else 1 + number % 3 for number in range(48)])
+    done = sash.pipe(source(cluster, topic), QUERY, tmp_path / "out", batch_size=5)
+    assert (done.rows_in, done.late) == (48, 0)
+    assert ordered(read(tmp_path / "out")) == expected(QUERY, table)
+    assert 4 <= max(held) <= 4 + 2 * 5
 
 
 def test_offsets_are_those_of_the_state(cluster: MockCluster, tmp_path: Path) -> None:
@@ -135,11 +157,11 @@ def test_what_a_killed_producer_has_sent_is_not_sent_again(cluster: MockCluster,
             raise SystemExit
 
     with pytest.raises(SystemExit):
-        sash.pipe(halves, QUERY, Killed(cluster.servers, topic, config=QUIET), store=store)
-    sash.pipe(halves, QUERY, KafkaSink(cluster.servers, topic, config=QUIET), store=store)
+        sash.pipe(halves, QUERY, Killed(cluster.servers, topic, config=FAST), store=store)
+    sash.pipe(halves, QUERY, KafkaSink(cluster.servers, topic, config=FAST), store=store)
     assert written(cluster, topic) == as_json(expected(QUERY, TABLE))
     before = len(cluster.messages(topic))
-    sash.pipe(halves, QUERY, KafkaSink(cluster.servers, topic, config=QUIET), store=store)
+    sash.pipe(halves, QUERY, KafkaSink(cluster.servers, topic, config=FAST), store=store)
     assert len(cluster.messages(topic)) == before
 
 
@@ -167,14 +189,27 @@ def test_a_predecessor_is_known_by_its_transactional_id(monkeypatch: pytest.Monk
         ({"servers": ""}, TypeError, "servers="),
         ({"schema": {"x": "int"}}, TypeError, "schema="),
         ({"format": "avro"}, ValueError, "format="),
-        ({"config": {"group.id": "mine"}}, ValueError, r"must leave 'group\.id' alone"),
-        ({"config": {"isolation.level": "x"}}, ValueError, r"must leave 'isolation\.level' alone"),
+        ({"config": {"bootstrap.servers": "mine"}}, ValueError, r"must leave 'bootstrap\.servers' alone"),
     ],
 )
 def test_bad_arguments_of_the_source(arguments: dict[str, Any], error: type[Exception], match: str) -> None:
     given: dict[str, Any] = {"servers": "localhost:1", "topic": "t", "schema": SCHEMA} | arguments
     with pytest.raises(error, match=match):
         KafkaSource(**given)
+
+
+def test_settings_that_the_guarantees_depend_on(cluster: MockCluster) -> None:
+    given = KafkaSource(cluster.servers, cluster.topic(), SCHEMA, config={"isolation.level": "read_uncommitted"})
+    with pytest.raises(ValueError, match=r"must leave 'isolation\.level' alone"):
+        sash.pipe(given, QUERY, lambda *_: None)
+
+
+def test_a_source_can_be_read_twice(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    cluster.send_rows(topic, TABLE.slice(0, 8))
+    given = KafkaSource(cluster.servers, topic, SCHEMA, config={"group.id": "mine", **FAST})
+    for _ in range(2):
+        assert sash.pipe(given, QUERY, lambda *_: None).rows_in == 8
 
 
 def test_bad_arguments_of_the_sink(cluster: MockCluster) -> None:

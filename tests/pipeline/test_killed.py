@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,7 @@ def server() -> Iterator[Any]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.kill_child"])
     yield context
-    from multiprocessing import forkserver, resource_tracker
-
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
-    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 def run_killed(server: Any, job: Job, kills: int, seed: int) -> None:

@@ -45,8 +45,7 @@ def consumer(servers: str, given: Mapping[str, Any] | None, isolation: str = "re
     return kafka.Consumer(
         client_config(
             servers,
-            given,
-            group_id="sash",
+            {"group.id": "sash", **(given or {})},  # never joined, but a consumer must name one
             enable_auto_commit=False,
             enable_partition_eof=True,
             auto_offset_reset="error",

@@ -24,6 +24,7 @@ from sash.pipeline.kafka_client import (
     Consumer,
     Message,
     Partitions,
+    client_config,
     consumer,
     is_end,
     kafka,
@@ -34,6 +35,9 @@ from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_va
 
 TICK = 0.1
 """Seconds between two looks at whether to stop."""
+
+WAITING = 1000
+"""Messages of a partition that may wait in memory, whatever the size of a step."""
 
 REFRESH = 60.0
 """Seconds between two looks for new partitions."""
@@ -69,7 +73,8 @@ class KafkaSource:
             raise ValueError(f"format= must be 'json' or 'arrow'; got {format!r}")
         self.servers, self.topic, self.format, self.linger = servers, topic, format, linger
         self._schema, self._config, self.problems = schema, config, list[str]()
-        self._consumer = consumer(servers, config)
+        client_config(servers, config)
+        self._consumer: Consumer | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -78,11 +83,13 @@ class KafkaSource:
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """Messages of all partitions behind a position, in the order of their timestamps as far as they are there."""
-        partitions = partitions_of(self._consumer, self.servers, self.topic)
+        self.close()
+        client = self._consumer = consumer(self.servers, self._config)
+        partitions = partitions_of(client, self.servers, self.topic)
         following = self._checked(position)
-        known = watermarks(self._consumer, self.topic, partitions)
+        known = watermarks(client, self.topic, partitions)
         following = {number: following.get(number, known[number][0]) for number in partitions}
-        merge = _Merge(self._consumer, self.topic, following)
+        merge = _Merge(client, self.topic, following)
         if not reading.follow:
             merge.ends = {number: end for number, (_, end) in known.items()}
         refreshed = time.monotonic()
@@ -94,9 +101,9 @@ class KafkaSource:
                 return
             if reading.follow and time.monotonic() - refreshed > REFRESH:
                 refreshed = time.monotonic()
-                more = set(partitions_of(self._consumer, self.servers, self.topic)) - set(merge.following)
+                more = set(partitions_of(client, self.servers, self.topic)) - set(merge.following)
                 if more:
-                    merge = _Merge(self._consumer, self.topic, merge.following | dict.fromkeys(more, 0))
+                    merge = _Merge(client, self.topic, merge.following | dict.fromkeys(more, 0))
 
     def _checked(self, position: Any) -> Partitions:
         """The next offsets of a position. Raises ValueError if it is none of this topic."""
@@ -137,7 +144,9 @@ class KafkaSource:
 
     def close(self) -> None:
         """Leave the brokers."""
-        self._consumer.close()
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
     def __repr__(self) -> str:
         return f"KafkaSource({self.servers!r}, {self.topic!r})"
@@ -225,8 +234,9 @@ class _Merge:
 
     def _pause_or_resume(self, rows: int) -> None:
         """Keep partitions that are ahead from filling the memory."""
-        full = {number for number, waiting in self.buffers.items() if len(waiting) >= 2 * rows} - self.paused
-        empty = {number for number in self.paused if len(self.buffers[number]) < rows}
+        enough = max(2 * rows // len(self.buffers), WAITING)
+        full = {number for number, waiting in self.buffers.items() if len(waiting) >= enough} - self.paused
+        empty = {number for number in self.paused if len(self.buffers[number]) <= enough // 2}
         if full:
             self.consumer.pause([kafka.TopicPartition(self.topic, number) for number in full])
         if empty:

@@ -41,6 +41,7 @@ class ParquetSink:
         self.path, self.compression = Path(path).absolute(), compression
         self.pending = self.path.with_name(self.path.name + ".pending")
         self._held: IO[str] | None = None
+        self._prepared = 0
 
     def open(self, task: SinkTask) -> None:
         """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
@@ -61,6 +62,7 @@ class ParquetSink:
             if file.name != _name(task.epoch) and file.suffix in (SUFFIX, ".new"):
                 file.unlink()
         if (self.pending / _name(task.epoch)).exists():
+            self._prepared = task.epoch
             self.publish(task.epoch)
 
     def _lock(self) -> None:
@@ -110,14 +112,13 @@ class ParquetSink:
         pq.write_table(pa.Table.from_batches([batch]), file, compression=self.compression)
         _sync(file)
         _sync(self.pending)
+        self._prepared = epoch
 
     def publish(self, epoch: int) -> None:
         """Rename the file into the directory."""
-        try:
+        if self._prepared == epoch:
             (self.pending / _name(epoch)).rename(self.path / _name(epoch))
-        except FileNotFoundError:
-            return  # a step without results
-        _sync(self.path)
+            _sync(self.path)
 
     def close(self) -> None:
         """Let other processes write to the directory."""

@@ -234,7 +234,7 @@ def _source(given: Any) -> Source:
         return given
     if isinstance(given, str | os.PathLike):
         return files(given)
-    if isinstance(given, dict | pa.RecordBatch | pa.Table) or hasattr(given, "columns"):
+    if isinstance(given, dict | pa.RecordBatch | pa.Table) or hasattr(type(given), "columns"):
         return BatchSource([given])
     if isinstance(given, Iterable) and not isinstance(given, bytes):
         return BatchSource(given)
