@@ -50,6 +50,11 @@ def test_frames_load_neither_pandas_nor_polars() -> None:
     assert packages_loaded_by("import sash.frames").isdisjoint({"pandas", "polars"})
 
 
+def test_pipelines_load_kafka_only_when_asked() -> None:
+    assert packages_loaded_by("import sash; sash.pipe").isdisjoint({"confluent_kafka", "pandas", "polars", "pyspark"})
+    assert "confluent_kafka" in packages_loaded_by("from sash.pipeline import KafkaSource")
+
+
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "pyarrow" in packages_loaded_by("import pyarrow")
 

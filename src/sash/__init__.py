@@ -7,8 +7,12 @@
 `sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
 `sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       durable state: pages of bytes
+`sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (loaded when asked)
 `sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
 """
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from sash import aggregators, monoids, plan, testing, windows
 from sash.monoids import monoid
@@ -55,6 +59,9 @@ from sash.monoids.functions import (
 )
 from sash.plan import Options, Query, Window, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+
+if _TYPE_CHECKING:
+    from sash.pipeline import pipe
 
 __version__ = "0.1.0"
 
@@ -103,6 +110,7 @@ __all__ = [
     "monoid",
     "monoids",
     "nth",
+    "pipe",
     "plan",
     "product",
     "range",
@@ -116,3 +124,11 @@ __all__ = [
     "var",
     "windows",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    if name != "pipe":
+        raise AttributeError(f"module 'sash' has no attribute {name!r}")
+    from sash.pipeline import pipe
+
+    return pipe

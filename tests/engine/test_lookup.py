@@ -190,7 +190,7 @@ def test_an_offset_is_kept_with_the_state() -> None:
     assert op.offset is None
     op.process(data().slice(0, 2), offset=2)
     op.process(data().slice(2, 2))
-    assert query.operator(SCHEMA, store=store).offset == 2
+    assert query.operator(SCHEMA, store=store.copy()).offset == 2
     op.process(data().slice(4, 2), offset={"file": "x", "row": 6})
     again = type(op).restore(query, op.snapshot())
     assert again.offset == {"file": "x", "row": 6}

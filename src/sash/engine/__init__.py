@@ -8,7 +8,7 @@
 `durable_state`   pages of a store                     `stateless`, `chunked`   results without state
 """
 
-from sash.engine.metrics import Metrics
+from sash.engine.metrics import Metrics, Uncommitted
 from sash.engine.operator import Operator, stream
 
-__all__ = ["Metrics", "Operator", "stream"]
+__all__ = ["Metrics", "Operator", "Uncommitted", "stream"]

@@ -41,6 +41,17 @@ class Backend:
             return 0, 0
         return self.durable.transaction.read_count, self.durable.transaction.written_count
 
+    def claim(self) -> None:
+        """Take the store over, and delete what a crash has left there."""
+        if self.durable is not None:
+            self.durable.transaction.claim()
+            self.durable.transaction.delete_garbage()
+
+    def require_owner(self) -> None:
+        """Raises RuntimeError if another operator was opened on the store since."""
+        if self.durable is not None:
+            self.durable.transaction.require_owner()
+
     def look(self, found: KeyLookup, at: Any, last: Any, watermark: Any) -> list[pa.Array]:
         """The results of some keys: at a time, or else at that of their newest row or the watermark."""
         if at is None and self.bound_query.time is not None:

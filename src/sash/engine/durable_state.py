@@ -257,6 +257,7 @@ class DurableState(StoredState):
     def move(self, store: Store) -> None:
         """Go on with another store, which has the same pages."""
         self.transaction.store = store
+        self.transaction.claim()
 
     def detach(self) -> None:
         """The state is in memory alone from now on: no run of it is anywhere else."""

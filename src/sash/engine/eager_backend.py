@@ -76,6 +76,7 @@ class EagerBackend(Backend):
             except Exception:  # the call has succeeded, and what is in memory is right: a later call tries again
                 return
             pages.transaction.take_over(old.transaction)
+            pages.transaction.claim()
         all_at_once(attributes(self, engine=engine, durable=pages))
 
     def step(self, given: TimedRows, now: Any) -> pa.RecordBatch:

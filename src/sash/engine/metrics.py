@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,18 @@ class Progress:
     offset: Any = None
     """The caller's position in its source."""
 
+
+@dataclass(frozen=True)
+class Uncommitted:
+    """What a call has computed, before its state is saved: for `before_commit`."""
+
+    results: pa.RecordBatch
+    late_rows: pa.RecordBatch
+    """The rows of this call that were late or untimed, as they came."""
+    watermark: Any
+
+
+BeforeCommit = Callable[[Uncommitted], None]
 
 Changes = dict[str, Any]
 """Fields of a Progress, with their new values."""

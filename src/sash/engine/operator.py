@@ -13,7 +13,6 @@ key and time, of which none is late. A call that fails has changed nothing.
 from __future__ import annotations
 
 import math
-import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -21,35 +20,29 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.eager_backend import EagerBackend
-from sash.engine.input_checks import check_schema, number, record_batch, require_movable
-from sash.engine.key_values import decoded_schema
+from sash.engine.input_checks import check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
-from sash.engine.lookup import key_columns, names
-from sash.engine.metrics import Changes, Metrics, Progress, replace
+from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
+from sash.engine.operator_base import OperatorBase
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
-from sash.engine.output import Output, chosen_rows, plain_batch
+from sash.engine.output import chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
 from sash.engine.partials import export_partials, import_partials
 from sash.engine.reorder_buffer import TimedRows, joined_rows
-from sash.engine.row_errors import RoomCheck
-from sash.engine.single_user import SingleUser
-from sash.engine.sorted_rows import SortedRows
+from sash.engine.root_page import stored_schema
 from sash.engine.state_header import Header, token_of
 from sash.engine.time_numbers import finite, stored_time_type
-from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
-from sash.windows.arguments import Length
 
 
-class Operator:
+class Operator(OperatorBase):
     """A streaming operator: computes a query on record batches, with keyed state alive between calls.
 
     query: what to compute.
-    schema: the columns of the batches; without it, those of the first batch.
+    schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
     mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only `advance`
         moves it. "sorted": rows come ordered by key and time, and none is late.
     store: where the state is saved at the end of each call, and opened from. Without it, and without
@@ -79,46 +72,34 @@ class Operator:
             raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
         if mode == "sorted" and query.emit == "eager":
             raise ValueError("emit='eager' emits results before they are final; in mode 'sorted' every result is final")
-        self.query, self.mode = query, mode
-        self.store: Store | None = query.options.store if store is None else store
-        self.clock = clock or clocks.time
-        self.schema: pa.Schema | None = None
-        self._single = SingleUser("the operator")
+        super().__init__(query, mode, store, clock)
+        if schema is None and self.store is not None:
+            schema = stored_schema(query, self.store)
         if schema is not None:
             self._open(schema)
 
-    def _open(self, schema: pa.Schema) -> None:
-        self.bound_query = self.query.bind(schema)
-        self.plain = decoded_schema(schema)
-        require_movable(self.plain)
-        self.plan = self.query.plan(schema)
-        self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
-        self.room = RoomCheck(self.bound_query)
-        self.output = Output(self.bound_query, self.mode)
-        self.sorted_rows = SortedRows(self.bound_query)
-        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
-        self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
-        self.progress = Progress()
-        if self.store is not None:
-            self._reopen()
-        self.schema = schema  # last: what could not be opened is opened anew with the next call
-
     def _reopen(self) -> None:
-        """Take up the state that a store has."""
-        header = self.backend.open()
-        if header is not None:
-            held = self.backend.held() if header.has_held else None
-            self.progress = Progress(
-                header.watermark, *header.counters, before=header.before, held=held, offset=header.offset
-            )
+        super()._reopen()
+        self.backend.claim()
+
+    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
+        self.backend.require_owner()
+        return super()._lookup(keys, at, last)
 
     # ---- what users call ----
 
-    def process(self, batch: pa.RecordBatch | Frame | Mapping[str, Any], *, offset: Any = None) -> pa.RecordBatch:
+    def process(
+        self,
+        batch: pa.RecordBatch | Frame | Mapping[str, Any],
+        *,
+        offset: Any = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> pa.RecordBatch:
         """Take a batch of rows, and return the results that are due now.
 
         batch: a RecordBatch or a Table of pyarrow, a DataFrame of pandas or polars, or a dict of columns.
         offset: the position of the source after this batch, as a JSON value. It is saved with the state.
+        before_commit: called with an `Uncommitted` before the state is saved. If it raises, the call changes nothing.
 
         Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
         for late ones with `late="error"`; what a monoid raises comes with the row and its key.
@@ -131,13 +112,14 @@ class Operator:
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
-        return self._call(lambda progress: self._process(batch, progress), offset)
+        return self._call(lambda progress: self._process(batch, progress), offset, before_commit)
 
-    def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar) -> pa.RecordBatch:
+    def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are final now.
 
         watermark: no earlier row will come. A number in units of the time column, a datetime, or an Arrow scalar. A
             value below the current watermark changes nothing.
+        offset: the position of the source, as for `process`.
 
         Raises ValueError in mode "sorted" and without `on`.
         """
@@ -146,12 +128,17 @@ class Operator:
             why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
             raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
         reached = number(watermark, self.bound_query.time)
-        return self.finish() if reached == math.inf else self._call(lambda progress: self._advance(reached, progress))
+        if reached == math.inf:
+            return self.finish(offset=offset)
+        return self._call(lambda progress: self._advance(reached, progress), offset)
 
-    def finish(self) -> pa.RecordBatch:
-        """No more rows will come: the watermark is infinite, and every result leaves."""
+    def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        """No more rows will come: the watermark is infinite, and every result leaves.
+
+        offset, before_commit: as for `process`.
+        """
         self._require_schema("finish")
-        return self._call(self._finish)
+        return self._call(self._finish, offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A stream of batches in, a stream of results out, to its end."""
@@ -168,81 +155,6 @@ class Operator:
             self.progress = replace(self.progress, {"late_rows": ()})
             return together(late, self.schema)
 
-    def lookup(
-        self,
-        keys: Mapping[str, Any] | pa.RecordBatch,
-        at: EventTime | np.datetime64 | pa.Scalar | None = None,
-        last: Length | None = None,
-    ) -> pa.RecordBatch:
-        """Return the current aggregates of some keys, without a change of state.
-
-        The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
-        with `every` is the slide in progress. An unknown key has nulls.
-
-        keys: the columns of `by`, each with its values.
-        at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
-        last: a shorter range to aggregate than the size of the window.
-
-        Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
-        watermark.
-        """
-        self._require_schema("lookup")
-        columns = key_columns(self.bound_query, keys)
-        time = self.bound_query.time
-        if at is not None and time is None:
-            raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
-        reached = None if at is None or time is None else number(at, time)
-        watermark = finite(self.progress.watermark)
-        if reached is not None and watermark is not None and reached < watermark:
-            raise ValueError(
-                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
-                "left the windows since then are no longer stored"
-            )
-        with self._single:
-            self._recover()
-            results = self.backend.lookup(columns, reached, last, watermark)
-        fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
-        fields += [pa.field(name, column.type) for name, column in zip(names(self.bound_query), results, strict=True)]
-        return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
-
-    @property
-    def watermark(self) -> Any:
-        """The watermark, in units of the time column; None before there is one."""
-        return None if self.schema is None else self.progress.watermark
-
-    @property
-    def offset(self) -> Any:
-        """The last `offset=` that was given to `process`: where to go on reading after the state was opened again."""
-        return None if self.schema is None else self.progress.offset
-
-    @property
-    def due(self) -> Any:
-        """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
-        with self._single:
-            self._recover()
-            return self.backend.due
-
-    @property
-    def structures(self) -> dict[tuple[str, str], str]:
-        """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
-        self._require_schema("structures")
-        windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
-        found = sorted(self.backend.executed().items())
-        return {(windows[w].name, aggregates[a].name): structure for (w, a), structure in found}
-
-    @property
-    def metrics(self) -> Metrics:
-        """What the operator has done so far, and what it holds now."""
-        if self.schema is None:
-            return Metrics(*[0] * 9)
-        with self._single:
-            self._recover()
-            now = self.progress
-            keys, elements, nbytes = self.backend.sizes
-            elements += 0 if now.held is None else len(now.held)
-            counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
-            return Metrics(*counts, *self.backend.pages)
-
     def snapshot(self) -> bytes:
         """The whole state, to go on from with `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
@@ -252,6 +164,7 @@ class Operator:
     def _snapshot(self) -> bytes:
         assert self.schema is not None
         self._recover()
+        self.backend.require_owner()
         now = self.progress
         if self.store is None:
             store = self.backend.save(self._header(now))
@@ -326,18 +239,15 @@ class Operator:
 
     # ---- one call, all or nothing ----
 
-    def _recover(self) -> None:
-        """After a call that failed: the state as it was before. May be interrupted, and called again."""
-        if self._failed:
-            self.backend.recover()
-            self._failed = False
-
-    _failed = False
-    """Is a call under way that has not succeeded?"""
-
-    def _call(self, work: Callable[[Progress], tuple[pa.RecordBatch, Changes]], offset: Any = None) -> pa.RecordBatch:
+    def _call(
+        self,
+        work: Callable[[Progress], tuple[pa.RecordBatch, Changes]],
+        offset: Any = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> pa.RecordBatch:
         with self._single:
             self._recover()
+            self.backend.require_owner()
             self.backend.begin()
             self._failed = True
             try:
@@ -347,6 +257,9 @@ class Operator:
                 if offset is not None:
                     changes["offset"] = offset
                 reached = replace(now, changes)
+                if before_commit is not None:
+                    late = together(reached.late_rows[len(now.late_rows) :], self.schema)
+                    before_commit(Uncommitted(result, late, reached.watermark))
                 if self.store is not None:
                     self.backend.write(self._header(reached))
                 self.progress, self._failed = reached, False
@@ -417,10 +330,6 @@ class Operator:
             return self.backend.advance(None, closing=True), over
         found, changes = self._sorted_step(self._live.nothing, now, closing=True)
         return found, changes | over
-
-    def _require_schema(self, what: str) -> None:
-        if self.schema is None:
-            raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def __repr__(self) -> str:
         now = None if self.schema is None else self.progress.watermark

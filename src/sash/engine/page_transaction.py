@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +16,10 @@ from sash.stores import PageError, Store
 from sash.stores.page import pack, unpack
 
 Page = tuple[dict[str, Any], list[pa.RecordBatch]]
+
+
+_owners: weakref.WeakValueDictionary[int, Pages] = weakref.WeakValueDictionary()
+"""By store, those of the last operator that was opened on it; they keep the store alive, so that its id is its own."""
 
 
 class Pages:
@@ -51,8 +56,8 @@ class Pages:
         """What the call has handed to the store, with the sizes of before; None for a page that was not there."""
         self._doubtful: dict[str, bool] = {}
         """By page: is it to be there?"""
-        self._garbage: list[str] = []
-        """Pages that are to be deleted."""
+        self.garbage: list[str] = []
+        """Pages that are to be deleted. The header lists them: should a crash come first, they are when it is read."""
         self._dropped: list[str] = []
         """Pages that are not there any more, of which the next call forgets size and generation."""
 
@@ -67,6 +72,20 @@ class Pages:
             self._known.pop(self._dropped[-1], None)
             self._generations.pop(self._dropped[-1], None)
             self._dropped.pop()
+
+    # ---- who has the store ----
+
+    def claim(self) -> None:
+        """Take the store over: whoever had it is refused from now on."""
+        _owners[id(self.store)] = self
+
+    def require_owner(self) -> None:
+        """Raises RuntimeError if another operator was opened on the store since."""
+        if _owners.get(id(self.store)) is not self:
+            raise RuntimeError(
+                f"another operator was opened on the store {self.store!r} since, and goes on with its state: use that "
+                "one. A store belongs to one operator at a time"
+            )
 
     @property
     def doubtful(self) -> list[str]:
@@ -142,22 +161,26 @@ class Pages:
         self.nbytes += size - self._sizes.get(name, self._known.get(name, 0))
         self._sizes[name] = size
 
-    def commit(self) -> None:
-        """Hand all changes to the store. What is not needed any more stays there until `delete_garbage`."""
-        put = {name: data for name, data in self._changed.items() if data is not None}
+    @property
+    def unneeded(self) -> list[str]:
+        """The pages that are not to be in the store once the call has succeeded, and may be."""
         gone = [name for name, data in self._changed.items() if data is None]
         gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
-        gone += [name for name in self._garbage if name not in self._changed]
+        return gone + [name for name in self.garbage if name not in self._changed]
+
+    def commit(self) -> None:
+        """Hand all changes to the store. What is not needed any more stays there until `delete_garbage`."""
+        put, gone = {name: data for name, data in self._changed.items() if data is not None}, self.unneeded
         self._sent = {name: self._known.get(name) or None for name in put}
         self.store.put_many(put)
         sizes, generations = dict(self._sizes), dict[str, int | None](self._written)
         sizes.update(dict.fromkeys(gone, 0))
         generations.update(dict.fromkeys(gone))
         before = {name: self._known.get(name, 0) for name in sizes}, {n: self._generations.get(n) for n in generations}
-        changes: dict[str, Any] = {"_before": self._before, "_doubtful": self._doubtful, "_garbage": self._garbage}
+        changes: dict[str, Any] = {"_before": self._before, "_doubtful": self._doubtful, "garbage": self.garbage}
         changes |= {"written_count": self.written_count}
         undone = *before, [name for name, size in before[0].items() if not size], changes
-        now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_doubtful": {}, "_garbage": gone}
+        now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_doubtful": {}, "garbage": gone}
         now |= {"written_count": self.written_count + len(put), "_undone": undone}
         self._note(sizes, generations, [*gone], now)
         self._clear()
@@ -178,18 +201,18 @@ class Pages:
         Not before the call has succeeded: one that is interrupted here must not be taken back, for the pages that it
         would go back to may be gone.
         """
-        if self._garbage:
+        if self.garbage:
             try:
-                self.store.delete_many(self._garbage)
+                self.store.delete_many(self.garbage)
             except Exception:
                 return
-            self._garbage = []
+            self.garbage = []
 
     def take_over(self, other: Pages) -> None:
         """Go on in place of another transaction over the same pages, which has succeeded."""
         self.read_count += other.read_count
         self.written_count += other.written_count
-        self._garbage = other._garbage
+        self.garbage = other.garbage
 
     def rollback(self) -> None:
         """Forget what was read and changed. May be interrupted, and called again."""

@@ -15,16 +15,18 @@ from sash.engine.input_encoding import numbers
 from sash.engine.key_values import HASH_VERSION
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.root_page import HEADER, ROOT, root_batch
 from sash.engine.state_checks import LARGEST, require
 from sash.engine.time_numbers import stored_time_type
 from sash.plan.bound_query import BoundQuery
 from sash.stores import PageError, Store
+from sash.stores.checks import check_meta, list_of, text
 from sash.stores.envelope import decoding
 
-NAME = "header"
+NAME = HEADER
 
-ROOT = "root"
-"""A page that is written once, with the first header: it tells a store that has lost its header from an empty one."""
+_GARBAGE = list_of(text(r"b[0-9a-f]{16}|r[0-9]+\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
+"""Names of pages that an operator makes, and may delete."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class StoredState:
 
     def __init__(self, store: Store, bound_query: BoundQuery, mode: str) -> None:
         self.transaction, self.mode = Pages(store, bound_query.fingerprint), mode
+        self.schema = bound_query.schema
         self.number_type = stored_time_type(bound_query)
         self.next_page = 0
         self.token = ""
@@ -78,6 +81,8 @@ class StoredState:
         arrays = [pa.array(values, field.type) for values, field in zip(columns, waiting, strict=True)]
         directory = pa.RecordBatch.from_arrays(arrays, schema=waiting)
         header = replace(header, page=self.next_page, token=token)
+        if not self.transaction.header:
+            self.transaction.write(ROOT, ROOT, {}, [root_batch(self.schema)] if shared else [])
         write_header(self.transaction, header, self.mode, no_rows(empty) if buckets is None else buckets, directory)
         self.transaction.commit()
         self.token = token
@@ -104,11 +109,14 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
+    garbage = meta.get("garbage", [])
+    check_meta({"garbage": garbage}, {"garbage": _GARBAGE}, f"page {NAME!r}")
     with decoding(f"page {NAME!r}"):
         _check_buckets(buckets)
         _check_waiting(waiting, meta["page"])
+        _check_garbage(garbage, buckets, waiting, meta["held"] is not None)
         watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
-    pages.nbytes = meta["bytes"]
+    pages.nbytes, pages.garbage = meta["bytes"], garbage
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("large", "page", "token")}
     found = Header(watermark, before, tuple(meta["counters"]), meta["offset"], meta["eager"], **held, **numbers_given)
@@ -123,9 +131,7 @@ def directories(number: pa.DataType) -> list[pa.Schema]:
 
 
 def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatch, waiting: pa.RecordBatch) -> None:
-    """Write the header, after all other pages of the call; with the first one the root."""
-    if not pages.header:
-        pages.write(ROOT, ROOT, {}, [])
+    """Write the header, after all other pages of the call."""
     meta = {
         "hash": HASH_VERSION,
         "mode": mode,
@@ -140,6 +146,8 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "token": header.token,
         "bytes": pages.nbytes,
     }
+    if garbage := pages.unneeded:
+        meta["garbage"] = garbage
     pages.write("header", NAME, meta, [buckets, waiting])
 
 
@@ -174,6 +182,16 @@ def _check_waiting(waiting: pa.RecordBatch, pages: int) -> None:
     require((page >= 0) & (page < pages), "it lists a page that was never written")
     require(len(np.unique(page)) == len(page), "it lists a page twice")
     require((low <= high) & (rows >= 0) & (rows < LARGEST), "it lists a page of rows that cannot be")
+
+
+def _check_garbage(garbage: list[str], buckets: pa.RecordBatch, waiting: pa.RecordBatch, holds: bool) -> None:
+    """Raises ValueError if a page that the state needs is among those that are to be deleted."""
+    if not garbage:
+        return
+    filled = numbers(buckets.column("start"))[numbers(buckets.column("keys")) > 0]
+    needed = {f"b{start:016x}" for start in filled.tolist()} | ({"held"} if holds else set())
+    needed |= {f"{kind}{page}" for page in numbers(waiting.column("page")).tolist() for kind in "qe"}
+    require(needed.isdisjoint(garbage), "it lists a page both as needed and as to be deleted")
 
 
 _MISSING = "a number is missing in a list of pages"

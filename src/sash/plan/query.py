@@ -168,7 +168,7 @@ class Query:
     ) -> Operator:
         """An operator for this query: record batches in, record batches out, with state alive in between.
 
-        schema: the columns of the batches; without it, those of the first batch.
+        schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
         mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only
             `advance` moves it. "sorted": rows come ordered by key and time, and none is late.
         store: where the state is saved at the end of each call, and opened from; without it, and without

@@ -123,6 +123,15 @@ def unwrap(data: bytes, kind: str, fingerprint: str, name: str) -> list[memoryvi
     return items[1:]
 
 
+def fingerprint_of(data: bytes, name: str) -> str:
+    """The fingerprint of the query that wrote a page. Raises PageError if the page is not intact.
+
+    >>> fingerprint_of(wrap("demo", "0f" * 16, []), "page 'a'")
+    '0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f'
+    """
+    return _checked(memoryview(data), name)[1].hex()
+
+
 def _checked(view: memoryview, name: str) -> tuple[int, bytes]:
     """The number of items and the fingerprint, if the page is intact."""
     if view[:4] != MAGIC[: len(view)]:

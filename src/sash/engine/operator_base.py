@@ -1,0 +1,171 @@
+"""What operators and readers of their state share: a query at work on a schema, its live state, and looks at it."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.eager_backend import EagerBackend
+from sash.engine.input_checks import number, require_movable
+from sash.engine.key_values import decoded_schema
+from sash.engine.live_backend import LiveBackend
+from sash.engine.lookup import key_columns, names
+from sash.engine.metrics import Metrics, Progress
+from sash.engine.output import Output
+from sash.engine.root_page import has_state
+from sash.engine.row_errors import RoomCheck
+from sash.engine.single_user import SingleUser
+from sash.engine.sorted_rows import SortedRows
+from sash.engine.state_header import Header
+from sash.engine.time_numbers import finite
+from sash.engine.watermark import WatermarkTracker
+from sash.plan.api_types import EventTime, Mode
+from sash.plan.query import Query
+from sash.stores import Store
+from sash.windows.arguments import Length
+
+
+class OperatorBase:
+    """A query with live state, which a store may have: opening it, and looking at it."""
+
+    def __init__(self, query: Query, mode: Mode, store: Store | None, clock: Callable[[], float] | None) -> None:
+        self.query, self.mode = query, mode
+        self.store: Store | None = query.options.store if store is None else store
+        self.clock = clock or clocks.time
+        self.schema: pa.Schema | None = None
+        self._single = SingleUser("the operator")
+
+    def _open(self, schema: pa.Schema) -> None:
+        self.bound_query = self.query.bind(schema)
+        self.plain = decoded_schema(schema)
+        require_movable(self.plain)
+        self.plan = self.query.plan(schema)
+        self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
+        self.room = RoomCheck(self.bound_query)
+        self.output = Output(self.bound_query, self.mode)
+        self.sorted_rows = SortedRows(self.bound_query)
+        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
+        self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
+        self.progress = Progress()
+        if self.store is not None:
+            self._reopen()
+        self.schema = schema  # last: what could not be opened is opened anew with the next call
+
+    def _reopen(self) -> None:
+        """Take up the state that a store has."""
+        header = self.backend.open()
+        if header is not None:
+            self.progress = self._progress(header)
+
+    def _progress(self, header: Header) -> Progress:
+        held = self.backend.held() if header.has_held else None
+        return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
+
+    # ---- looks ----
+
+    def lookup(
+        self,
+        keys: Mapping[str, Any] | pa.RecordBatch,
+        at: EventTime | np.datetime64 | pa.Scalar | None = None,
+        last: Length | None = None,
+    ) -> pa.RecordBatch:
+        """Return the current aggregates of some keys, without a change of state.
+
+        The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
+        with `every` is the slide in progress. An unknown key has nulls.
+
+        keys: the columns of `by`, each with its values.
+        at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
+        last: a shorter range to aggregate than the size of the window.
+
+        Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
+        watermark.
+        """
+        self._require_schema("lookup")
+        with self._single:
+            return self._lookup(keys, at, last)
+
+    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
+        columns = key_columns(self.bound_query, keys)
+        time = self.bound_query.time
+        if at is not None and time is None:
+            raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
+        reached = None if at is None or time is None else number(at, time)
+        watermark = finite(self.progress.watermark)
+        if reached is not None and watermark is not None and reached < watermark:
+            raise ValueError(
+                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
+                "left the windows since then are no longer stored"
+            )
+        self._recover()
+        results = self.backend.lookup(columns, reached, last, watermark)
+        fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
+        fields += [pa.field(name, column.type) for name, column in zip(names(self.bound_query), results, strict=True)]
+        return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
+
+    @property
+    def watermark(self) -> Any:
+        """The watermark, in units of the time column; None before there is one."""
+        self._require_opened("watermark")
+        return None if self.schema is None else self.progress.watermark
+
+    @property
+    def offset(self) -> Any:
+        """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
+        self._require_opened("offset")
+        return None if self.schema is None else self.progress.offset
+
+    @property
+    def due(self) -> Any:
+        """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        with self._single:
+            self._recover()
+            return self.backend.due
+
+    @property
+    def structures(self) -> dict[tuple[str, str], str]:
+        """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
+        self._require_schema("structures")
+        windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
+        found = sorted(self.backend.executed().items())
+        return {(windows[w].name, aggregates[a].name): structure for (w, a), structure in found}
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the operator has done so far, and what it holds now."""
+        if self.schema is None:
+            return Metrics(*[0] * 9)
+        with self._single:
+            self._recover()
+            now = self.progress
+            keys, elements, nbytes = self.backend.sizes
+            elements += 0 if now.held is None else len(now.held)
+            counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
+            return Metrics(*counts, *self.backend.pages)
+
+    def _require_schema(self, what: str) -> None:
+        if self.schema is None:
+            raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
+
+    def _require_opened(self, what: str) -> None:
+        """Raises ValueError if the store has state that could not be opened yet, since it does not say its schema."""
+        if self.schema is None and self.store is not None and has_state(self.store):
+            raise ValueError(
+                f"{what} is in the state of the store, which was written before stores had the schema of the rows: "
+                "use query.operator(schema, store=…)"
+            )
+
+    # ---- after a failure ----
+
+    def _recover(self) -> None:
+        """After a call that failed: the state as it was before. May be interrupted, and called again."""
+        if self._failed:
+            self.backend.recover()
+            self._failed = False
+
+    _failed = False
+    """Is a call under way that has not succeeded?"""

@@ -1,0 +1,78 @@
+"""An iterable of batches as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine.input_checks import check_schema, record_batch
+from sash.pipeline.source import Reading, SourceRows
+
+
+class BatchSource:
+    """Batches in the order in which an iterable gives them. The position is their number.
+
+    batches: RecordBatches or Tables of pyarrow, DataFrames of pandas or polars, or dicts of columns. After a restart
+        the iterable must give the same batches again: those that are done are skipped.
+    schema: the columns; by default those of the first batch.
+    """
+
+    def __init__(self, batches: Iterable[Any], schema: pa.Schema | None = None) -> None:
+        self.batches, self.problems = batches, list[str]()
+        self._schema = schema
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns, where they are given; else those of the first batch decide."""
+        return self._schema
+
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
+        """Skip the batches that are done, and give the others."""
+        done = _checked(position)
+        count = 0
+        for given in self.batches:
+            count += 1
+            if count <= done:
+                continue
+            batch = given if isinstance(given, pa.RecordBatch) else _converted(given, self._schema, count)
+            if self._schema is None:
+                self._schema = batch.schema
+            try:
+                check_schema(batch.schema, self._schema)
+            except ValueError as error:
+                raise ValueError(f"batch {count} of the source does not fit: {error}") from None
+            yield SourceRows(batch, count)
+            if reading.stop.is_set():
+                return
+        if count < done:
+            raise ValueError(
+                f"{done} batches of the source are done, but it has only {count}: after a restart it must give the "
+                "same batches again, from the first"
+            )
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def __repr__(self) -> str:
+        return f"BatchSource({type(self.batches).__name__})"
+
+
+def _converted(given: Any, schema: pa.Schema | None, number: int) -> pa.RecordBatch:
+    try:
+        return record_batch(given, schema)
+    except TypeError as error:
+        what = f"a {type(given).__name__}"
+        raise TypeError(f"batch {number} of the source, {what}, is no batch of rows: {error}") from None
+
+
+def _checked(position: Any) -> int:
+    if position is None:
+        return 0
+    if isinstance(position, bool) or not isinstance(position, int) or position < 0:
+        raise ValueError(
+            f"the state has the position {position!r}, which is none of an iterable of batches: it belongs to another "
+            "source. Use that source, or a new store"
+        )
+    return position

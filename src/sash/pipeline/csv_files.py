@@ -1,0 +1,158 @@
+"""CSV files with a header.
+
+Arrow splits the file into texts; each column is then converted by its type, so that one bad value costs one row and not
+the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from sash.engine.arrow_arrays import together
+from sash.pipeline.file_format import (
+    COMPRESSIONS,
+    FileRows,
+    from_text,
+    null_texts,
+    opened,
+    require_columns,
+    require_text_types,
+)
+from sash.pipeline.source import MalformedRecord, decode_valid
+
+Ints = NDArray[np.int64]
+
+BLOCK = 4 << 20
+"""Bytes that are split at a time."""
+
+
+class CsvFiles:
+    """Text files with values separated by a delimiter, whose first record has the names of the columns.
+
+    delimiter: what separates values.
+    """
+
+    name = "csv"
+    suffixes: tuple[str, ...] = (".csv", *(f".csv{more}" for more in COMPRESSIONS))
+
+    def __init__(self, delimiter: str = ",") -> None:
+        self.delimiter = delimiter
+
+    def schema(self, path: Path) -> pa.Schema:
+        """The columns of a file, with the types that the values of its first megabyte seem to have."""
+        parse = pyarrow.csv.ParseOptions(
+            delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+        )
+        try:
+            with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
+                found = reader.schema
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"the columns of the file {path} cannot be told: {error}. Pass schema=") from error
+        return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
+
+    def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
+        """The rows of a file. A row with too few or too many values, or with a value not of its type, is malformed."""
+        require_text_types(schema, "a CSV file")
+        header = self.columns(path)
+        require_columns(path, header, schema)
+        invalid: list[Any] = []
+
+        def put_in(row: Any) -> str:
+            invalid.append(row)
+            return "skip"
+
+        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=put_in)
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(schema.names, pa.binary()),
+            include_columns=schema.names,
+            check_utf8=False,
+            strings_can_be_null=False,
+        )
+        # one thread: rows then have numbers
+        read = pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK)
+        at = 0
+        try:
+            with opened(path) as file, pyarrow.csv.open_csv(file, read, parse, convert) as reader:
+                for block in reader:
+                    for start in range(0, block.num_rows, rows):
+                        texts = block.slice(start, rows)
+                        found, at = _located(texts, at, invalid, path)
+                        if at > done:
+                            yield _decoded(found, schema, done, at, path)
+        except pa.ArrowException as error:
+            raise ValueError(f"the file {path} cannot be read behind record {at}: {error}") from error
+        if invalid:  # behind the last row that is valid
+            found, at = _located(None, at, invalid, path)
+            if at > done:
+                yield _decoded(found, schema, done, at, path)
+
+    def columns(self, path: Path) -> list[str]:
+        """The names of a file's columns, in its first record."""
+        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+            names = next(csv.reader(text, delimiter=self.delimiter), [])
+        for name in names:
+            if not name.isprintable():
+                raise ValueError(f"the file {path} has no header in UTF-8: a column is named {name!a}")
+        return names
+
+
+Located = tuple[pa.RecordBatch | None, Ints, list[tuple[int, MalformedRecord]]]
+"""Texts, the number of the record that each row was, and the malformed records between them with their numbers."""
+
+
+def _located(texts: pa.RecordBatch | None, at: int, invalid: list[Any], path: Path) -> tuple[Located, int]:
+    """Number rows from `at` on, with the invalid ones between them, which are taken from the list."""
+    count, start = 0 if texts is None else texts.num_rows, at
+    malformed: list[tuple[int, MalformedRecord]] = []
+    # Arrow counts from 1, and the header; without texts only invalid rows are left
+    while invalid and (texts is None or invalid[0].number - 2 < start + count + len(malformed)):
+        row = invalid.pop(0)
+        reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
+        at = row.number - 2
+        malformed.append((at, MalformedRecord(row.text.encode(), reason, f"{path.name}, record {at + 1}")))
+    numbers = np.arange(start, start + count + len(malformed))
+    numbers = np.delete(numbers, [number - start for number, _ in malformed]) if malformed else numbers
+    return (texts, numbers, malformed), start + count + len(malformed)
+
+
+def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path) -> FileRows:
+    """The rows behind the first `done` records, of their types."""
+    texts, numbers, malformed = located
+    first = int(np.searchsorted(numbers, done))
+    numbers, malformed = numbers[first:], [entry for entry in malformed if entry[0] >= done]
+    if texts is None:
+        return FileRows(together([], schema), at, tuple(record for _, record in malformed))
+    texts = texts.slice(first)
+
+    def decode(start: int, stop: int) -> pa.RecordBatch:
+        columns = [_column(texts.column(i).slice(start, stop - start), field) for i, field in enumerate(schema)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    good, bad = decode_valid(texts.num_rows, decode)
+    for place, reason in bad:
+        values = [column[place].as_py() for column in texts.columns]
+        where = f"{path.name}, record {numbers[place] + 1}"
+        malformed.append((int(numbers[place]), MalformedRecord(b",".join(values), reason, where)))
+    ordered = sorted(malformed, key=lambda entry: entry[0])
+    return FileRows(together(good, schema), at, tuple(record for _, record in ordered))
+
+
+def _column(texts: pa.Array, field: pa.Field) -> pa.Array:
+    """Bytes as values of the field's type. Raises ArrowInvalid, naming the column, for a value that is none."""
+    try:
+        column = texts.cast(pa.string())
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            column = pc.if_else(pc.is_in(column, null_texts()), pa.scalar(None, pa.string()), column)
+        return from_text(column, field.type)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {field.name!r}: {error}") from None

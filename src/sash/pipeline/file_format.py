@@ -1,0 +1,88 @@
+"""The protocol of a format of files, and what the formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from sash.pipeline.source import MalformedRecord
+
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
+"""Suffixes behind that of a text format."""
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Some rows of a file: how many of its records are done behind them, and which could not be decoded."""
+
+    batch: pa.RecordBatch
+    done: int
+    malformed: tuple[MalformedRecord, ...] = ()
+
+
+class FileFormat(Protocol):
+    """How files of one format are read."""
+
+    name: str
+    suffixes: tuple[str, ...]
+
+    def schema(self, path: Path) -> pa.Schema:
+        """The columns that a file has, or seems to have."""
+
+    def columns(self, path: Path, /) -> list[str] | None:
+        """The names of a file's columns; None if each record has fields of its own."""
+
+    def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
+        """The records of a file behind the first `done`, at most `rows` at a time. Other columns are left out."""
+
+
+def opened(path: Path) -> pa.NativeFile:
+    """A text file, decompressed as its suffix says."""
+    return pa.input_stream(str(path), compression="detect")
+
+
+def require_columns(path: Path, found: list[str], schema: pa.Schema) -> None:
+    """Raises ValueError, naming file and column, if a file lacks a column of the schema or has one twice."""
+    for name in schema.names:
+        if found.count(name) != 1:
+            what = "has no column" if name not in found else "has more than one column"
+            raise ValueError(f"the file {path} {what} {name!r}; its columns are {', '.join(found)}")
+
+
+def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Texts as values of a type. Raises ArrowInvalid for a text that is none."""
+    if pa.types.is_dictionary(dtype):
+        return from_text(column, dtype.value_type).dictionary_encode().cast(dtype)
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype):
+        return column.cast(dtype)
+    column = pc.utf8_trim_whitespace(column)
+    if not pa.types.is_timestamp(dtype):
+        return column.cast(dtype)
+    try:
+        return column.cast(dtype)
+    except pa.ArrowInvalid:  # more digits than the unit has: fine where they are zeros
+        return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
+
+
+def require_text_types(schema: pa.Schema, what: str) -> None:
+    """Raises TypeError, naming the column, for a type that no text can be read as."""
+    for field in schema:
+        try:
+            from_text(pa.array([], pa.string()), field.type)
+        except pa.ArrowNotImplementedError:
+            raise TypeError(
+                f"the column {field.name!r} is of type {field.type}, which {what} cannot have; use Parquet"
+            ) from None
+
+
+@cache
+def null_texts() -> pa.Array:
+    """What a CSV file has in the place of a null, unless the column is a text: "", "NA", "null" and the like."""
+    return pa.array(pyarrow.csv.ConvertOptions().null_values)

@@ -1,0 +1,256 @@
+"""Files of a directory as a source, in the order of their names.
+
+    position   {"file": name, "rows": 4000, "size": …, "modified": …, "seen": …}    in the middle of a file
+               {"file": name, "rows": null,  …}                                      behind it
+
+Files are done in the order of their names, so that the last name says which ones are: the position does not grow. What
+comes with a name before the position is never read, and reported.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from sash.pipeline.csv_files import CsvFiles
+from sash.pipeline.file_format import FileFormat, FileRows
+from sash.pipeline.json_files import JsonFiles
+from sash.pipeline.parquet_files import ParquetFiles
+from sash.pipeline.source import Reading, SourceRows, SourceWarning
+
+FORMATS: dict[str, FileFormat] = {one.name: one for one in (ParquetFiles(), CsvFiles(), JsonFiles())}
+
+
+@dataclass(frozen=True)
+class FilePosition:
+    """How far the files of a directory have been read."""
+
+    file: str
+    rows: int | None
+    """The records of the file that are done; None: all."""
+    size: int
+    modified: int
+    """Size and time of modification, in nanoseconds, of the file when it was read."""
+    seen: int
+    """The latest change, in nanoseconds, of a file that was there. A file that changed later came later."""
+
+    @staticmethod
+    def of(position: Any) -> FilePosition | None:
+        """The position that JSON gives. Raises ValueError if it is none of files."""
+        if position is None:
+            return None
+        try:
+            return FilePosition(**position)
+        except TypeError:
+            raise ValueError(
+                f"the state has the position {position!r}, which is none of files: it belongs to another source. Use "
+                "that source, or a new store"
+            ) from None
+
+    def has_done(self, name: str) -> bool:
+        """Is nothing of this file to be read any more?"""
+        return name < self.file or (name == self.file and self.rows is None)
+
+
+class FileSource:
+    """Reads files in the order of their names.
+
+    path: a directory, whose files are read but not those of its subdirectories, or one file.
+    layout: the format of the files. Files whose names have another suffix, or begin with "." or "_", are ignored.
+    schema: the columns to read; by default those of the first file, which all files must then have.
+    poll: how often a directory is looked at when it is followed, in seconds.
+
+    A file must be complete when it appears: write it under another name and rename it. Names must ascend as texts, so
+    number them with leading zeros.
+    """
+
+    def __init__(self, path: Path, layout: FileFormat, schema: pa.Schema | None = None, poll: float = 1.0) -> None:
+        self.path, self.layout, self.poll, self.problems = path, layout, poll, list[str]()
+        self._given, self._schema = schema is not None, schema
+        self._known: dict[str, tuple[int, int]] = {}
+        """Size and time of modification of the files that are done or will not be read."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns: those given, or those of the first file."""
+        if self._schema is None:
+            for name in sorted(self._listing()):
+                self._schema = self.layout.schema(self._file(name))
+                break
+        return self._schema
+
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
+        """The rows of all files behind a position."""
+        at = FilePosition.of(position)
+        listing = self._listing()
+        if at is not None:
+            self._take_up(at, listing)
+        while not reading.stop.is_set():
+            seen = max([0 if at is None else at.seen, *(found.st_ctime_ns for found in listing.values())])
+            names = [name for name in sorted(listing) if at is None or not at.has_done(name)]
+            for name in names:
+                for chunk in self._chunks(name, at, reading.rows, seen):
+                    at = FilePosition(**chunk.position)
+                    yield chunk
+                    if reading.stop.is_set():
+                        return
+                done = listing[name]
+                at = FilePosition(name, None, done.st_size, done.st_mtime_ns, seen)  # also of a file without rows
+                self._known[name] = done.st_size, done.st_mtime_ns
+            if not names and not reading.follow:
+                return
+            if not names:
+                reading.stop.wait(self.poll)
+            listing = self._listing()
+            if at is not None:
+                self._report(at, listing)
+
+    def _chunks(self, name: str, at: FilePosition | None, rows: int, seen: int) -> Iterator[SourceRows]:
+        """The rows of one file that are not done."""
+        path = self._file(name)
+        before = path.stat()
+        done = (at.rows or 0) if at is not None and at.file == name else 0
+        schema = self._file_schema(path)
+        waiting: FileRows | None = None
+
+        def chunk(found: FileRows, behind: int | None) -> SourceRows:
+            position = FilePosition(name, behind, before.st_size, before.st_mtime_ns, seen)
+            return SourceRows(found.batch, asdict(position), found.malformed)
+
+        for found in self.layout.read(path, schema, done, rows):
+            if waiting is not None:
+                yield chunk(waiting, waiting.done)
+            waiting = found
+        after = path.stat()
+        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise ValueError(
+                f"the file {path} was changed while it was read: {_changed(before.st_size, after.st_size)}. A file "
+                "must be complete when it appears: write it under another name, and rename it"
+            )
+        if waiting is not None:
+            yield chunk(waiting, None)
+
+    def _file_schema(self, path: Path) -> pa.Schema:
+        """The columns to read of a file. Raises ValueError if they are not those of the first file."""
+        if self._schema is None:
+            self._schema = self.layout.schema(path)
+        elif not self._given:
+            known = self._schema.names
+            if more := [name for name in self.layout.columns(path) or () if name not in known]:
+                raise ValueError(
+                    f"the file {path} has a column {more[0]!r}, which the first file has not; pass schema= with the "
+                    "columns to read"
+                )
+        return self._schema
+
+    # ---- what came too late ----
+
+    def _take_up(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
+        """Compare the directory with a position of an earlier run."""
+        if at.rows is not None:
+            found = listing.get(at.file)
+            if found is None:
+                raise FileNotFoundError(
+                    f"the file {self._file(at.file)} was read up to record {at.rows}, and is not there any more"
+                )
+            if (found.st_size, found.st_mtime_ns) != (at.size, at.modified):
+                raise ValueError(
+                    f"the file {self._file(at.file)} has changed since it was read up to record {at.rows}: "
+                    f"{_changed(at.size, found.st_size)}. Put the file back as it was"
+                )
+        for name, found in listing.items():
+            if at.has_done(name):
+                self._known[name] = found.st_size, found.st_mtime_ns
+                if found.st_ctime_ns > at.seen:
+                    self._problem(f"{name} has appeared or changed after files up to {at.file} were read")
+
+    def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
+        """Report what has happened to files that are done."""
+        for name, found in listing.items():
+            identity = found.st_size, found.st_mtime_ns
+            if not at.has_done(name) or self._known.get(name) == identity:
+                continue
+            if name in self._known:
+                self._problem(f"{name} has changed after it was read: {_changed(self._known[name][0], found.st_size)}")
+            else:
+                self._problem(f"{name} has appeared after files up to {at.file} were read")
+            self._known[name] = identity
+
+    def _problem(self, what: str) -> None:
+        text = f"{self.path}: {what}; it is not read. Give files ascending names, and rename this one to have it read"
+        self.problems.append(text)
+        warnings.warn(text, SourceWarning, stacklevel=2)
+
+    # ---- the directory ----
+
+    def _listing(self) -> dict[str, os.stat_result]:
+        if not self.path.is_dir():
+            return {self.path.name: self.path.stat()}
+        with os.scandir(self.path) as entries:
+            return {entry.name: entry.stat() for entry in entries if self._is_ours(entry)}
+
+    def _is_ours(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name.endswith(self.layout.suffixes) and entry.name[0] not in "._" and entry.is_file()
+
+    def _file(self, name: str) -> Path:
+        return self.path / name if self.path.is_dir() else self.path
+
+    def close(self) -> None:
+        """Nothing to give up: files are open only while they are read."""
+
+    def __repr__(self) -> str:
+        return f"files({str(self.path)!r}, format={self.layout.name!r})"
+
+
+def _changed(before: int, now: int) -> str:
+    if now == before:
+        return f"its contents are others, of {now} bytes as before"
+    return f"it {'was cut' if now < before else 'has grown'} from {before} to {now} bytes"
+
+
+def files(
+    path: str | os.PathLike[str],
+    format: Literal["parquet", "csv", "json"] | None = None,  # noqa: A002 - as readers of files call it
+    *,
+    schema: pa.Schema | None = None,
+    delimiter: str = ",",
+    poll: float = 1.0,
+) -> FileSource:
+    """Files of a directory, or one file, as a source: Parquet, CSV with a header, or JSON lines.
+
+    path: a directory, whose files are read in the order of their names, or one file.
+    format: by default what the suffixes of the files say. Text files may be compressed: `.csv.gz`.
+    schema: the columns to read; by default those of the first file, of CSV and JSON as its values suggest.
+    delimiter: what separates values in CSV files.
+    poll: how often a directory that is followed is looked at, in seconds.
+
+    Raises FileNotFoundError if there is no such path, ValueError if the format cannot be told.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise FileNotFoundError(f"there is no file or directory {str(place)!r} to read")
+    if format is None:
+        format = _format_of(place)  # noqa: A001
+    if format not in FORMATS:
+        raise ValueError(f"format= must be one of {', '.join(map(repr, FORMATS))}; got {format!r}")
+    if not poll > 0:
+        raise ValueError(f"poll= must be a number of seconds above 0; got {poll!r}")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise TypeError(f"schema= must be a pyarrow.Schema; got a {type(schema).__name__}")
+    return FileSource(place, CsvFiles(delimiter) if format == "csv" else FORMATS[format], schema, poll)
+
+
+def _format_of(place: Path) -> Any:
+    """The format that suffixes tell. Raises ValueError if there is none, or more than one."""
+    names = [entry.name for entry in place.iterdir()] if place.is_dir() else [place.name]
+    found = {one.name for one in FORMATS.values() for name in names if name.endswith(one.suffixes)}
+    if len(found) == 1:
+        return found.pop()
+    what = f"files of several formats ({', '.join(sorted(found))})" if found else "no file of a known format yet"
+    raise ValueError(f"{str(place)!r} has {what}: pass format={' or '.join(map(repr, FORMATS))}")

@@ -1,0 +1,58 @@
+"""A function as a sink: called with each step's results and an id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sash.pipeline.outbox import Outbox
+from sash.pipeline.sink import SinkTask
+
+
+class FunctionSink:
+    """Calls a function with results: at least once, under an id by which the receiver can tell a repetition.
+
+    function: called as `function(batch, id)`, with a RecordBatch and a text. After a crash it may be called again with
+        the last id; the batch is then the same, row by row. No call is left out, and ids ascend as texts.
+
+    To get each result exactly once, save the id together with the rows, and ignore a call whose id is there already.
+    """
+
+    def __init__(self, function: Callable[[pa.RecordBatch, str], object]) -> None:
+        if not callable(function):
+            raise TypeError(f"a sink is called as sink(batch, id); got a {type(function).__name__}")
+        self.function = function
+        self._outbox: Outbox | None = None
+        self._waiting: tuple[int, pa.RecordBatch] | None = None
+
+    def open(self, task: SinkTask) -> None:
+        """Call the function again with what may not have reached it."""
+        outbox = Outbox(task)
+        pending = outbox.pending()
+        self._outbox = outbox
+        if pending is not None:
+            self._waiting = task.epoch, pending[0]
+            self.publish(task.epoch)
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Save the results in the store."""
+        assert self._outbox is not None
+        self._outbox.put(epoch, batch)
+        self._waiting = epoch, batch
+
+    def publish(self, epoch: int) -> None:
+        """Call the function."""
+        assert self._outbox is not None
+        if self._waiting is not None and self._waiting[0] == epoch:
+            self.function(self._waiting[1], f"{self._outbox.task.run}-{epoch:012d}")
+            self._waiting = None
+
+    def close(self) -> None:
+        """Note that every call has returned, if so."""
+        if self._outbox is not None and self._waiting is None:
+            self._outbox.clear()
+        self._outbox = self._waiting = None
+
+    def __repr__(self) -> str:
+        return f"FunctionSink({self.function!r})"

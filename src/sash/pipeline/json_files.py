@@ -1,0 +1,73 @@
+"""JSON lines files: an object in each line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, opened, require_text_types
+from sash.pipeline.json_rows import decode_json
+from sash.pipeline.source import MalformedRecord
+
+SAMPLE = 1000
+"""Lines that types are inferred from."""
+
+_ENDINGS = (".jsonl", ".ndjson", ".json")
+
+
+class JsonFiles:
+    """Text files with a JSON object in each line; empty lines are skipped."""
+
+    name = "json"
+    suffixes: tuple[str, ...] = (*_ENDINGS, *(f"{ending}{more}" for ending in _ENDINGS for more in COMPRESSIONS))
+
+    def schema(self, path: Path) -> pa.Schema:
+        """The fields of a file's first thousand lines, with the types that their values seem to have."""
+        with _lines(path) as file:
+            objects = [_object(line) for line in islice(file, SAMPLE)]
+        names = dict.fromkeys(name for found in objects for name in found)
+        try:
+            columns = {name: pa.array([found.get(name) for found in objects]) for name in names}
+        except (pa.ArrowException, OverflowError) as error:
+            raise ValueError(f"the columns of the file {path} cannot be inferred: {error}. Pass schema=") from error
+        if not columns:
+            raise ValueError(f"the file {path} has no JSON object in its first {SAMPLE} lines. Pass schema=")
+        types = {name: pa.string() if pa.types.is_null(made.type) else made.type for name, made in columns.items()}
+        return pa.schema(list(types.items()))
+
+    def columns(self, _path: Path) -> None:
+        """Each line has fields of its own."""
+
+    def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
+        """The lines of a file. One that is no object, or has a value not of its type, is malformed."""
+        require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), "a JSON file")
+        with _lines(path) as file:
+            for _ in islice(file, done):
+                pass
+            while lines := list(islice(file, rows)):
+                numbers = [number for number, line in enumerate(lines) if line.strip()]
+                batch, bad = decode_json([lines[number] for number in numbers], schema)
+                malformed = tuple(
+                    MalformedRecord(lines[numbers[at]], reason, f"{path.name}, line {done + numbers[at] + 1}")
+                    for at, reason in bad
+                )
+                done += len(lines)
+                yield FileRows(batch, done, malformed)
+
+
+def _lines(path: Path) -> io.BufferedReader:
+    return io.BufferedReader(cast(io.RawIOBase, opened(path)))
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

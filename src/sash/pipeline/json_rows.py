@@ -1,0 +1,92 @@
+"""JSON objects as rows of a schema.
+
+Python's parser, not Arrow's: Arrow's ends the process at a top-level null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.pipeline.file_format import from_text
+from sash.pipeline.source import decode_valid
+
+
+def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordBatch, list[tuple[int, str]]]:
+    """Decode records, each a JSON object, and give the rows, and the records that are none by number with the reason.
+
+    A field that is missing is null, one that the schema does not name is ignored. Times, dates and decimals are texts.
+
+    >>> rows, bad = decode_json([b'{"n": 1}', b'{"n": "x"}', b'[', b'{"m": 2}'], pa.schema([("n", pa.int64())]))
+    >>> rows["n"].to_pylist(), [number for number, _ in bad]
+    ([1, None], [1, 2])
+    """
+    objects: list[dict[str, Any]] = []
+    places: list[int] = []
+    bad: list[tuple[int, str]] = []
+    for number, record in enumerate(records):
+        try:
+            found = json.loads(record)
+        except (ValueError, RecursionError) as error:
+            bad.append((number, f"it is no JSON: {error}"))
+            continue
+        if isinstance(found, dict):
+            objects.append(found)
+            places.append(number)
+        else:
+            bad.append((number, f"it is a JSON {_kind(found)}, not an object"))
+
+    def decode(start: int, stop: int) -> pa.RecordBatch:
+        columns = [_column([row.get(field.name) for row in objects[start:stop]], field) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    good, unfit = decode_valid(len(objects), decode)
+    bad += [(places[place], reason) for place, reason in unfit]
+    return together(good, schema), sorted(bad)
+
+
+def _column(values: list[Any], field: pa.Field) -> pa.Array:
+    """Values as a column. Raises ValueError, naming it, for one that is not of its type."""
+    try:
+        if _is_text(field.type):
+            return from_text(pa.array([_text(value) for value in values], pa.string()), field.type)
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+            values = _numbers(values, field.type)
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"field {field.name!r}: {error}") from None
+
+
+def _numbers(values: list[Any], dtype: pa.DataType) -> list[Any]:
+    """The same, as Arrow takes them without a loss: it would cut fractions off. Raises ValueError."""
+    kinds = set(map(type, values))
+    if bool in kinds:
+        raise ValueError("a JSON boolean is no number")
+    if pa.types.is_floating(dtype):
+        return [float(value) if type(value) is int else value for value in values] if int in kinds else values
+    if float in kinds:
+        for value in values:
+            if type(value) is float and not value.is_integer():
+                raise ValueError(f"{value} is no integer")
+    return values
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(dtype) or pa.types.is_decimal(dtype) or pa.types.is_dictionary(dtype))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    raise ValueError(f"a JSON {_kind(value)} is neither a text nor a number")
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,200 @@
+"""A topic of Kafka as a sink: the results of a step are one transaction.
+
+    prepare    the results go to the outbox in the store, with the ends of the topic's partitions
+    publish    begin, produce, commit: a transaction
+
+Kafka cannot hold a transaction over a restart, and a producer that is killed does not learn whether its commit was
+made. So after a crash the sink first ends what its predecessor has left open (same transactional id), then reads the
+topic behind the noted ends, and sends what is not there of the pending step. Each message has an id in its headers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sash.pipeline.json_values import encode_json
+from sash.pipeline.kafka_client import (
+    TIMEOUT,
+    Partitions,
+    client_config,
+    consumer,
+    is_end,
+    kafka,
+    partitions_of,
+    watermarks,
+)
+from sash.pipeline.outbox import Outbox
+from sash.pipeline.sink import SinkTask
+
+HEADER = "sash-id"
+ATTEMPTS = 5
+"""How often a transaction is tried."""
+
+
+class KafkaSink:
+    """Writes each result as a JSON object to a topic of Kafka: exactly once for consumers that read committed messages.
+
+    servers: the brokers, such as "broker:9092".
+    topic: its name; it must be there.
+    key: the columns whose values are the key of a message, by which Kafka chooses its partition. Without, it has none.
+    config: further settings of librdkafka, such as those of security.
+
+    Consumers need `isolation.level=read_committed`, which is not the default everywhere. One that reads uncommitted
+    messages may see some that were taken back: the header `sash-id` is unique to a result. Messages must not be deleted
+    from the topic while the pipeline is down after a crash.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        key: str | list[str] | tuple[str, ...] = (),
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.servers, self.topic, self.config = servers, topic, config
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        client_config(servers, config, transactional_id="")
+        self._producer: Any = None
+        self._ends: Partitions = {}
+        """For each partition an offset that the messages of the next step are not before."""
+        self._waiting: tuple[int, pa.RecordBatch] | None = None
+        self._is_open = False
+
+    def open(self, task: SinkTask) -> None:
+        """End what a predecessor has left open, and send what it has not."""
+        for name in self.key:
+            if name not in task.schema.names:
+                raise ValueError(f"key= names {name!r}, and the results have only {', '.join(task.schema.names)}")
+        self._outbox, self._identity = Outbox(task), f"{task.run}/{task.name}"
+        transactional = f"sash-{task.run}-{task.name}"
+        self._producer = kafka.Producer(client_config(self.servers, self.config, transactional_id=transactional))
+        partitions = partitions_of(self._producer, self.servers, self.topic)
+        try:
+            self._producer.init_transactions(TIMEOUT)
+        except kafka.KafkaException as error:
+            raise ConnectionError(f"{self.servers!r} begins no transactions: {error.args[0].str()}") from error
+        client = consumer(self.servers, self.config, "read_uncommitted")
+        try:
+            self._ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions).items()}
+        finally:
+            client.close()
+        if (pending := self._outbox.pending()) is not None:
+            batch, noted = pending
+            there = self._sent(task.epoch, {int(number): offset for number, offset in noted["ends"].items()})
+            self._send(task.epoch, batch, there)
+        self._is_open = True
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Save the results in the store."""
+        self._outbox.put(epoch, batch, {"ends": {str(number): end for number, end in self._ends.items()}})
+        self._waiting = epoch, batch
+
+    def publish(self, epoch: int) -> None:
+        """Send the results in a transaction."""
+        if self._waiting is not None and self._waiting[0] == epoch:
+            self._send(epoch, self._waiting[1], frozenset())
+            self._waiting = None
+
+    def close(self) -> None:
+        """Note that everything was sent, if so."""
+        if self._is_open and self._waiting is None:
+            self._outbox.clear()
+        self._producer = self._waiting = None
+        self._is_open = False
+
+    def __repr__(self) -> str:
+        return f"KafkaSink({self.servers!r}, {self.topic!r})"
+
+    # ---- a transaction ----
+
+    def _send(self, epoch: int, batch: pa.RecordBatch, without: frozenset[int]) -> None:
+        """Produce all rows but some, by number."""
+        values = encode_json(batch)
+        if len(without) == len(values):
+            return
+        keys = self._keys(batch)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._producer.begin_transaction()
+                for number, value in enumerate(values):
+                    if number not in without:
+                        self._produce(value, keys[number], f"{self._identity}/{epoch}/{number}")
+                self._commit()
+                return
+            except kafka.KafkaException as error:
+                reason = error.args[0]
+                if not reason.txn_requires_abort() or attempt == ATTEMPTS:
+                    raise ConnectionError(f"the transaction of step {epoch} failed: {reason.str()}") from error
+                self._producer.abort_transaction(TIMEOUT)
+
+    def _commit(self) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                self._producer.commit_transaction(TIMEOUT)
+                return
+            except kafka.KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _produce(self, value: bytes, key: bytes | None, name: str) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic, value, key, headers=[(HEADER, name.encode())], on_delivery=self._delivered
+                )
+                self._producer.poll(0)
+                return
+            except BufferError:  # as much waits as may: let some of it leave
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:  # what was not delivered fails the commit
+            self._ends[message.partition()] = max(self._ends.get(message.partition(), 0), message.offset() + 1)
+
+    def _keys(self, batch: pa.RecordBatch) -> list[bytes | None]:
+        if not self.key:
+            return [None] * batch.num_rows
+        rows = encode_json(batch.select(list(self.key)))
+        if len(self.key) > 1:
+            return list(rows)
+        values = [json.loads(row)[self.key[0]] for row in rows]
+        return [None if one is None else (one if isinstance(one, str) else json.dumps(one)).encode() for one in values]
+
+    # ---- after a crash ----
+
+    def _sent(self, epoch: int, starts: Partitions) -> frozenset[int]:
+        """The rows of a step that the topic has, by number: those behind these offsets are looked at."""
+        prefix = f"{self._identity}/{epoch}/".encode()
+        client = consumer(self.servers, self.config)
+        found: set[int] = set()
+        try:
+            known = watermarks(client, self.topic, self._ends)
+            begin = {number: max(starts.get(number, 0), first) for number, (first, _) in known.items()}
+            waiting = {number for number, start in begin.items() if start < self._ends[number]}
+            client.assign([kafka.TopicPartition(self.topic, number, begin[number]) for number in waiting])
+            deadline = time.monotonic() + TIMEOUT
+            while waiting:
+                for message in client.consume(1000, 0.1):
+                    deadline = time.monotonic() + TIMEOUT
+                    if is_end(message):
+                        if message.offset() >= self._ends[message.partition()]:
+                            waiting.discard(message.partition())
+                        continue
+                    for name, value in message.headers() or ():
+                        if name == HEADER and value.startswith(prefix):
+                            found.add(int(value[len(prefix) :]))
+                if waiting and time.monotonic() > deadline:
+                    raise ConnectionError(
+                        f"whether step {epoch} was sent is unknown: messages of {self.topic!r} cannot be read to their "
+                        "end. A transaction of another producer may be open; try again when it has ended"
+                    )
+        finally:
+            client.close()
+        return frozenset(found)

@@ -1,0 +1,244 @@
+"""A topic of Kafka as a source.
+
+    position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
+
+Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the timestamps of
+their messages: after an outage one of them would else be read to its end before the next, whose rows would be late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.engine.input_checks import check_schema
+from sash.pipeline.json_rows import decode_json
+from sash.pipeline.kafka_client import (
+    TIMEOUT,
+    Consumer,
+    Message,
+    Partitions,
+    client_config,
+    consumer,
+    is_end,
+    kafka,
+    partitions_of,
+    watermarks,
+)
+from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
+
+TICK = 0.1
+"""Seconds between two looks at whether to stop."""
+
+WAITING = 1000
+"""Messages of a partition that may wait in memory, whatever the size of a step."""
+
+REFRESH = 60.0
+"""Seconds between two looks for new partitions."""
+
+
+class KafkaSource:
+    """Reads a topic of Kafka from the offsets that the state has.
+
+    servers: the brokers, such as "broker:9092".
+    topic: its name.
+    schema: the columns of the rows. Messages have no schema of their own.
+    format: "json": each value is a JSON object. "arrow": each value is an Arrow IPC stream of any number of rows.
+    config: further settings of librdkafka, such as those of security.
+    linger: how long a step waits for more messages when all have been read, in seconds.
+
+    A topic without a stored position is read from its first message. Without `follow` it is read up to the messages
+    that it has at the start. Messages of transactions are read when those are committed.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        schema: pa.Schema,
+        *,
+        format: Literal["json", "arrow"] = "json",  # noqa: A002
+        config: Mapping[str, Any] | None = None,
+        linger: float = 0.5,
+    ) -> None:
+        if not isinstance(schema, pa.Schema):
+            raise TypeError(f"schema= must be a pyarrow.Schema: messages have none; got a {type(schema).__name__}")
+        if format not in ("json", "arrow"):
+            raise ValueError(f"format= must be 'json' or 'arrow'; got {format!r}")
+        self.servers, self.topic, self.format, self.linger = servers, topic, format, linger
+        self._schema, self._config, self.problems = schema, config, list[str]()
+        client_config(servers, config)
+        self._consumer: Consumer | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns given."""
+        return self._schema
+
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
+        """Messages of all partitions behind a position, in the order of their timestamps as far as they are there."""
+        self.close()
+        client = self._consumer = consumer(self.servers, self._config)
+        partitions = partitions_of(client, self.servers, self.topic)
+        following = self._checked(position)
+        known = watermarks(client, self.topic, partitions)
+        following = {number: following.get(number, known[number][0]) for number in partitions}
+        merge = _Merge(client, self.topic, following)
+        if not reading.follow:
+            merge.ends = {number: end for number, (_, end) in known.items()}
+        refreshed = time.monotonic()
+        while not reading.stop.is_set():
+            messages = merge.messages(reading, self.linger)
+            if messages:
+                yield self._decoded(messages, merge.following)
+            elif not reading.follow and merge.is_over:
+                return
+            if reading.follow and time.monotonic() - refreshed > REFRESH:
+                refreshed = time.monotonic()
+                more = set(partitions_of(client, self.servers, self.topic)) - set(merge.following)
+                if more:
+                    merge = _Merge(client, self.topic, merge.following | dict.fromkeys(more, 0))
+
+    def _checked(self, position: Any) -> Partitions:
+        """The next offsets of a position. Raises ValueError if it is none of this topic."""
+        if position is None:
+            return {}
+        if not isinstance(position, dict) or set(position) != {"topic", "next"} or position["topic"] != self.topic:
+            raise ValueError(
+                f"the state has the position {position!r}, which is none of the topic {self.topic!r}: it belongs to "
+                "another source. Use that source, or a new store"
+            )
+        return {int(number): offset for number, offset in position["next"].items()}
+
+    def _decoded(self, messages: list[Message], following: Partitions) -> SourceRows:
+        values = [message.value() or b"" for message in messages]
+        if self.format == "json":
+            batch, bad = decode_json(values, self._schema)
+        else:
+            good, bad = decode_valid(len(values), lambda start, stop: self._batch(values[start:stop]))
+            batch = together(good, self._schema)
+        malformed = []
+        for number, reason in bad:
+            message = messages[number]
+            where = f"{self.topic}[{message.partition()}] offset {message.offset()}"
+            malformed.append(MalformedRecord(values[number], reason if values[number] else "it has no value", where))
+        offsets = {str(number): offset for number, offset in sorted(following.items())}
+        return SourceRows(batch, {"topic": self.topic, "next": offsets}, tuple(malformed))
+
+    def _batch(self, values: list[bytes]) -> pa.RecordBatch:
+        """Values that are Arrow IPC streams as one batch."""
+        batches = []
+        for value in values:
+            with pa.ipc.open_stream(value) as reader:
+                check_schema(reader.schema, self._schema)
+                batches += list(reader)
+        for batch in batches:
+            batch.validate(full=True)
+        return together(batches, self._schema)
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def __repr__(self) -> str:
+        return f"KafkaSource({self.servers!r}, {self.topic!r})"
+
+
+@dataclass
+class _Merge:
+    """Partitions merged by timestamp: a message leaves when every partition has one waiting, or is at its end."""
+
+    consumer: Consumer
+    topic: str
+    following: Partitions
+    """The next offset of each partition behind the messages that have left."""
+    ends: Partitions | None = None
+    """Where to stop; None: nowhere."""
+    buffers: dict[int, deque[Message]] = field(default_factory=dict)
+    exhausted: set[int] = field(default_factory=set)
+    """Partitions that had no more when last asked."""
+    paused: set[int] = field(default_factory=set)
+    heard: float = 0.0
+    """When something was last heard of a broker."""
+
+    def __post_init__(self) -> None:
+        self.following = dict(self.following)
+        self.buffers = {number: deque() for number in self.following}
+        self.consumer.assign([kafka.TopicPartition(self.topic, *item) for item in self.following.items()])
+        self.heard = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Have all messages up to the ends left?"""
+        return all(self._is_done(number) for number in self.following)
+
+    def _is_done(self, number: int) -> bool:
+        if self.ends is None:
+            return False
+        # a partition may end with the marks of transactions, which are no messages
+        past = self.following[number] >= self.ends.get(number, 0)
+        return past or (not self.buffers[number] and number in self.exhausted)
+
+    def messages(self, reading: Reading, linger: float) -> list[Message]:
+        """The next messages: as many as a step may have, or those that there are after a while."""
+        taken: list[Message] = []
+        deadline: float | None = None
+        while len(taken) < reading.rows and not reading.stop.is_set():
+            open_ones = [number for number in self.following if not self._is_done(number)]
+            if not open_ones:
+                break
+            if any(not self.buffers[number] and number not in self.exhausted for number in open_ones):
+                self._receive(reading.rows, TICK)
+                continue
+            ready = [number for number in open_ones if self.buffers[number]]
+            if ready:
+                first = min(ready, key=lambda number: (self.buffers[number][0].timestamp()[1], number))
+                taken.append(self._take(first))
+                continue
+            now = time.monotonic()  # all are at their ends
+            deadline = now + linger if deadline is None else deadline
+            if taken and now >= deadline:
+                break
+            self._receive(reading.rows, TICK if not taken else min(TICK, max(deadline - now, 0.001)))
+        return taken
+
+    def _take(self, number: int) -> Message:
+        message = self.buffers[number].popleft()
+        self.following[number] = message.offset() + 1
+        return message
+
+    def _receive(self, rows: int, timeout: float) -> None:
+        """Ask the consumer, which has as much as its brokers have sent."""
+        found = self.consumer.consume(rows, timeout)
+        now = time.monotonic()
+        if found:
+            self.heard = now
+        elif self.ends is not None and now - self.heard > TIMEOUT:
+            raise ConnectionError(f"no broker has sent a message of the topic {self.topic!r} for {TIMEOUT:g} seconds")
+        for message in found:
+            number = message.partition()
+            if is_end(message):
+                self.exhausted.add(number)
+            elif message.offset() >= self.following[number]:
+                self.exhausted.discard(number)
+                self.buffers[number].append(message)
+        self._pause_or_resume(rows)
+
+    def _pause_or_resume(self, rows: int) -> None:
+        """Keep partitions that are ahead from filling the memory."""
+        enough = max(2 * rows // len(self.buffers), WAITING)
+        full = {number for number, waiting in self.buffers.items() if len(waiting) >= enough} - self.paused
+        empty = {number for number in self.paused if len(self.buffers[number]) <= enough // 2}
+        if full:
+            self.consumer.pause([kafka.TopicPartition(self.topic, number) for number in full])
+        if empty:
+            self.consumer.resume([kafka.TopicPartition(self.topic, number) for number in empty])
+        self.paused = (self.paused | full) - empty

@@ -1,0 +1,58 @@
+"""The outbox: pending results of a step as a page of the store, for sinks that cannot hold any themselves.
+
+It is overwritten by each step, and identified by its epoch: only the outbox of the epoch that the state has is pending.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from sash.pipeline.sink import SinkTask
+from sash.stores.envelope import decoding, unwrap, wrap
+
+KIND = "outbox"
+
+
+class Outbox:
+    """The page of one sink."""
+
+    def __init__(self, task: SinkTask) -> None:
+        self.task = task
+        self.page = f"outbox-{task.name}"
+
+    def put(self, epoch: int, batch: pa.RecordBatch, notes: Any = None) -> None:
+        """Save results as pending, with notes, a JSON value."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        meta = {"run": self.task.run, "epoch": epoch, "notes": notes}
+        items: list[Any] = [json.dumps(meta).encode(), memoryview(sink.getvalue())]
+        self.task.store.put_many({self.page: wrap(KIND, self.task.fingerprint, items)})
+
+    def pending(self) -> tuple[pa.RecordBatch, Any] | None:
+        """The results of the state's epoch with their notes, if they may not have been delivered.
+
+        Discards those of any other: the step runs again, perhaps with other rows. Raises PageError.
+        """
+        (data,) = self.task.store.get_many([self.page])
+        if data is None:
+            return None
+        name = f"page {self.page!r}"
+        items = unwrap(data, KIND, self.task.fingerprint, name)
+        with decoding(name):
+            meta = json.loads(bytes(items[0]))
+            is_pending = (meta["run"], meta["epoch"]) == (self.task.run, self.task.epoch)
+            with pa.ipc.open_stream(items[1]) as reader:
+                batch = reader.read_next_batch()
+            batch.validate(full=True)
+        if not is_pending:
+            self.clear()
+            return None
+        return batch, meta["notes"]
+
+    def clear(self) -> None:
+        """All that was pending has been delivered."""
+        self.task.store.delete_many([self.page])

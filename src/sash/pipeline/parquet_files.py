@@ -1,0 +1,62 @@
+"""Parquet files, read by row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.pipeline.file_format import FileRows, require_columns
+
+
+class ParquetFiles:
+    """Files of Apache Parquet."""
+
+    name = "parquet"
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
+
+    def schema(self, path: Path) -> pa.Schema:
+        """The columns of a file."""
+        with _opened(path) as file:
+            return file.schema_arrow.remove_metadata()
+
+    def columns(self, path: Path) -> list[str]:
+        """The names of a file's columns."""
+        return list(self.schema(path).names)
+
+    def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
+        """Batches of a file. Row groups that are done are not read."""
+        with _opened(path) as file:
+            found = file.schema_arrow
+            require_columns(path, found.names, schema)
+            for field in schema:
+                if found.field(field.name).type != field.type:
+                    raise ValueError(
+                        f"the column {field.name!r} of the file {path} is of type {found.field(field.name).type}; "
+                        f"that of the source is {field.type}"
+                    )
+            group, before = 0, 0
+            while group < file.num_row_groups and before + file.metadata.row_group(group).num_rows <= done:
+                before += file.metadata.row_group(group).num_rows
+                group += 1
+            groups = range(group, file.num_row_groups)
+            skip = done - before
+            try:
+                for batch in file.iter_batches(rows, row_groups=groups, columns=schema.names):
+                    rest, skip = batch.slice(skip), max(skip - batch.num_rows, 0)
+                    if rest.num_rows:
+                        done += rest.num_rows
+                        yield FileRows(rest.select(schema.names).cast(schema), done)
+            except (pa.ArrowException, OSError) as error:
+                raise ValueError(f"the file {path} cannot be read behind row {done}: {error}") from error
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"the file {path} is no Parquet file that can be read: {error}. Move it away") from error

@@ -1,0 +1,164 @@
+"""A directory of Parquet files that has each result exactly once.
+
+    results/                       only files that are published: any reader of Parquet may read the directory
+      000000000001.parquet         the results of step 1
+      000000000003.parquet         step 2 had none
+    results.pending/
+      run.json                     whose output it is
+      lock                         held by the process that writes
+      000000000004.parquet         written, but the state of step 4 is not saved yet
+
+A file becomes visible by a rename, which is atomic: the names in the directory are the commit log. The pending files
+are in a directory beside it, since some readers of a directory read every file below it, whatever its name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.pipeline.sink import SinkError, SinkTask
+
+SUFFIX = ".parquet"
+
+
+class ParquetSink:
+    """Writes results to a directory of Parquet files, one for each step that has any: exactly once.
+
+    path: the directory. It is made if it is not there, and belongs to one pipeline.
+    compression: of the files, as `pyarrow.parquet.write_table` takes it.
+
+    A crash at any moment leaves neither a result out nor one in twice, and no reader sees part of a step.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
+        self.path, self.compression = Path(path).absolute(), compression
+        self.pending = self.path.with_name(self.path.name + ".pending")
+        self._held: IO[str] | None = None
+        self._prepared = 0
+
+    def open(self, task: SinkTask) -> None:
+        """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.pending.mkdir(exist_ok=True)
+        if self.path.stat().st_dev != self.pending.stat().st_dev:
+            raise SinkError(f"{self.path} is a file system of its own: use a directory below it, such as results")
+        self._lock()
+        published = self._published()
+        self._require_own(task, published)
+        if published and max(published) > task.epoch:
+            raise SinkError(
+                f"{self.path} has the results of step {max(published)}, and the state in the store is that of step "
+                f"{task.epoch}: an older copy of the store was restored, or a power failure took its last writes. "
+                "Remove the files of later steps, which will run again, or use another directory"
+            )
+        for file in self.pending.iterdir():
+            if file.name != _name(task.epoch) and file.suffix in (SUFFIX, ".new"):
+                file.unlink()
+        if (self.pending / _name(task.epoch)).exists():
+            self._prepared = task.epoch
+            self.publish(task.epoch)
+
+    def _lock(self) -> None:
+        """Keep other processes away until this one closes the sink, or ends. Raises SinkError if one is there."""
+        self._held = (self.pending / "lock").open("w")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise SinkError(f"another pipeline is writing to {self.path}: stop it, or use another directory") from None
+
+    def _require_own(self, task: SinkTask, published: list[int]) -> None:
+        """Raises SinkError if the directory has the output of another run. An empty one is taken."""
+        owner, mine = self._owner(), {"run": task.run, "query": task.query, "fingerprint": task.fingerprint}
+        if owner is not None and owner.get("run") == task.run:
+            return
+        strangers = [entry.name for entry in self.path.iterdir() if entry.name[0] != "."]
+        if published or strangers or (task.epoch and owner is not None):
+            raise SinkError(f"{self.path} {_whose(owner, mine)}: use another directory")
+        if task.epoch:
+            raise SinkError(
+                f"{self.path} is empty, and the state in the store is that of step {task.epoch}: the results so far "
+                "were written elsewhere. Write to that directory, or start with a new store"
+            )
+        fresh = self.pending / "run.json.new"
+        fresh.write_text(json.dumps(mine, indent=1), "utf-8")
+        _sync(fresh)
+        fresh.replace(self.pending / "run.json")
+        _sync(self.pending)
+
+    def _owner(self) -> dict[str, Any] | None:
+        try:
+            return dict(json.loads((self.pending / "run.json").read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise SinkError(
+                f"{self.pending / 'run.json'} is damaged: whose output {self.path} has is unknown"
+            ) from None
+
+    def _published(self) -> list[int]:
+        return [int(file.stem) for file in self.path.iterdir() if file.suffix == SUFFIX and file.stem.isdecimal()]
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Write a file where no reader looks, and bring it to the disk."""
+        file = self.pending / _name(epoch)
+        pq.write_table(pa.Table.from_batches([batch]), file, compression=self.compression)
+        _sync(file)
+        _sync(self.pending)
+        self._prepared = epoch
+
+    def publish(self, epoch: int) -> None:
+        """Rename the file into the directory."""
+        if self._prepared == epoch:
+            (self.pending / _name(epoch)).rename(self.path / _name(epoch))
+            _sync(self.path)
+
+    def close(self) -> None:
+        """Let other processes write to the directory."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def __repr__(self) -> str:
+        return f"ParquetSink({str(self.path)!r})"
+
+
+def read(path: str | os.PathLike[str]) -> pa.Table:
+    """The published results of a `ParquetSink`, in the order in which they were written.
+
+    Any other reader of Parquet gives the same rows: `polars.read_parquet(path)`, `pyarrow.parquet.read_table(path)`.
+
+    Raises FileNotFoundError if nothing was published.
+    """
+    found = sorted(file for file in Path(path).iterdir() if file.suffix == SUFFIX)
+    if not found:
+        raise FileNotFoundError(f"{str(path)!r} has no results yet")
+    return pa.concat_tables([pq.read_table(file, partitioning=None) for file in found])
+
+
+def _name(epoch: int) -> str:
+    return f"{epoch:012d}{SUFFIX}"
+
+
+def _whose(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
+    if owner is None:
+        return "has files that no pipeline wrote"
+    if owner.get("fingerprint") != mine["fingerprint"]:
+        return f"has the output of another query, {owner.get('query')}"
+    return "has the output of another run of this query, with another store"
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a directory, to the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

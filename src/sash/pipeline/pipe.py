@@ -1,0 +1,257 @@
+"""A pipeline: rows of a source through an operator into a sink, in steps that are exactly once.
+
+    source ──chunk──▶ operator ──results──▶ sink.prepare
+                          │
+                          ▼
+                one commit to the store: state, position of the source, number of the step
+                          │
+                          ▼
+                     sink.publish
+
+Whenever the process is killed, the store tells which steps are done: the source goes on behind them, and the sinks
+publish or discard what is pending.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from sash.engine import Operator, Uncommitted
+from sash.pipeline.batch_source import BatchSource
+from sash.pipeline.file_source import FileSource, files
+from sash.pipeline.function_sink import FunctionSink
+from sash.pipeline.parquet_sink import ParquetSink
+from sash.pipeline.side_rows import side_rows, side_schema
+from sash.pipeline.sink import Sink, SinkTask
+from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
+from sash.pipeline.stop_signals import stop_on_signals
+from sash.pipeline.summary import PipelinePosition, Summary
+from sash.plan.query import Query
+from sash.stores import MemoryStore, Store
+
+EXAMPLES = 10
+"""Malformed records that a summary shows."""
+
+
+def pipe(  # noqa: PLR0913 (public: keyword-only)
+    source: Source | str | os.PathLike[str] | Iterable[Any],
+    query: Query,
+    sink: Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object],
+    *,
+    store: Store | None = None,
+    side: Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object] | None = None,
+    batch_size: int = 65_536,
+    follow: bool = False,
+    finish: bool | None = None,
+    malformed: Literal["count", "error"] = "count",
+    progress: Callable[[Summary], object] | None = None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Run a query on a source, and write its results to a sink, exactly once.
+
+    source: a directory of files or one file (see `sash.pipeline.files`), an iterable of batches or frames, one frame,
+        or a `KafkaSource`.
+    query: what to compute.
+    sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`.
+    store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
+        killed goes on where it was; without it the state is in memory.
+    side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
+        they are only counted.
+    batch_size: the greatest number of rows in a step, of files and Kafka. Batches of an iterable are taken as they are.
+    follow: at the end of the source wait for more, until stopped.
+    finish: at the end of the source let every result leave; no row can follow then. True by default, unless `follow`.
+    malformed: "count" records that cannot be decoded, or raise an "error" at the first.
+    progress: called after each step with a summary.
+    stop: an event that stops the pipeline behind the step that runs, as SIGINT and SIGTERM do.
+
+    Returns what was done, counted over all runs with this store.
+
+    >>> import pyarrow as pa, sash
+    >>> rows = [pa.record_batch({"t": [1, 2], "x": [5, 3]}), pa.record_batch({"t": [3], "x": [4]})]
+    >>> def show(batch, id):
+    ...     print(batch.to_pydict())
+    >>> done = sash.pipe(rows, sash.Query(sash.Time(2), on="t", lateness=0, high=sash.max("x")), show)
+    {'t': [1], 'x': [5], 'high': [5]}
+    {'t': [2], 'x': [3], 'high': [5]}
+    {'t': [3], 'x': [4], 'high': [4]}
+    >>> done.rows_in, done.rows_out, done.finished
+    (3, 3, True)
+
+    Raises ValueError if the source has not the query's columns, PageError if the store has the state of another query,
+    `SinkError` if the sink has the output of another pipeline.
+    """
+    if not isinstance(query, Query):
+        raise TypeError(f"pipe(source, query, sink) takes a sash.Query as query; got a {type(query).__name__}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size= must be a number of rows, at least 1; got {batch_size!r}")
+    if malformed not in ("count", "error"):
+        raise ValueError(f"malformed= must be 'count' or 'error'; got {malformed!r}")
+    if follow and finish:
+        raise ValueError("finish=True needs an end of the source, and with follow=True it has none")
+    stop = threading.Event() if stop is None else stop
+    sinks = [_sink(sink, "sink")] + ([] if side is None else [_sink(side, "side")])
+    with ExitStack() as stack:
+        opened = _source(source)
+        _require_apart(opened, sinks)
+        stack.callback(opened.close)
+        for one in sinks:
+            stack.callback(one.close)
+        pipeline = _Pipeline(opened, query, sinks, store)
+        pipeline.strict, pipeline.report = malformed == "error", progress
+        stack.enter_context(stop_on_signals(stop))
+        pipeline.run(Reading(batch_size, follow, stop), not follow if finish is None else finish)
+        return pipeline.summary()
+
+
+class _Pipeline:
+    """A pipeline at work."""
+
+    strict = False
+    report: Callable[[Summary], object] | None = None
+
+    def __init__(self, source: Source, query: Query, sinks: Sequence[Sink], store: Store | None) -> None:
+        self.source, self.sinks = source, sinks
+        schema = source.schema
+        if schema is not None:
+            _require_fit(query, schema, source)
+        self.operator = Operator(query, schema, store=store)
+        self.position = PipelinePosition.of(self.operator.offset)
+        self.tasks: list[SinkTask] = []
+        self.examples: list[MalformedRecord] = []
+        if self.operator.schema is not None:
+            self._open_sinks()
+
+    def _open_sinks(self) -> None:
+        """Open the sinks, which publish or discard what a crash has left: the columns of results are known now."""
+        operator = self.operator
+        schemas = {"results": operator.output.schema}
+        if len(self.sinks) > 1:
+            schemas["side"] = side_schema(operator.schema)
+        for (name, schema), sink in zip(schemas.items(), self.sinks, strict=True):
+            task = SinkTask(
+                self.position.run,
+                self.position.epoch,
+                name,
+                schema,
+                operator.bound_query.fingerprint,
+                repr(operator.query),
+                MemoryStore() if operator.store is None else operator.store,
+            )
+            sink.open(task)
+            self.tasks.append(task)
+
+    def run(self, reading: Reading, finish: bool) -> None:
+        """Take steps until the source ends or the pipeline is stopped."""
+        for chunk in self.source.read(self.position.source, reading):
+            if reading.stop.is_set():
+                break
+            if self.position.finished:
+                raise ValueError(
+                    f"the pipeline has finished, but the source {self.source!r} has more rows: all windows are closed. "
+                    "Start with a new store and sink, and use finish=False where more is to come"
+                )
+            self._step(chunk)
+        if finish and not reading.stop.is_set() and not self.position.finished and self.operator.schema is not None:
+            self._commit(replace(self.position, epoch=self.position.epoch + 1, finished=True), None)
+
+    def _step(self, chunk: SourceRows) -> None:
+        if chunk.malformed:
+            first = chunk.malformed[0]
+            if self.strict:
+                raise ValueError(f"malformed record at {first.where}: {first.reason}; it is {first.given[:200]!r}")
+            self.examples += chunk.malformed[: EXAMPLES - len(self.examples)]
+        if not self.tasks:
+            _require_fit(self.operator.query, chunk.batch.schema, self.source)
+            self.operator = Operator(self.operator.query, chunk.batch.schema, store=self.operator.store)
+            self._open_sinks()
+        malformed = self.position.malformed + len(chunk.malformed)
+        reached = replace(self.position, epoch=self.position.epoch + 1, source=chunk.position, malformed=malformed)
+        self._commit(reached, chunk)
+
+    def _commit(self, reached: PipelinePosition, chunk: SourceRows | None) -> None:
+        """Take one step: prepare its results, save the state, publish."""
+
+        def prepare(step: Uncommitted) -> None:
+            batches = [step.results]
+            if len(self.sinks) > 1:
+                malformed = () if chunk is None else chunk.malformed
+                batches.append(side_rows(self.operator.bound_query, self.tasks[1].schema, step, malformed))
+            for sink, batch in zip(self.sinks, batches, strict=True):
+                if batch.num_rows:
+                    sink.prepare(reached.epoch, batch)
+
+        if chunk is None:
+            self.operator.finish(offset=reached.to_json(), before_commit=prepare)
+        else:
+            self.operator.process(chunk.batch, offset=reached.to_json(), before_commit=prepare)
+        self.position = reached
+        for sink in self.sinks:
+            sink.publish(reached.epoch)
+        self.operator.late_rows()  # they are in the side output, and counted
+        if self.report is not None:
+            self.report(self.summary())
+
+    def summary(self) -> Summary:
+        """What was done so far."""
+        at, counts = self.position, (0, 0, 0, 0)
+        if self.operator.schema is not None:
+            now = self.operator.progress
+            counts = now.rows_in, now.rows_out, now.late, now.untimed
+        notes = tuple(self.source.problems), tuple(self.examples)
+        return Summary(at.epoch, *counts, at.malformed, self.operator.watermark, at.source, at.finished, *notes)
+
+
+def _require_fit(query: Query, schema: pa.Schema, source: Source) -> None:
+    """Raises what `Query.bind` raises for columns that do not fit, naming the source."""
+    try:
+        query.bind(schema)
+    except (TypeError, ValueError) as error:
+        text = error.args[0] if error.args else error
+        raise type(error)(f"the source {source!r} does not fit the query: {text}") from error
+
+
+def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
+    """Raises ValueError if a directory is written to that is read, or written to twice."""
+    places = [source.path.absolute()] if isinstance(source, FileSource) else []
+    for sink in sinks:
+        if isinstance(sink, ParquetSink):
+            if sink.path in places:
+                raise ValueError(
+                    f"{sink.path} is given twice: source, sink and side output need directories of their own"
+                )
+            places.append(sink.path)
+
+
+def _source(given: Any) -> Source:
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return files(given)
+    if isinstance(given, dict | pa.RecordBatch | pa.Table) or hasattr(type(given), "columns"):
+        return BatchSource([given])
+    if isinstance(given, Iterable) and not isinstance(given, bytes):
+        return BatchSource(given)
+    raise TypeError(
+        "a source is a directory or a file, an iterable of batches or frames, a frame, or a KafkaSource; got a "
+        f"{type(given).__name__}"
+    )
+
+
+def _sink(given: Any, argument: str) -> Sink:
+    if isinstance(given, Sink):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return ParquetSink(given)
+    if callable(given):
+        return FunctionSink(given)
+    raise TypeError(
+        f"{argument}= takes a directory for Parquet files, a function of a batch and an id, or a KafkaSink; got a "
+        f"{type(given).__name__}"
+    )

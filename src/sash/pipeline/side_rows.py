@@ -1,0 +1,55 @@
+"""Rows that enter no window, with the reason: what the side output of a pipeline gets.
+
+columns of the source │ _reason    _error   _where   _given
+the row               │ late                                   below the watermark
+the row               │ untimed                                its time is null, NaN, infinite, or too far ahead
+nulls                 │ malformed  why      file, …  bytes     it could not be decoded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine import Uncommitted
+from sash.pipeline.source import MalformedRecord
+from sash.plan.bound_query import BoundQuery
+
+MORE = {"_reason": pa.string(), "_error": pa.string(), "_where": pa.string(), "_given": pa.binary()}
+
+
+def side_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of the side output of a source. Raises ValueError if the source has one of the added names."""
+    for name in MORE:
+        if name in schema.names:
+            raise ValueError(f"the side output adds a column {name!r}, and the source has one already: rename it")
+    return pa.schema([*(field.with_nullable(True) for field in schema), *(pa.field(*item) for item in MORE.items())])
+
+
+def side_rows(
+    bound_query: BoundQuery, schema: pa.Schema, step: Uncommitted, malformed: Sequence[MalformedRecord]
+) -> pa.RecordBatch:
+    """The rows of a step that enter no window, of this `side_schema`."""
+    late = step.late_rows
+    columns: dict[str, Any] = {
+        "_reason": [*_reasons(bound_query, late, step.watermark), *["malformed"] * len(malformed)],
+        "_error": [*[None] * late.num_rows, *(record.reason for record in malformed)],
+        "_where": [*[None] * late.num_rows, *(record.where for record in malformed)],
+        "_given": [*[None] * late.num_rows, *(record.given for record in malformed)],
+    }
+    nulls = [pa.nulls(len(malformed), field.type) for field in late.schema]
+    rows = [pa.concat_arrays([column, empty]) for column, empty in zip(late.columns, nulls, strict=True)]
+    more = [pa.array(columns[name], dtype) for name, dtype in MORE.items()]
+    return pa.RecordBatch.from_arrays([*rows, *more], schema=schema)
+
+
+def _reasons(bound_query: BoundQuery, late: pa.RecordBatch, watermark: Any) -> list[str]:
+    if not late.num_rows or bound_query.time is None:
+        return []
+    numbers, valid = bound_query.time.numbers(late.column(bound_query.time.column))
+    if watermark is None:
+        return ["untimed"] * late.num_rows
+    behind = valid & (numbers < watermark)  # a row too far ahead has a time at or above the watermark
+    return ["late" if is_late else "untimed" for is_late in behind.tolist()]

@@ -1,0 +1,61 @@
+"""The protocol of a sink, and how it comes to have each result exactly once.
+
+A step of a pipeline has a number, its epoch. Its results are written in two phases around the commit of the state:
+
+    prepare(epoch, results) ──▶ the state is saved, with the epoch ──▶ publish(epoch)
+    durable, but not visible                                           visible
+
+After a crash the epoch in the state decides: `open` publishes what is pending of that epoch, and discards what is
+pending of a later one, whose step will run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from sash.stores import Store
+
+
+@dataclass(frozen=True)
+class SinkTask:
+    """What a sink is opened for.
+
+    run: the identity of the pipeline: random, and saved with its state.
+    epoch: the last step whose state is saved; 0 before the first.
+    name: "results", or "side" for rows that enter no window.
+    schema: the columns of what the sink gets.
+    fingerprint, query: the identity of the query, and its text.
+    store: the store of the state, for sinks that have no place of their own for what is pending.
+    """
+
+    run: str
+    epoch: int
+    name: str
+    schema: pa.Schema
+    fingerprint: str
+    query: str
+    store: Store
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where a pipeline writes its results. Batches without rows are not written."""
+
+    def open(self, task: SinkTask) -> None:
+        """Publish what is pending of the task's epoch, and discard what is pending of later ones."""
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Make a step's results durable, but not visible. The state is not saved yet."""
+
+    def publish(self, epoch: int) -> None:
+        """Make a step's results visible: its state is saved. Does nothing for a step without results."""
+
+    def close(self) -> None:
+        """Give up files and connections. What is pending stays."""
+
+
+class SinkError(ValueError):
+    """A sink that has the output of another pipeline, or does not agree with the state."""

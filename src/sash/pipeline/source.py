@@ -1,0 +1,102 @@
+"""The protocol of a source: batches of rows from a position on, each with the position behind it.
+
+    position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
+
+A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and starts there again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class MalformedRecord:
+    """A record that could not be decoded: its bytes, the reason, and where it was."""
+
+    given: bytes
+    reason: str
+    where: str
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Some rows, the position of the source behind them, and the records among them that could not be decoded."""
+
+    batch: pa.RecordBatch
+    position: Any
+    malformed: tuple[MalformedRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source is read.
+
+    rows: the greatest number of records in a chunk.
+    follow: at the end wait for more, until `stop` is set.
+    stop: set when the pipeline is to stop.
+    """
+
+    rows: int
+    follow: bool
+    stop: threading.Event
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a pipeline reads its rows."""
+
+    problems: list[str]
+    """What was not read although it is there, such as files that came too late; each also gives a warning."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the rows; None as long as nothing is there."""
+
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
+        """Chunks from a position on, which an earlier chunk had; None is the beginning."""
+
+    def close(self) -> None:
+        """Give up files and connections."""
+
+
+class SourceWarning(UserWarning):
+    """Something of a source was not read although it is there."""
+
+
+DECODE_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, RecursionError)
+"""What decoding a record may raise."""
+
+
+def decode_valid(
+    count: int, decode: Callable[[int, int], pa.RecordBatch]
+) -> tuple[list[pa.RecordBatch], list[tuple[int, str]]]:
+    """Decode records, and give those that could be decoded, and the others by number, with the reason.
+
+    `decode(start, stop)` decodes some of the `count` records at once. Where it fails, both halves are tried: a bad
+    record costs a logarithm of their number.
+
+    >>> texts = ["1", "x", "3"]
+    >>> good, bad = decode_valid(3, lambda a, b: pa.record_batch({"n": [int(text) for text in texts[a:b]]}))
+    >>> [batch["n"].to_pylist() for batch in good], bad
+    ([[1], [3]], [(1, "invalid literal for int() with base 10: 'x'")])
+    """
+    good: list[pa.RecordBatch] = []
+    bad: list[tuple[int, str]] = []
+    waiting = [(0, count)] if count else []
+    while waiting:
+        start, stop = waiting.pop()
+        try:
+            good.append(decode(start, stop))
+        except DECODE_ERRORS as error:
+            if stop - start == 1:
+                bad.append((start, str(error) or type(error).__name__))
+            else:
+                middle = (start + stop) // 2
+                waiting += [(middle, stop), (start, middle)]
+    return good, bad

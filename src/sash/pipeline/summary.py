@@ -1,0 +1,64 @@
+"""What a pipeline has done, and the position that it saves with its state."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sash.pipeline.source import MalformedRecord
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a pipeline has done, counted over all its runs with this store."""
+
+    steps: int
+    """Steps: batches that were processed, and one for the end."""
+    rows_in: int
+    rows_out: int
+    late: int
+    """Rows below the watermark."""
+    untimed: int
+    """Rows whose time is null, NaN, infinite, or too far ahead."""
+    malformed: int
+    """Records that could not be decoded."""
+    watermark: Any
+    """In units of the time column; infinity when the pipeline has finished."""
+    offset: Any
+    """The position of the source behind the last row."""
+    finished: bool
+    """Has the source ended, and every result left?"""
+    problems: tuple[str, ...] = ()
+    """What the source did not read although it is there, in this run."""
+    examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
+    """The first malformed records of this run."""
+
+
+@dataclass(frozen=True)
+class PipelinePosition:
+    """What the state has as its `offset`: identity and progress of a pipeline."""
+
+    run: str
+    """The identity of the pipeline: the same in all runs with one store."""
+    epoch: int = 0
+    source: Any = None
+    malformed: int = 0
+    finished: bool = False
+
+    @staticmethod
+    def of(offset: Any) -> PipelinePosition:
+        """The position that a state has; a new one if it has none. Raises ValueError if another program saved it."""
+        if offset is None:
+            return PipelinePosition(secrets.token_hex(8))
+        try:
+            return PipelinePosition(**offset)
+        except TypeError:
+            raise ValueError(
+                f"the state in the store has the offset {offset!r}, which no pipeline saved: it belongs to another "
+                "program. Use a new store"
+            ) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return asdict(self)

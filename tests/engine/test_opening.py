@@ -1,0 +1,190 @@
+"""Opening an operator on a store: without a schema, after a crash, and beside another operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.engine import buffer_pages, durable_state
+from sash.stores import MemoryStore, PageError
+from tests.fuzz.frames import opened
+
+SCHEMA = pa.schema([("k", pa.dictionary(pa.int32(), pa.string())), ("t", pa.timestamp("s", "UTC")), ("x", pa.int64())])
+EMITS = ["final", "changes", "eager"]
+
+
+def query(emit: str = "final", **more: Any) -> sash.Query:
+    return sash.Query("60s", by="k", on="t", lateness="10s", emit=emit, total=sash.sum("x"), **more)  # type: ignore[arg-type]
+
+
+def batch(first: int, count: int = 5) -> pa.RecordBatch:
+    keys = pa.array([f"key {i % 3}" for i in range(count)]).dictionary_encode()
+    times = pa.array(range(first, first + count)).cast(SCHEMA.field("t").type)
+    return pa.RecordBatch.from_arrays([keys, times, pa.array(range(count))], schema=SCHEMA)
+
+
+@pytest.fixture(autouse=True)
+def _interpreted(interpreted_kernels: Any, interpreted_trees: Any) -> None:
+    """Nothing is compiled."""
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are dropped often."""
+    monkeypatch.setattr(durable_state, "BUCKET", 1500)
+    monkeypatch.setattr(durable_state, "RUN", 4)
+    monkeypatch.setattr(buffer_pages, "ROWS", 2)
+
+
+# ---- without a schema ----
+
+
+@pytest.mark.parametrize("emit", EMITS)
+def test_a_store_says_its_schema(emit: str) -> None:
+    store = MemoryStore()
+    first = query(emit).operator(store=store)
+    assert first.offset is None
+    assert first.watermark is None
+    first.process(batch(0), offset={"partition": 2, "next": 5})
+    again = query(emit).operator(store=store)
+    assert again.schema == SCHEMA
+    assert (again.offset, again.watermark) == ({"partition": 2, "next": 5}, first.watermark)
+    beside = query(emit).operator(SCHEMA)
+    beside.process(batch(0))
+    assert again.lookup({"k": ["key 1"]}).to_pydict() == beside.lookup({"k": ["key 1"]}).to_pydict()
+    assert again.process(batch(40)).to_pylist() == beside.process(batch(40)).to_pylist()
+    assert again.finish(offset=9).to_pylist() == beside.finish().to_pylist()
+    assert query(emit).operator(store=store).offset == 9
+
+
+def test_advance_and_finish_take_an_offset() -> None:
+    store = MemoryStore()
+    op = query().operator(SCHEMA, store=store)
+    op.process(batch(0), offset=1)
+    op.advance(3, offset=2)
+    assert op.offset == 2
+    op.advance(2)
+    assert op.offset == 2
+    op.advance(float("inf"), offset=[3])
+    assert query().operator(store=store).offset == [3]
+
+
+def test_another_query_is_refused_when_it_is_opened() -> None:
+    store = MemoryStore()
+    query().operator(store=store).process(batch(0))
+    with pytest.raises(PageError, match="page 'root' was written by another query"):
+        sash.Query("61s", by="k", on="t", lateness="10s", total=sash.sum("x")).operator(store=store)
+    with pytest.raises(PageError, match=r"page 'root' was written by another query.*names the column 'y'"):
+        sash.Query("60s", by="k", on="t", lateness="10s", total=sash.sum("y")).operator(store=store)
+
+
+def test_a_damaged_root_is_refused() -> None:
+    store = MemoryStore()
+    query().operator(store=store).process(batch(0))
+    whole = store.pages["root"]
+    store.pages["root"] = whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:]
+    with pytest.raises(PageError, match="page 'root' is damaged"):
+        query().operator(store=store)
+    store.pages["root"] = whole
+    assert query().operator(store=store).metrics.rows_in == 5
+
+
+def test_state_of_before_needs_its_schema() -> None:
+    """Roots were empty once: such state is opened with the first batch, and nothing is said of it before."""
+    store = MemoryStore()
+    query().operator(store=store).process(batch(0), offset=5)
+    root = opened(store.pages["root"])
+    root.parts.pop()
+    store.pages["root"] = root.sealed()
+    op = query().operator(store=store)
+    with pytest.raises(ValueError, match=r"offset is in the state .* query.operator\(schema, store=…\)"):
+        _ = op.offset
+    with pytest.raises(ValueError, match="watermark is in the state"):
+        _ = op.watermark
+    assert query().operator(SCHEMA, store=store.copy()).offset == 5
+    op.process(batch(9))
+    assert (op.offset, op.metrics.rows_in) == (5, 10)
+
+
+# ---- what a crash leaves ----
+
+
+class Undeleted(MemoryStore):
+    """A store whose process dies before anything is deleted."""
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        """Delete nothing."""
+        raise ConnectionError("the process is gone")
+
+
+@pytest.mark.parametrize("emit", EMITS)
+def test_pages_that_a_crash_has_left_are_deleted(emit: str) -> None:
+    left = 0
+    for calls in range(1, 40):
+        crashed, whole = Undeleted(), MemoryStore()
+        for store in (crashed, whole):
+            op = query(emit).operator(SCHEMA, store=store)
+            for i in range(calls):
+                op.process(batch(9 * i))
+        crashed.pages["host"] = b"of another owner"
+        found = MemoryStore(dict(crashed.pages))
+        assert found.pages.keys() >= whole.pages.keys() | {"host"}
+        left = max(left, len(found) - len(whole) - 1)
+        again = query(emit).operator(store=found)
+        assert found.pages.keys() == whole.pages.keys() | {"host"}
+        assert again.process(batch(9 * calls)).to_pylist() == op.process(batch(9 * calls)).to_pylist()
+    assert left > 3, "nothing was left behind"
+
+
+@pytest.mark.parametrize("name", ["../x", "header", "root", "host", "b1", "q", 7])
+def test_only_pages_of_an_operator_are_ever_deleted(name: Any) -> None:
+    store = MemoryStore()
+    query().operator(store=store).process(batch(0))
+    header = opened(store.pages["header"])
+    store.pages["header"] = header.with_meta(header.meta | {"garbage": [name]}).sealed()
+    with pytest.raises(PageError, match="page 'header' is damaged: its field 'garbage'"):
+        query().operator(store=store)
+
+
+# ---- two operators ----
+
+
+@pytest.mark.parametrize("emit", EMITS)
+def test_the_operator_that_was_opened_last_has_the_store(emit: str) -> None:
+    store = MemoryStore()
+    old = query(emit).operator(store=store)
+    old.process(batch(0), offset=1)
+    new = query(emit).operator(store=store)
+    before = dict(store.pages)
+    calls = [
+        lambda: old.process(batch(9)),
+        lambda: old.advance(40),
+        lambda: old.finish(),
+        lambda: old.lookup({"k": ["key 1"]}),
+        lambda: old.snapshot(),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="another operator was opened on the store .* use that one"):
+            call()
+    assert store.pages == before
+    assert (old.offset, old.metrics.rows_in) == (1, 5), "what it knows, it still says"
+    new.process(batch(9))
+    del new
+    with pytest.raises(RuntimeError, match="another operator"):
+        old.process(batch(9))
+
+
+def test_an_operator_that_cannot_be_opened_takes_nothing_over() -> None:
+    store = MemoryStore()
+    op = query().operator(store=store)
+    op.process(batch(0))
+    with pytest.raises(PageError):
+        query("eager").operator(store=store)
+    with pytest.raises(PageError):
+        query().operator(store=store, mode="given")
+    assert op.process(batch(9)).num_rows == 3
+    assert op.metrics.rows_in == 10

@@ -1,0 +1,302 @@
+"""Files as a source: formats, positions, and files that change or come too late."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sash.pipeline import Reading, SourceRows, SourceWarning, files
+from sash.pipeline.json_rows import decode_json
+from tests.pipeline.pipe_cases import SCHEMA, rows, write_file, write_files
+
+TABLE = rows(100)
+
+
+def read(source: Any, position: Any = None, size: int = 30) -> list[SourceRows]:
+    return list(source.read(position, Reading(size, False, threading.Event())))
+
+
+def table(chunks: list[SourceRows]) -> pa.Table:
+    return pa.Table.from_batches([chunk.batch for chunk in chunks])
+
+
+@pytest.mark.parametrize("layout", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("size", [7, 30, 1000])
+def test_goes_on_behind_any_position(tmp_path: Path, layout: str, size: int) -> None:
+    folder = write_files(tmp_path, TABLE, 3, layout)
+    chunks = read(files(folder, schema=SCHEMA), size=size)
+    assert table(chunks).equals(TABLE)
+    assert all(chunk.batch.num_rows <= size for chunk in chunks)
+    done = 0
+    for chunk in chunks:
+        done += chunk.batch.num_rows
+        position = json.loads(json.dumps(chunk.position))
+        rest = read(files(folder, schema=SCHEMA), position, size=11)
+        assert sum(found.batch.num_rows for found in rest) == 100 - done
+        if rest:
+            assert table(rest).equals(TABLE.slice(done))
+
+
+def test_the_position_does_not_grow(tmp_path: Path) -> None:
+    chunks = read(files(write_files(tmp_path, TABLE, 50)))
+    sizes = {len(json.dumps(chunk.position)) for chunk in chunks}
+    assert len(chunks) == 50
+    assert max(sizes) - min(sizes) <= 4
+
+
+def test_one_file_and_what_is_ignored(tmp_path: Path) -> None:
+    write_files(tmp_path, TABLE, 1, "csv")
+    for name in ("_x.csv", ".y.csv", "z.txt"):
+        (tmp_path / name).write_text("no\n")
+    (tmp_path / "folder.csv").mkdir()
+    assert table(read(files(tmp_path, "csv", schema=SCHEMA))).equals(TABLE)
+    assert table(read(files(tmp_path / "0000.csv", schema=SCHEMA))).equals(TABLE)
+
+
+def test_types_are_those_of_the_first_file(tmp_path: Path) -> None:
+    write_file(tmp_path / "1.csv", TABLE)
+    assert files(tmp_path).schema.names == ["k", "t", "x"]
+    assert files(tmp_path).schema.field("x").type == pa.int64()
+    assert pa.types.is_timestamp(files(tmp_path).schema.field("t").type)
+    (tmp_path / "1.jsonl").write_text('{"a": 1, "b": "x"}\n{"a": 2.5, "c": null}\n')
+    found = files(tmp_path, "json").schema
+    assert found == pa.schema([("a", pa.float64()), ("b", pa.string()), ("c", pa.string())])
+
+
+def test_compressed_text(tmp_path: Path) -> None:
+    write_files(tmp_path, TABLE, 1, "jsonl")
+    plain = tmp_path / "0000.jsonl"
+    (tmp_path / "0001.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    assert table(read(files(tmp_path, schema=SCHEMA))).equals(TABLE)
+
+
+# ---- records that cannot be decoded ----
+
+CSV = 'k,t,x\na,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:01Z\n\n"c,d\ne",2024-05-01T09:00:02Z,3\n'
+CSV += (
+    "f,yesterday,4\ng,,5\nh,2024-05-01T09:00:05Z,six\ni,2024-05-01T09:00:06Z,7,8\nj,2024-05-01T09:00:07Z, 9 \n,,\nk,2\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_malformed_rows_of_csv(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sash.pipeline.csv_files.BLOCK", 64)
+    (tmp_path / "1.csv").write_text(CSV)
+    source = files(tmp_path, schema=SCHEMA)
+    chunks = read(source, size=size)
+    assert table(chunks)["k"].to_pylist() == ["a", "c,d\ne", "g", "j", ""]
+    assert table(chunks)["x"].to_pylist() == [1, 3, 5, 9, None]
+    bad = [record for chunk in chunks for record in chunk.malformed]
+    assert [record.where for record in bad] == [f"1.csv, record {number}" for number in (2, 4, 6, 7, 10)]
+    assert [record.given.split(b",")[0] for record in bad] == [b"b", b"f", b"h", b"i", b"k"]
+    assert bad[0].reason == "it has 2 values, not 3"
+    assert "column 't'" in bad[1].reason
+    assert "column 'x'" in bad[2].reason
+    for number, chunk in enumerate(chunks):  # nothing is read or reported twice
+        rest = read(source, chunk.position, size)
+        names = [name for found in rest for name in found.batch["k"].to_pylist()]
+        assert names == [name for found in chunks[number + 1 :] for name in found.batch["k"].to_pylist()]
+        again = [record for found in rest for record in found.malformed]
+        assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:00Z,1\n")
+    (chunk,) = read(files(tmp_path, schema=SCHEMA))
+    assert chunk.batch["k"].to_pylist() == ["b"]
+    assert chunk.malformed[0].given.startswith(b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"null", "JSON null, not an object"),
+        (b"[1]", "JSON array, not an object"),
+        (b'{"k": "a"} {"k": "b"}', "no JSON"),
+        (b'{"k": "\xff"}', "no JSON"),
+        (b'{"n": "1"}', "'n'"),
+        (b'{"n": 1.5}', "'n'"),
+        (b'{"n": true}', "'n'"),
+        (b'{"n": 99999999999999999999}', "'n'"),
+        (b'{"x": "1"}', "'x'"),
+        (b'{"x": 1' + b"0" * 400 + b"}", "'x'"),
+        (b'{"k": 3}', "'k'"),
+        (b'{"t": "soon"}', "'t'"),
+        (b'{"t": 5}', "'t'"),
+        (b'{"t": true}', "'t'"),
+        (b'{"t": "2024-05-01T09:00:00.000001Z"}', "'t'"),
+        (b'{"b": 1}', "'b'"),
+        (b'{"d": "one"}', "'d'"),
+        (b'{"l": [1, "x"]}', "'l'"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+)
+def test_json_that_is_no_row(record: bytes, reason: str) -> None:
+    fields = [("k", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("t", pa.timestamp("ms", "UTC"))]
+    schema = pa.schema([*fields, ("b", pa.bool_()), ("d", pa.decimal128(6, 2)), ("l", pa.list_(pa.int64()))])
+    good = b'{"k": "a", "n": 1, "x": 2, "t": "2024-05-01T11:00:00.5+02:00", "b": true, "d": 1.25, "l": [1], "q": {}}'
+    batch, bad = decode_json([good, record, good], schema)
+    at = datetime(2024, 5, 1, 9, 0, 0, 500_000, UTC)
+    row = {"k": "a", "n": 1, "x": 2.0, "t": at, "b": True, "d": Decimal("1.25"), "l": [1]}
+    assert batch.to_pylist() == [row, row]
+    ((number, why),) = bad
+    assert number == 1
+    assert reason in why
+
+
+# ---- what is refused ----
+
+
+def test_a_file_with_other_columns(tmp_path: Path) -> None:
+    write_file(tmp_path / "1.parquet", TABLE)
+    write_file(tmp_path / "2.parquet", TABLE.drop_columns(["x"]))
+    with pytest.raises(ValueError, match=r"the file .*2\.parquet has no column 'x'"):
+        read(files(tmp_path))
+    write_file(tmp_path / "2.parquet", TABLE.set_column(2, "x", TABLE["x"].cast(pa.float64())))
+    with pytest.raises(ValueError, match=r"column 'x' of the file .*2\.parquet is of type double.* is int64"):
+        read(files(tmp_path))
+    write_file(tmp_path / "2.parquet", TABLE.append_column("y", TABLE["x"]))
+    with pytest.raises(ValueError, match=r"2\.parquet has a column 'y', which the first file has not"):
+        read(files(tmp_path))
+    assert table(read(files(tmp_path, schema=SCHEMA))).num_rows == 200
+    write_file(tmp_path / "2.parquet", TABLE.select(["x", "k", "t"]))
+    assert table(read(files(tmp_path))).num_rows == 200, "the order of columns does not matter"
+
+
+def test_a_csv_file_with_other_columns(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("k,x\na,1\n")
+    (tmp_path / "2.csv").write_text("k,y\na,1\n")
+    with pytest.raises(ValueError, match=r"2\.csv has a column 'y'"):
+        read(files(tmp_path))
+    (tmp_path / "2.csv").write_text("k,x,x\na,1,2\n")
+    with pytest.raises(ValueError, match="more than one column 'x'"):
+        read(files(tmp_path))
+    (tmp_path / "2.csv").write_text("")
+    with pytest.raises(ValueError, match="has no column 'k'"):
+        read(files(tmp_path))
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "1.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(ValueError, match=r"1\.parquet is no Parquet file"):
+        read(files(tmp_path))
+    (tmp_path / "1.csv").write_text("d\n1\n")
+    with pytest.raises(TypeError, match=r"column 'd' is of type duration.*; use Parquet"):
+        read(files(tmp_path, "csv", schema=pa.schema([("d", pa.duration("s"))])))
+    (tmp_path / "1.csv").write_bytes(b"\xff,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"has no header in UTF-8: a column is named '\\udcff'"):
+        read(files(tmp_path, "csv", schema=SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"format": "xml"}, ValueError, "format= must be one of"),
+        ({"poll": 0}, ValueError, "poll="),
+        ({"schema": ["x"]}, TypeError, "schema="),
+        ({}, ValueError, r"several formats \(csv, parquet\)"),
+    ],
+)
+def test_bad_arguments(tmp_path: Path, arguments: Any, error: type[Exception], match: str) -> None:
+    (tmp_path / "1.csv").write_text("")
+    (tmp_path / "1.parquet").write_text("")
+    given = arguments if not arguments or "format" in arguments else {"format": "csv", **arguments}
+    with pytest.raises(error, match=match):
+        files(tmp_path, **given)
+
+
+def test_an_empty_directory_has_no_format(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no file of a known format yet"):
+        files(tmp_path)
+    assert files(tmp_path, "csv").schema is None
+    assert read(files(tmp_path, "csv")) == []
+
+
+# ---- files that change, or come too late ----
+
+
+def test_a_file_that_changed_while_half_of_it_was_read(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 2, "csv")
+    source = files(folder, schema=SCHEMA)
+    first = read(source, size=30)[0]
+    path = folder / "0000.csv"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    with pytest.raises(ValueError, match=r"0000\.csv has changed .* up to record 30: it was cut from \d+ to \d+ bytes"):
+        read(source, first.position)
+    path.write_bytes(whole.replace(b"k1", b"k2"))
+    with pytest.raises(ValueError, match="its contents are others"):
+        read(source, first.position)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"0000\.csv was read up to record 30, and is not there"):
+        read(source, first.position)
+
+
+def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 1, "csv")
+    chunks = files(folder, schema=SCHEMA).read(None, Reading(30, False, threading.Event()))
+    next(chunks)
+    with (folder / "0000.csv").open("a") as file:
+        file.write("k1,2024-05-01T09:00:00Z,1\n")
+    with pytest.raises(ValueError, match=r"0000\.csv was changed while it was read: it has grown"):
+        list(chunks)
+
+
+def test_files_that_are_done_may_go(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 2)
+    chunks = read(files(folder), size=100)
+    for file in folder.iterdir():
+        file.unlink()
+    write_file(folder / "0002.parquet", TABLE)
+    assert table(read(files(folder), chunks[-1].position)).equals(TABLE)
+
+
+def test_a_name_before_the_position_is_reported(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 2)
+    source = files(folder)
+    chunks = source.read(None, Reading(1000, False, threading.Event()))
+    next(chunks)
+    last = next(chunks)
+    write_file(folder / "0000a.parquet", TABLE)
+    with pytest.warns(SourceWarning, match=r"0000a\.parquet has appeared after files up to 0001\.parquet were read"):
+        assert list(chunks) == []
+    assert len(source.problems) == 1
+
+    again = files(folder)  # also after a restart
+    with pytest.warns(SourceWarning, match=r"0000a\.parquet has appeared or changed after files up to"):
+        assert read(again, last.position) == []
+    assert len(again.problems) == 1
+
+
+def test_a_file_that_changed_after_it_was_read_is_reported(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 2)
+    source = files(folder)
+    chunks = source.read(None, Reading(1000, False, threading.Event()))
+    next(chunks)
+    next(chunks)
+    pq.write_table(TABLE, folder / "0000.parquet")
+    with pytest.warns(SourceWarning, match=r"0000\.parquet has changed after it was read: it was cut"):
+        assert list(chunks) == []
+
+
+def test_nothing_is_reported_without_reason(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, TABLE, 3)
+    chunks = read(files(folder))
+    os.utime(folder, (1, 1))
+    for chunk in chunks:
+        source = files(folder)
+        read(source, chunk.position)
+        assert source.problems == []
