@@ -26,6 +26,7 @@ from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.longest_run import BEST_START, LAST_AT
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.effort import seldom
 from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
@@ -641,7 +642,7 @@ def test_compiled_evictions_at_once(structure: Any, width: int, step: int) -> No
 
 
 @both
-@pytest.mark.parametrize(("monoid", "values"), [(Max(), "floats"), (Sum(), "ints"), (Sum(), "floats")])
+@pytest.mark.parametrize(("monoid", "values"), [seldom(Max(), "floats"), seldom(Sum(), "ints"), (Sum(), "floats")])
 def test_compiled_evictions_at_once_of_our_monoids(structure: type[BulkEvict], monoid: Any, values: str) -> None:
     chance = np.random.default_rng(4)
     column = chance.random(1000) if values == "floats" else chance.integers(-50, 50, 1000)
