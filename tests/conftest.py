@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,19 @@ from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels  # noqa: F401
+from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels, trees  # noqa: F401
+from tests.shared.quick_java import QUICK_JAVA
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(
-    "quick", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    deadline=None,
+    max_examples=10,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
+settings.register_profile("thorough", deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
 
 
@@ -26,6 +33,13 @@ settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that need Spark first, since they take longest; doctests are short, and fill up the end."""
     items.sort(key=lambda item: (item.get_closest_marker("spark") is None, isinstance(item, DoctestItem)))
+
+
+WITHOUT_SESSION = {
+    *("test_explain.py", "test_shuffle_routing.py", "test_time_ranges.py", "test_fake_parity.py"),
+    *("test_fake_random.py", "test_shard_task.py", "test_watermark_codec.py"),
+}
+"""Files under tests/spark without a test that needs Spark: any worker takes them."""
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
@@ -36,7 +50,8 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, name = nodeid.partition("::")
-        return "spark" if path.startswith("tests/spark/") or name.startswith("test_page_with_spark") else path
+        is_spark = path.startswith("tests/spark/") and Path(path).name not in WITHOUT_SESSION
+        return "spark" if is_spark or name.startswith("test_page_with_spark") else path
 
 
 @pytest.hookimpl(optionalhook=True)  # tests/test_mutations.py runs pytest without xdist
@@ -64,6 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "sql.warehouse.dir": folder / "warehouse",
             "local.dir": folder / "local",
             "driver.memory": "1g",
+            **QUICK_JAVA,
         },
     )
     made.sparkContext.setLogLevel("OFF")

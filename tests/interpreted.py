@@ -39,16 +39,29 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+def interpret_trees(patch: pytest.MonkeyPatch) -> None:
+    """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
+    patch.setattr(eager_kernel, "machine_code", refuse)
+    patch.setattr(columnar, "warn_once", lambda *_: None)
+
+
 @pytest.fixture
 def interpreted_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    monkeypatch.setattr(eager_kernel, "machine_code", refuse)
-    monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
+    """Trees of eager queries, interpreted."""
+    interpret_trees(monkeypatch)
 
 
 @pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
-def column_aggregates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of eager queries, interpreted; under `all_compiled` also compiled."""
+    if request.param == "interpreted":
+        interpret_trees(monkeypatch)
+
+
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
+def column_aggregates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Aggregates without a column kernel, interpreted on whole columns; under `all_compiled` also compiled."""
     if request.param == "interpreted":
         monkeypatch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
         monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
+    return str(request.param)

@@ -359,6 +359,7 @@ def test_compiled_and_interpreted_are_in_the_same_state() -> None:
     assert stack(compiled) == stack(window)
 
 
+@pytest.mark.all_compiled
 def test_sums_of_both_kinds_compile() -> None:
     chance = np.random.default_rng(5)
     for column in (chance.integers(-50, 50, 600), chance.random(600)):

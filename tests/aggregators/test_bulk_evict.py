@@ -26,10 +26,13 @@ from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.longest_run import BEST_START, LAST_AT
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.shared.effort import THOROUGH, seldom, share
 from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
+STEP = 1 if THOROUGH else 5
+"""Every so many of the numbers that can leave at once are counted."""
 COUNT = sash.monoid(identity=0, lift=lambda _x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
 
 
@@ -290,7 +293,7 @@ def test_a_policy_is_asked_some_log_n_times(structure: type[BulkEvict]) -> None:
     counted = OpCounter(COUNT)
     for start in (0, 1, 21, 32, 63):
         for size in (1, 2, 3, 6, 14, 15, 16, 17, 33, 62, 100, 190):
-            for n in range(size + 1):
+            for n in range(0, size + 1, STEP):
                 window = window_of(structure, counted, range(start + size))
                 window.evict_many(start)
                 window.query()
@@ -332,7 +335,7 @@ def test_evictions_at_once_cost_some_log_n(structure: type[BulkEvict]) -> None:
             for queried in range(2):
                 if queried:
                     filled.query()
-                for n in range(size + 1):
+                for n in range(0, size + 1, STEP):
                     window = filled.copy()
                     counted.taken()
                     window.evict_many(n)
@@ -531,7 +534,7 @@ def test_what_was_evicted_at_once_is_released_in_the_end(structure: type[BulkEvi
 @pytest.mark.parametrize("step", [3, 200, 4000])
 def test_memory_in_a_long_stream_of_evictions_at_once(structure: type[BulkEvict], step: int) -> None:
     window = window_of(structure, COUNT, range(1000))
-    for _ in range(60_000 // step):
+    for _ in range(share(60_000) // step):
         for i in range(step):
             window.insert(i)
         window.evict_many(step)
@@ -641,7 +644,7 @@ def test_compiled_evictions_at_once(structure: Any, width: int, step: int) -> No
 
 
 @both
-@pytest.mark.parametrize(("monoid", "values"), [(Max(), "floats"), (Sum(), "ints"), (Sum(), "floats")])
+@pytest.mark.parametrize(("monoid", "values"), [seldom(Max(), "floats"), seldom(Sum(), "ints"), (Sum(), "floats")])
 def test_compiled_evictions_at_once_of_our_monoids(structure: type[BulkEvict], monoid: Any, values: str) -> None:
     chance = np.random.default_rng(4)
     column = chance.random(1000) if values == "floats" else chance.integers(-50, 50, 1000)

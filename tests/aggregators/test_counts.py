@@ -10,6 +10,7 @@ from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.monoids.sums import Sum
 from tests.conformance.machines import fitting
+from tests.shared.effort import share
 from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
@@ -46,7 +47,7 @@ def counting(record: Record) -> tuple[InOrder, OpCounter]:
 @workloads
 def test_no_operation_exceeds_its_worst_case(record: Record, workload: str) -> None:
     window, counted = counting(record)
-    for operation, size, cost in costs(window, counted, WORKLOADS[workload](2000)):
+    for operation, size, cost in costs(window, counted, WORKLOADS[workload](share(2000))):
         assert cost <= record.worst[operation].at(size), (operation, size)
 
 
@@ -57,8 +58,8 @@ def test_the_worst_case_is_no_worse_than_it_gets(record: Record) -> None:
     for operation, size, cost in costs(window, counted, WORKLOADS["oscillating"](2000)):
         if size > 100:
             seen[operation] = max(seen[operation], cost / max(record.worst[operation].at(size), 1))
-    for operation, share in seen.items():
-        assert share > 0.99 or record.worst[operation].at(1) == 0, (operation, share)
+    for operation, reached in seen.items():
+        assert reached > 0.99 or record.worst[operation].at(1) == 0, (operation, reached)
 
 
 @records
@@ -97,7 +98,7 @@ def test_an_element_pays_for_its_insert_and_its_evict(record: Record, workload: 
     """Amortised, whatever the order of operations: no run costs more than its inserts have paid."""
     window, counted = counting(record)
     spent = paid = 0.0
-    for operation, size, cost in costs(window, counted, WORKLOADS[workload](2000)):
+    for operation, size, cost in costs(window, counted, WORKLOADS[workload](share(2000))):
         if operation != "query":
             spent += cost
         if operation == "insert":

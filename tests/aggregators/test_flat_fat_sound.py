@@ -18,6 +18,7 @@ from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE
+from tests.shared.effort import seldom
 from tests.shared.workloads import WORKLOADS
 
 # ---- compiled ----
@@ -27,7 +28,9 @@ COLUMN = np.random.default_rng(1).integers(-1000, 1000, 900)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("monoid", [Max(), Sum(), AFFINE], ids=["max", "sum", "affine"])
+@pytest.mark.parametrize(
+    "monoid", [seldom(Max(), id="max"), seldom(Sum(), id="sum"), pytest.param(AFFINE, id="affine")]
+)
 def test_compiled_as_recalc(monoid: Any, workload: str) -> None:
     operations = np.array(WORKLOADS[workload](900), np.int8)
     results = replay(FlatFAT, monoid, (COLUMN,), operations)

@@ -187,6 +187,7 @@ def test_compiled_at_any_width(width: int) -> None:
     assert steady(LogMTA, Max(), (values,), width).to_list() == found.to_list()[width:]
 
 
+@pytest.mark.all_compiled
 def test_sums_of_both_kinds_compile() -> None:
     chance = np.random.default_rng(5)
     for column in (chance.integers(-50, 50, 600), chance.random(600)):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.queue import MASK, SIZE, Queue
 from tests.conformance.machines import fitting, queues
+from tests.shared.effort import share
 
 records = pytest.mark.parametrize("record", IN_ORDER.values(), ids=IN_ORDER)
 
@@ -105,9 +106,9 @@ def test_a_copy_has_slots_of_its_own() -> None:
 @records
 @pytest.mark.parametrize("width", [1, 100, 1000])
 def test_memory_over_a_long_stream(record: Record, width: int) -> None:
-    """One of 20,000 elements."""
+    """One of 20,000 elements, or of 8,000."""
     window = record.cls(fitting(record.cls))
-    for i in range(20_000):
+    for i in range(share(20_000)):
         window.insert(i)
         if len(window) > width:
             window.evict()

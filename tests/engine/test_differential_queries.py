@@ -18,6 +18,7 @@ from sash.testing.queries import SCALES, loose
 from sash.testing.streams import Case, StreamStep, calls, cases, sorted_by_key, split
 from tests.engine.differential import duel, parted
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
+from tests.shared.effort import in_turn
 
 
 def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
@@ -90,7 +91,7 @@ def test_every_window_on_whatever_comes(window: Any) -> None:
     """The random queries reach each kind of window now and then; here each has its share."""
     shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
-    @settings(max_examples=max(10, settings().max_examples // 4))
+    @settings(max_examples=max(5, settings().max_examples // 4))
     @given(st.data())
     def agrees(data: st.DataObject) -> None:
         forget = data.draw(st.sampled_from([None, 3, 8]), "forget")
@@ -118,10 +119,9 @@ def plain_case(window: Any, mode: str, **arguments: Any) -> Case:
     return Case(query, batch.schema, mode, steps_of(batch, mode))
 
 
-@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
-@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
-def test_every_window_with_every_aggregate(window: Any, mode: str) -> None:
-    duel(plain_case(window, mode, on="t", lateness=6), begin, resume)
+@pytest.mark.parametrize(("window", "mode"), in_turn(dict(WINDOWS), ["rows", "given", "sorted"]))
+def test_every_window_with_every_aggregate(window: str, mode: str) -> None:
+    duel(plain_case(dict(WINDOWS)[window], mode, on="t", lateness=6), begin, resume)
 
 
 @pytest.mark.parametrize("window", [window for name, window in WINDOWS if name.partition(": ")[2] in UNTIMED], ids=str)

@@ -15,6 +15,7 @@ from sash.testing.queries import SCALES, queries
 from sash.testing.streams import Case, calls, cases
 from tests.engine.differential import duel
 from tests.engine.eager_operator import EagerOperator
+from tests.shared.effort import share
 
 EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
 
@@ -74,7 +75,7 @@ def test_many_calls_of_one_row(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", lateness=40, emit="eager", a=sash.max("x"), b=sash.sum("x"))
     engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(7)
-    for i in range(150):
+    for i in range(share(150)):
         row = batch([("ab"[int(random.integers(2))], i + int(random.integers(-15, 3)), int(random.integers(9)))])
         got, expected = engine.process(row), truth.process(row)
         by = ["k"]

@@ -14,6 +14,7 @@ from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
 from sash.testing.streams import Case, cases
 from tests.engine.differential import duel
+from tests.shared.effort import seldom, share
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
 
@@ -104,7 +105,7 @@ class Reopened:
         return getattr(self.operator, name)
 
 
-@pytest.fixture(params=[2, 4])
+@pytest.fixture(params=[2, seldom(4)])
 def small_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eager_pages, "FAN_OUT", request.param)
     monkeypatch.setattr(eager_pages, "SPARSE", 2)
@@ -133,7 +134,7 @@ def test_many_calls_on_a_store(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", lateness=12, emit="eager", a=sash.max("x"), b=sash.sum("x"))
     engine, truth = Reopened(query, SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(11)
-    for i in range(80):
+    for i in range(share(80)):
         count = int(random.integers(1, 3))
         rows = batch(
             2 * i + random.integers(-9, 3, count), random.integers(0, 9, count), "abc"[int(random.integers(3))]

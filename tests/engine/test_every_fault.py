@@ -11,18 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
 from sash.testing.streams import Case
 from tests.engine.test_small_pages import WINDOWS, small_case
+from tests.shared.effort import THOROUGH
 from tests.stress.drawing import drawn, few_aggregates
 from tests.stress.faults import HOWS, Fault, FaultyStore
 from tests.stress.playing import Play, tiny_pages
-
-THOROUGH = settings().max_examples > 40
-"""Under the thorough profile every operation fails, of many more cases."""
 
 
 class EveryFault:
@@ -87,8 +84,10 @@ class EveryFault:
 
 @pytest.mark.parametrize("seed", range(300 if THOROUGH else 8))
 def test_every_fault_in_random_queries(seed: int) -> None:
+    """Every operation, or every fourth: of four queries, another fourth each."""
+    step = 1 if THOROUGH else 4
     with tiny_pages():
-        EveryFault(drawn(few_aggregates(12), seed)).run()
+        EveryFault(drawn(few_aggregates(12), seed)).run(step=step, first=1 + seed % step)
 
 
 KINDS = WINDOWS if THOROUGH else ("session", "slides", "counted")
@@ -102,7 +101,7 @@ def test_faults_in_windows_of_every_kind(name: str, emit: str) -> None:
     every = EveryFault(small_case(WINDOWS[name], "rows", 2, emit=emit))
     with tiny_pages():
         for i, how in enumerate(HOWS):
-            every.run((how,), 1 if THOROUGH else 11, 1 + 4 * i)
+            every.run((how,), 1 if THOROUGH else 41, 1 + 11 * i)
     assert every.faults >= 3
 
 
@@ -111,5 +110,5 @@ def test_an_interrupt_in_every_operation(emit: str) -> None:
     """Ctrl-C while a store deletes pages: the call has succeeded then, for the pages of before may be gone."""
     every = EveryFault(small_case(WINDOWS["time"], "rows", 2, emit=emit), KeyboardInterrupt)
     with tiny_pages():
-        every.run(("before", "after"), 1 if THOROUGH else 5)
+        every.run(("before", "after"), 1 if THOROUGH else 9)
     assert every.faults >= 5

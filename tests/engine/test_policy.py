@@ -20,6 +20,7 @@ from sash.testing.streams import Case, StreamStep
 from tests.engine.differential import duel
 from tests.engine.lookup_cases import SCHEMA, batch
 from tests.engine.test_differential_queries import begin, resume
+from tests.shared.effort import share
 from tests.shared.op_counter import OpCounter
 
 NUMBERS = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("f", pa.float64())])
@@ -104,7 +105,7 @@ def test_small_calls_give_what_the_reference_gives(name: str, how: str, forget: 
     with warnings.catch_warnings():
         warnings.simplefilter("error" if how == "compiled" else "ignore")
         assert kernel(query.operator(NUMBERS)).compiled == (how == "compiled")
-        for seed in range(4):
+        for seed in range(share(5)):
             duel(Case(query, NUMBERS, "rows", calls(seed, 160)), begin, resume)
 
 

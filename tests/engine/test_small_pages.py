@@ -22,6 +22,7 @@ from sash.testing.queries import FromHigh, KeepLast
 from sash.testing.streams import Case, StreamStep, sorted_by_key, split
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import plain_case
+from tests.shared.effort import in_turn
 
 WINDOWS: dict[str, Any] = {
     "time": Time(25),
@@ -147,12 +148,11 @@ def test_there_are_many_pages(window: Any) -> None:
     assert min(most[kind] for kind in "bq") >= 2
 
 
-@pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_every_window(window: Any, mode: str) -> None:
+@pytest.mark.parametrize(("window", "mode"), in_turn(WINDOWS, ["rows", "given", "sorted"]))
+def test_every_window(window: str, mode: str) -> None:
     for seed, run in ((0, 2), (1, 3)):
         with small_pages(run):
-            duel(small_case(window, mode, seed), begin, resume)
+            duel(small_case(WINDOWS[window], mode, seed), begin, resume)
 
 
 @pytest.mark.parametrize("emit", ["changes", "eager"])

@@ -16,6 +16,7 @@ from sash.testing.compare import as_rows, assert_same
 from sash.testing.streams import Case, StreamStep, split
 from tests.engine.differential import duel
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, stream
+from tests.shared.effort import in_turn
 
 WINDOWS = {f"row: {name}": window for name, window in PER_ROW.items()} | {
     f"slide: {name}": window for name, window in PER_SLIDE.items()
@@ -83,10 +84,10 @@ def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
 
 
 @pytest.mark.usefixtures("interpreted_kernels")
-@pytest.mark.parametrize("chosen", CHOSEN)
-@pytest.mark.parametrize("windows", [PER_ROW, PER_SLIDE], ids=["row", "slide"])
-def test_all_windows_at_once(windows: dict[str, Any], chosen: str) -> None:
+@pytest.mark.parametrize(("chosen", "slide"), in_turn(CHOSEN, ["row", "every"]))
+def test_all_windows_at_once(slide: str, chosen: str) -> None:
     options, aggregates = CHOSEN[chosen]
+    windows = {"row": PER_ROW, "every": PER_SLIDE}[slide]
     play({name.replace(" ", "_"): window for name, window in windows.items()}, aggregates, options=options)
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import sash
 from sash import Count, Time
 from tests.frames.frame_cases import CLOSED, frames, same, with_times
+from tests.shared.effort import share
 
 Pairs = dict[str, tuple[Any, str]]
 
@@ -120,7 +121,7 @@ def agree(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, name: str) -> None:
 @pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize("kind", AXES)
 @given(table=frames(ties=True), size=st.integers(2, 6))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_range(kind: str, closed: str, table: pa.Table, size: int) -> None:
     axis = AXES[kind]
     timed = table if kind == "integer" else with_times(table, kind)
@@ -130,21 +131,21 @@ def test_range(kind: str, closed: str, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("closed", CLOSED)
 @given(table=frames(ties=False), size=st.integers(2, 6))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_range_in_order(closed: str, table: pa.Table, size: int) -> None:
     pairs = IN_ORDER | {"first_s": DERIVED["first_s"]}
     compare(table, Time(size, closed=closed), pairs, clause(closed, AXES["integer"], size))
 
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 def test_rows(table: pa.Table, size: int) -> None:
     frame = f"ROWS BETWEEN {size - 1} PRECEDING AND CURRENT ROW"
     compare(table, Count(size), NUMBERS | TEXTS | IN_ORDER | DERIVED, frame, "t, row")
 
 
 @given(table=frames(ties=True))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_all_since_the_start(table: pa.Table) -> None:
     compare(table, sash.Lifetime(), NUMBERS | TEXTS, "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
@@ -152,7 +153,7 @@ def test_all_since_the_start(table: pa.Table) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_group_by(table: pa.Table, size: int) -> None:
     calls = ", ".join(f"{sql} AS {name}" for name, (_, sql) in NUMBERS.items())
     with duckdb.connect() as connection:

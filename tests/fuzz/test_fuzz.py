@@ -15,6 +15,7 @@ from tests.fuzz import exercise, supervise
 from tests.fuzz.corpus import SCHEMA, Subject, states, steps, subject
 from tests.fuzz.frames import State, opened
 from tests.fuzz.mutate import mutated
+from tests.shared.effort import THOROUGH
 
 ROOT = Path(__file__).parents[2]
 SAYS = "import sys, time, os, signal; print('prepare 7', flush=True); print('try 7 3', flush=True); "
@@ -25,14 +26,14 @@ def supervised(command: list[str], folder: Path, limit: float = 600.0) -> superv
     return counts
 
 
-@pytest.mark.parametrize("first", [0, 1, 2])
-def test_changed_states_are_refused_or_run(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_states_are_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     own = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--folder", str(tmp_path)]
-    counts = supervised([*own, "--rounds", str(first), "1", "60"], tmp_path)
+    states = 60 if THOROUGH else 30
+    counts = supervised([*own, "--rounds", "0", "3", str(states)], tmp_path)
     assert counts.failures == []
-    assert counts.states == 60
-    assert 0 < counts.refused < 60
+    assert counts.states == 3 * states
+    assert 0 < counts.refused < counts.states
 
 
 def test_a_crash_is_a_failure_with_its_file(tmp_path: Path) -> None:

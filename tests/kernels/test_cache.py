@@ -101,7 +101,7 @@ def test_the_next_process_compiles_nothing_and_finds_only_its_own(sources: Path,
     Each compiled a function of the same name, in which another constant is meant: linked together, the name
     alone must not decide.
     """
-    arguments = ("max", 1, 2, 3)
+    arguments = ("max", 1, 2)
     processes = [start(sources, tmp_path / "caches", argument) for argument in arguments]
     for argument, process in zip(arguments, processes, strict=True):
         answers, compiled = finish(process)

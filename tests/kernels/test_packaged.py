@@ -90,29 +90,60 @@ def test_other_sources_are_compiled(copy: Path, tmp_path: Path) -> None:
     assert KERNEL in compiled(copy, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("package", ["numba", "llvmlite", "numpy"])
-def test_other_versions_are_compiled_for(built: Path, tmp_path: Path, package: str) -> None:
-    before = f"import {package}; {package}.__version__ += '.1'\n"
-    if package != "numba":  # which reads their versions when it is imported
-        before = "import numba\n" + before
-    assert KERNEL in compiled(built, tmp_path / "cache", before)
+FITTING = """
+import json, sys
+import llvmlite, numba, numpy
+from pathlib import Path
+from sash.kernels.jit import packaged as module
+
+def is_used():
+    module.packaged.cache_clear()
+    return module.packaged() is not None
+
+found = {"as they are": is_used()}
+
+def changed(place, name, value):
+    before = getattr(place, name)
+    setattr(place, name, value)
+    found[f"{place.__name__} {name}"] = is_used()
+    setattr(place, name, before)
+
+for package in (numba, llvmlite, numpy):
+    changed(package, "__version__", package.__version__ + ".1")
+changed(numba.config, "BOUNDSCHECK", 1)
+changed(numba.config, "CPU_NAME", "generic")
+changed(numba.config, "CPU_FEATURES", "+avx2")
+manifest = Path(sys.argv[1])
+for name, content in json.loads(sys.argv[2]).items():
+    before = manifest.read_text()
+    manifest.write_text(content)
+    found[name] = is_used()
+    manifest.write_text(before)
+found["at the end"] = is_used()
+print(json.dumps(found))
+"""
+DAMAGED = {"empty": "", "a list": "[]", "other types": '{"key": 1, "features": [], "target": 5}'}
 
 
-def test_checked_indices_are_compiled(built: Path, tmp_path: Path) -> None:
-    assert KERNEL in compiled(built, tmp_path / "cache", NUMBA_BOUNDSCHECK="1")
-
-
-def test_a_cpu_without_a_feature_compiles(copy: Path, tmp_path: Path) -> None:
+def test_only_what_fits_is_used(copy: Path) -> None:
+    """Not for other versions, nor with checked indices, nor on a CPU that lacks a feature or that the user names."""
     manifest = copy / "sash/kernels/compiled" / MANIFEST
     content = json.loads(manifest.read_text())
     assert content["features"] == baseline()[1]
     content["features"].append("a feature that no CPU has")
-    manifest.write_text(json.dumps(content))
-    assert KERNEL in compiled(copy, tmp_path / "cache")
-
-
-def test_for_a_cpu_that_the_user_names_it_compiles(built: Path, tmp_path: Path) -> None:
-    assert KERNEL in compiled(built, tmp_path / "cache", NUMBA_CPU_NAME="generic")
+    manifests = {**DAMAGED, "another feature": json.dumps(content)}
+    done = subprocess.run(
+        [sys.executable, "-c", FITTING, str(manifest), json.dumps(manifests)],
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [what for what, is_used in found.items() if is_used] == ["as they are", "at the end"]
+    assert len(found) == 2 + 6 + len(manifests)
 
 
 def test_damaged_files_count_as_missing(copy: Path, tmp_path: Path) -> None:
@@ -124,12 +155,6 @@ def test_damaged_files_count_as_missing(copy: Path, tmp_path: Path) -> None:
         path.write_bytes(data if number % 2 else data[:-1])
     assert KERNEL in compiled(copy, tmp_path / "cache")
     assert compiled(copy, tmp_path / "cache") == []  # from the cache
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"key": 1, "features": [], "target": 5}'])
-def test_a_damaged_manifest_counts_as_none(copy: Path, tmp_path: Path, content: str) -> None:
-    (copy / "sash/kernels/compiled" / MANIFEST).write_text(content)
-    assert KERNEL in compiled(copy, tmp_path / "cache")
 
 
 def test_no_path_of_the_builder_is_in_them(built: Path) -> None:

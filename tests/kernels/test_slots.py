@@ -26,6 +26,7 @@ from sash.kernels.loops.live_kernel import NO_COUNTS, LiveKernel
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, OFFSET
 from sash.monoids.algebra import Monoid
 from sash.monoids.custom import monoid
+from tests.shared.effort import share
 
 SLOTS = 24
 
@@ -191,7 +192,7 @@ def play(slots: Slots, rng: random.Random, steps: int, sizes: int = 1) -> None:
 
 @pytest.mark.parametrize(("name", "given", "compiled"), CASES)
 def test_every_structure_lives_in_slots(name: str, given: Monoid, compiled: bool) -> None:
-    for seed in range(3 if compiled else 1):
+    for seed in range(share(3) if compiled else 1):
         slots = Slots(in_order(name), given, compiled)
         play(slots, random.Random(seed), 120 if compiled else 60)
         assert slots.window.rebuilt, "rings have moved"

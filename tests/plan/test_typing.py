@@ -19,6 +19,7 @@ from sash.plan import api_types, validation
 from sash.plan.bound_query import MODES
 from sash.plan.options import PREFERENCES
 from sash.windows import specs
+from tests.shared.effort import seldom
 
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).with_name("typing_cases.py")
@@ -44,7 +45,9 @@ def check(errors: dict[int, str]) -> None:
     assert not WRONG - errors.keys(), "these lines are wrong and were not reported"
 
 
-@pytest.mark.parametrize("installed", [True, False], ids=["all packages", "without polars and pyspark"])
+@pytest.mark.parametrize(
+    "installed", [seldom(True, id="all packages"), pytest.param(False, id="without polars and pyspark")]
+)
 def test_mypy_reports_the_wrong_uses_alone(installed: bool, tmp_path: Path) -> None:
     config = tmp_path / "mypy.ini"
     skipped = "numba.*" if installed else "numba.*,polars.*,pyspark.*"

@@ -1,5 +1,6 @@
 """Marks tests that need a Spark session, and the frame that several of them share."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ OWN_SESSIONS = ("test_parity.py", "test_session.py")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if here in item.path.parents and ("spark" in fixtures or item.path.name in OWN_SESSIONS):
+        if not str(item.path).startswith(here):
+            continue
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.name in OWN_SESSIONS:
             item.add_marker(pytest.mark.spark)
 
 

@@ -17,10 +17,14 @@ import sash.spark
 from sash import Lifetime, Options, Query, Time
 from sash.spark.batch import partition_task
 from sash.spark.spark_types import spark_schema
+from tests.shared.effort import THOROUGH
+from tests.shared.quick_java import QUICK_JAVA
 from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
-CHOSEN = {name: query for name, query in CASES.items() if name.startswith("all windows")}
-CHOSEN |= {name: CASES[name] for name in ("row: lifetime", "slide: time", "timestamps, every", "local times", "dates")}
+EACH_TIME = ("all windows of rows, by ('k', 'j')", "all windows with every, by ('j',)")
+EACH_TIME += ("timestamps, every", "local times", "dates")
+SELDOM = ("row: lifetime", "slide: time", *(name for name in CASES if name.startswith("all windows")))
+CHOSEN = {name: CASES[name] for name in {*EACH_TIME, *(SELDOM if THOROUGH else ())}}
 RANGES = Options(split=5)
 CHOSEN["in ranges"] = Query(Time(4), by="k", on=ON, options=RANGES, **FEW)
 CHOSEN["in ranges, with partials"] = Query(Lifetime(), on=ON, options=RANGES, **FEW)
@@ -39,7 +43,7 @@ def check_failure(spark: Any) -> None:
 def main() -> None:
     warnings.simplefilter("error", UserWarning)
     settings = {"sql.shuffle.partitions": 2, "sql.execution.arrow.maxRecordsPerBatch": 16, "log.level": "OFF"}
-    spark = sash.spark.session(remote="local[2]", **settings)
+    spark = sash.spark.session(remote="local[2]", **settings, **QUICK_JAVA)
     assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     partition_task.ROWS = 1
     table = rows()

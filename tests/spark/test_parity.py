@@ -11,8 +11,12 @@ from sash.spark.batch import partition_task
 from tests.spark import over_connect
 from tests.spark.cases import CASES, check, rows
 
-SELDOM = {"row: count", "row: policy of two", "slide: count", "slide: lifetime by time"}
-"""Every aggregate compiled for more windows: a row, a slide and a lifetime are enough for each run."""
+SELDOM = {name for name in CASES if name.startswith(("row: ", "slide: "))}
+SELDOM |= {f"all windows of rows, by {by}" for by in (("k", "j"), ("d",))}
+SELDOM |= {f"all windows with every, by {by}" for by in ((), ("j",))}
+"""Every aggregate compiled for many windows: a lifetime that is split is enough for each run (test_range_split.py).
+And all windows by all keys: each key is there once, with windows of rows or with those that have `every`.
+"""
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.spark_types import arrow_schema
 from sash.testing import assert_same
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE
+from tests.shared.effort import seldom
 from tests.spark.cases import CASES, ON, SCHEMA, check, rows
 from tests.spark.test_batch import jobs
 
@@ -52,7 +53,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small_batches")
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", [seldom(name, unless=name != "slide: lifetime by time") for name in QUERIES])
 def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
     assert splits(QUERIES[name])
     check(frame, rows(), in_ranges(QUERIES[name], 6))

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-THOROUGH = settings().max_examples > 40
+from tests.shared.effort import THOROUGH
 
 
 def played(*arguments: str) -> str:
@@ -26,7 +25,7 @@ def count(said: str, what: str) -> int:
 
 @pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
 def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
-    rounds = 40 if THOROUGH else 5
+    rounds = 40 if THOROUGH else 4
     said = played("--rounds", str(rounds), "--seed", str(seed), "--few")
     assert count(said, "queries") == rounds
     assert count(said, "kills") > 5
@@ -36,7 +35,7 @@ def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
 def test_rounds_with_little_memory(seed: int) -> None:
-    rounds = 40 if THOROUGH else 10
+    rounds = 40 if THOROUGH else 5
     said = played("--memory", "--rounds", str(rounds), "--seed", str(seed))
     assert count(said, "queries") == rounds
     assert count(said, "memory-errors") > 5

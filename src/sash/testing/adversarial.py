@@ -80,28 +80,33 @@ def exact_windows(function: str, values: Sequence[float], windows: Iterable[tupl
     >>> exact_windows("sum", [0.5, 1e16, 0.25, -1e16], [(0, 2), (1, 4)])
     [Fraction(20000000000000001, 2), Fraction(1, 4)]
 
-    O(1) fractions a window, however long: they may be subtracted.
+    O(1) a window, however long: sums up to each row may be subtracted, and are integers of one unit.
     """
-    finite = [Fraction(x) if math.isfinite(x) else Fraction(0) for x in values]
-    sums = [Fraction(0), *accumulate(finite)]
-    squares = [Fraction(0), *accumulate(x * x for x in finite)]
+    if function not in ("sum", "mean", "var"):
+        raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
+    unit, whole = _in_units([x if math.isfinite(x) else 0.0 for x in values])
+    sums = [0, *accumulate(whole)]
+    squares = [0, *accumulate(x * x for x in whole)] if function == "var" else []
     odd = [0, *accumulate(not math.isfinite(x) for x in values)]
     found: Exact = []
     for start, end in windows:
-        n, total, square = end - start, sums[end] - sums[start], squares[end] - squares[start]
-        result = _of(function, n, total, square) if odd[end] == odd[start] else None
+        n, result = end - start, None
+        if odd[end] == odd[start] and n > (function == "var"):
+            total = sums[end] - sums[start]
+            if function == "var":
+                square = squares[end] - squares[start]
+                result = Fraction(n * square - total * total, n * (n - 1)) * unit * unit
+            else:
+                result = Fraction(total, 1 if function == "sum" else n) * unit
         found.append(result if result is None or _is_float(result) else None)
     return found
 
 
-def _of(function: str, n: int, total: Fraction, square: Fraction) -> Fraction | None:
-    if function == "sum":
-        return total if n else None
-    if function == "mean":
-        return total / n if n else None
-    if function == "var":
-        return (square - total * total / n) / (n - 1) if n > 1 else None
-    raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
+def _in_units(values: Sequence[float]) -> tuple[Fraction, list[int]]:
+    """A power of two of which all values are multiples, and how many of it they are."""
+    ratios = [float(value).as_integer_ratio() for value in values]
+    most = max((denominator for _, denominator in ratios), default=1)
+    return Fraction(1, most), [numerator * (most // denominator) for numerator, denominator in ratios]
 
 
 def _is_float(x: Fraction) -> bool:

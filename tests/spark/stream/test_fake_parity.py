@@ -9,6 +9,7 @@ from tests.spark.stream.fake_spark import FakeStream
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_gives_what_a_batch_gives(name: str) -> None:
     query = STREAMS[name]

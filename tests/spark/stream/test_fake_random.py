@@ -30,6 +30,7 @@ def streams(draw: st.DrawFn) -> Case:
     return case
 
 
+@pytest.mark.usefixtures("kernels")
 @given(streams(), st.integers(1, 4))
 def test_a_stream_gives_what_the_reference_gives(case: Case, shards: int) -> None:
     stream = FakeStream(case.query, case.schema, shards=shards)
