@@ -36,7 +36,7 @@ at which a right half of a block around F begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -207,6 +207,13 @@ class AMTA(BulkEvict):
         """The prefix up to x, and the block of this level that begins there."""
         block = self.levels[level, x >> level]
         return block if x == self.F else self.combine(prefix, block)
+
+    def restore(self, page_start: Callable[[int], int]) -> None:
+        level = 1
+        while (last := ((self.E + 1) >> level) - 2) << level >= self.F and last >= 0:
+            for j in range(max(-(-self.F >> level), page_start(last)), last + 1):
+                self.levels[level, j] = self.combine(self.levels[level - 1, 2 * j], self.levels[level - 1, 2 * j + 1])
+            level += 1
 
     def elements(self) -> Iterator[State]:
         return (self.levels[0, i] for i in range(self.F, self.E))

@@ -28,7 +28,7 @@ below the top has more than two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -129,6 +129,32 @@ class LogMTA(BulkEvict):
             if policy.gives_up(total, longer):
                 x, prefix = stop, longer
         return x - self.F
+
+    def restore(self, page_start: Callable[[int], int]) -> None:
+        while self.F < self.E and self.blocks(self.top) > 2:
+            self.top += 1
+            first, last = self.F >> self.top, (self.E - 1) >> self.top
+            start = page_start(last)
+            for j in range(max(first, start), last + 1):
+                self.levels[self.top, j] = self.joined(j)
+            if first < start:
+                self.levels[self.top, first] = self.joined(first)
+
+    def unsettle(self) -> None:
+        """Find the top."""
+        while self.blocks(self.top) > 2:
+            self.top += 1
+        while self.top > 0 and self.blocks(self.top - 1) <= 2:
+            self.top -= 1
+
+    def joined(self, j: int) -> State:
+        """Block j of the top, of those below it that are there."""
+        left, right = 2 * j, 2 * j + 1
+        if left < self.F >> (self.top - 1):
+            return self.levels[self.top - 1, right]
+        if right > (self.E - 1) >> (self.top - 1):
+            return self.levels[self.top - 1, left]
+        return self.combine(self.levels[self.top - 1, left], self.levels[self.top - 1, right])
 
     def elements(self) -> Iterator[State]:
         return (self.levels[0, i] for i in range(self.F, self.E))
