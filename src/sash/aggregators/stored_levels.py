@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from sash.aggregators.block_levels import Levels
-from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, Header, NodePage, WindowPages, tail_start
+from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, WindowHeader, NodePage, WindowPages, tail_start
 from sash.stores.envelope import PageError
 from sash.stores.page_writer import Commit, PageWriter
 from sash.stores.store import Store
@@ -228,13 +228,15 @@ class StoredLevels(Levels):
                 self._written.append((number, level, page))
                 kept = self._kept[level]
                 self._kept[level] = range(kept.start if kept else page, page + 1)
-        while self._garbage and self._garbage[0][0] <= self._writer.swept:
+        while self._garbage and self._garbage[0][0] <= self._writer.cleaned:
             self._garbage.popleft()
         if given_up:
             self._garbage.append((number, given_up))
         start = tail_start(F, E)
         tail = self._chunks[0][start >> BITS][start & MASK : ((E - 1) & MASK) + 1] if E > F else []
-        items[self._pages.header_name] = Header(F, E, tail, [one for _, ranges in self._garbage for one in ranges])
+        items[self._pages.header_name] = WindowHeader(
+            F, E, tail, [one for _, ranges in self._garbage for one in ranges]
+        )
         self._writer.submit(Commit(items, self._names(given_up)))
         self._complete.clear()
         self._due, self._saved = False, (F, E)

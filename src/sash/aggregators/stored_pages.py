@@ -59,7 +59,7 @@ UNWRITTEN: Any = _Unwritten()
 
 
 @dataclass(frozen=True)
-class Header:
+class WindowHeader:
     """A consistent point: the window [F, E), its youngest elements, and the pages that are to be deleted."""
 
     F: int
@@ -132,7 +132,7 @@ class WindowPages:
         if self._dump is not None or not _plain(state):
             dump_states([state], self._dump)
 
-    def encode(self, item: Header | NodePage) -> bytes:
+    def encode(self, item: WindowHeader | NodePage) -> bytes:
         """The bytes of a page. Raises TypeError, naming the type, for a state that cannot be written."""
         meta: dict[str, Any]
         if isinstance(item, NodePage):
@@ -144,7 +144,7 @@ class WindowPages:
             states, kind, mark = list(item.tail), "window", ANY_WINDOW
         return wrap(kind, mark, [json.dumps(meta).encode(), dump_states(states, self._dump)])
 
-    def decode_header(self, data: bytes) -> Header:
+    def decode_header(self, data: bytes) -> WindowHeader:
         """The header of a window of this structure and monoid.
 
         Raises PageError if the page is damaged, of another format, or belongs to another structure or monoid.
@@ -173,7 +173,7 @@ class WindowPages:
                 raise damaged(
                     name, f"it wants to delete the pages {first} to {stop} of level {level}, which are in use"
                 )
-        return Header(F, E, tail, meta["garbage"])
+        return WindowHeader(F, E, tail, meta["garbage"])
 
     def decode_nodes(self, data: bytes | None, level: int, page: int, start: int) -> list[Any]:
         """All slots of a page of nodes; those from the slot `start` on are there.

@@ -57,7 +57,7 @@ class PageWriter:
         """How many commits there were."""
         self.durable = 0
         """How many of them are written."""
-        self.swept = 0
+        self.cleaned = 0
         """How many of them have had their garbage deleted."""
         self.attention = False
         """Must the caller `check()` before it goes on?"""
@@ -93,7 +93,7 @@ class PageWriter:
         """
 
         def done() -> bool:
-            return self._error is not None or (self.swept if deleted else self.durable) == self.submitted
+            return self._error is not None or (self.cleaned if deleted else self.durable) == self.submitted
 
         with self._changed:
             self._changed.wait_for(done)
@@ -190,5 +190,5 @@ class PageWriter:
             self._store.delete_many(self._deleting)
             self._deleting = []
         with self._changed:
-            self.swept = self.durable - len(self._garbage)
+            self.cleaned = self.durable - len(self._garbage)
             self._changed.notify_all()
