@@ -38,7 +38,7 @@ _RANGE = list_of(_COUNT, 3)
 _HEADER: dict[str, Check] = {
     "structure": text(),
     "monoid": text(),
-    "shown": text(),
+    "described": text(),
     "F": _COUNT,
     "E": _COUNT,
     "garbage": list_of(_RANGE),
@@ -107,7 +107,7 @@ class WindowPages:
         self.name = name
         self.structure = structure
         self.monoid = json.dumps(monoid_key(monoid, code_key), sort_keys=True)
-        self.shown = repr(monoid)
+        self.described = repr(monoid)
         self._dump, self._load = monoid.dump, monoid.load
         meaning = f"{structure} {self.monoid}"
         self.fingerprint = hashlib.blake2b(meaning.encode(), digest_size=16, person=b"sash window").hexdigest()
@@ -139,7 +139,7 @@ class WindowPages:
             meta = {"level": item.level, "page": item.page, "start": item.start}
             states, kind, mark = item.nodes[item.start :], "nodes", self.fingerprint
         else:
-            meta = {"structure": self.structure, "monoid": self.monoid, "shown": self.shown}
+            meta = {"structure": self.structure, "monoid": self.monoid, "described": self.described}
             meta |= {"F": item.F, "E": item.E, "garbage": item.garbage}
             states, kind, mark = list(item.tail), "window", ANY_WINDOW
         return wrap(kind, mark, [json.dumps(meta).encode(), dump_states(states, self._dump)])
@@ -158,7 +158,7 @@ class WindowPages:
         check_meta(meta, _HEADER, name)
         if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
             raise PageError(
-                f"{name} holds a window {meta['structure']}({meta['shown']}); this is {self.structure}({self.shown}). "
+                f"{name} holds a window {meta['structure']}({meta['shown']}); this is {self.structure}({self.described}). "
                 "Open it as what it is, or give this window another name="
             )
         with decoding(name):

@@ -87,8 +87,8 @@ def _constant(value: Any) -> str:
     """A value as text that is the same in every process."""
     if isinstance(value, frozenset | set):  # its order depends on the hashes of the process
         return repr(sorted(map(repr, value)))
-    shown = repr(value)
-    return type(value).__qualname__ if " at 0x" in shown else shown
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
 
 
 def _named(function: Any) -> str:
