@@ -95,10 +95,17 @@ class RocksDBStore:
         self._scans: WeakSet[_Scan] = WeakSet()
         self._write = rocksdict.WriteOptions()
         self._write.sync = sync
-        self._files_of_reader: str | None = None
-        self._db: rocksdict.Rdict | None = self._reader() if read_only else self._writer()
+        self._db: rocksdict.Rdict | None = None
         if read_only:
-            self.refresh()
+            self._read_from: tuple[Any, ...] = ()
+            self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
+            try:
+                self._catch_up()
+            except BaseException:
+                shutil.rmtree(self._files_of_reader, ignore_errors=True)
+                raise
+        else:
+            self._db = self._writer()
 
     def _writer(self) -> rocksdict.Rdict:
         try:
@@ -139,16 +146,8 @@ class RocksDBStore:
     def _reader(self) -> rocksdict.Rdict:
         if not (self.path / "CURRENT").exists():
             raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
-        self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
         access = rocksdict.AccessType.secondary(self._files_of_reader)
-        for attempt in range(_CATCH_UPS):
-            try:
-                return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
-            except Exception as error:  # the writer may have replaced a file that was to be opened
-                if attempt == _CATCH_UPS - 1 or "No such file" not in str(error):
-                    shutil.rmtree(self._files_of_reader, ignore_errors=True)
-                    raise StoreError(f"cannot open the store at {self.path} to read: {error}") from error
-        raise AssertionError("unreachable")
+        return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
 
     def _opened(self) -> rocksdict.Rdict:
         if self._db is None:
@@ -215,26 +214,35 @@ class RocksDBStore:
 
         A writer sees its own writes, so there it does nothing.
         """
-        db = self._opened()
-        if not self.read_only:
-            return
+        self._opened()
+        if self.read_only:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         failure: Exception | None = None
         for _ in range(_CATCH_UPS):
-            # The reader takes the list of files and then the WAL. If the writer deletes a file in between, the reader
-            # lacks what was in it. So nothing may change meanwhile.
+            # A reader takes the list of files and then the WAL. If the writer changes the list or deletes a WAL in
+            # between, the reader lacks what was in it: so nothing may change meanwhile. A reader that has read a WAL
+            # also prefers that to the file which replaces it, even if this is newer: so a new list needs a new reader.
             try:
                 before = self._files()
-                db.try_catch_up_with_primary()
+                if self._db is not None and before == self._read_from:
+                    self._db.try_catch_up_with_primary()
+                else:
+                    self._db = self._reader()  # scans keep the old one open
                 if self._files() == before:
+                    self._read_from = before
                     return
-            except Exception as error:
+                self._read_from = ()
+            except StoreError:
+                raise
+            except Exception as error:  # e.g. the writer has deleted a file that was to be opened
                 failure = error
-        raise StoreUnavailable(
-            f"cannot catch up with the writer of the store at {self.path}: {failure or 'its files change all the time'}"
-        ) from failure
+        reason = failure or "its files change all the time"
+        raise StoreUnavailable(f"cannot read the store at {self.path} beside its writer: {reason}") from failure
 
     def _files(self) -> tuple[Any, ...]:
-        """The oldest WAL, and the list of files with its length: this changes before the writer deletes a file."""
+        """The oldest WAL, and the list of files by its length: this changes before the writer deletes a file."""
         oldest, manifests = 1 << 62, []
         with os.scandir(self.path) as entries:
             for entry in entries:
@@ -254,7 +262,7 @@ class RocksDBStore:
             (self.path / WRITER).unlink(missing_ok=True)
         db, self._db = self._db, None
         db.close()
-        if self._files_of_reader:
+        if self.read_only:
             shutil.rmtree(self._files_of_reader, ignore_errors=True)
 
     def __enter__(self) -> RocksDBStore:

@@ -123,7 +123,7 @@ class ValkeyConnection:
                 raise
             except exceptions.MovedError as error:
                 raise StoreError(
-                    f"{self.address} is a node of a cluster: pass valkey.cluster.ValkeyCluster.from_url(…) in place of it"
+                    f"{self.address} is a node of a cluster: pass a valkey.cluster.ValkeyCluster in place of the URL"
                 ) from error
             except _AGAIN as error:
                 left = end - time.monotonic()
