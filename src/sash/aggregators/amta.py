@@ -5,8 +5,8 @@ Evictions, IEEE TPDS 30 (2019), section 4.2.
 
 Needs nothing but associativity. On average at most 2 ⊕ an insert, 1 an evict and 2 a query, and a round of the three
 on a window of fixed size takes 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ an insert, k - 2 an evict and
-3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n, all in the store but for
-k + 1 aggregates of the stack and the two results.
+3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, all of it is
+there but for a few pages a level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
 
 Elements are the leaves of a forest, in pairs. A pair gets a parent when the next pair is begun, so the last pair
 of each level, of one or of two blocks, is the root of a tree of its own. [1, 2, 1, 2, 1, 2]:

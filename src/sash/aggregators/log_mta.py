@@ -4,7 +4,8 @@ Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced M
 Evictions, IEEE TPDS 30 (2019), section 4.1.
 
 Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, be it of one element or
-of many, and 1 a query; half of that on average. Space 2n, all in the store.
+of many, and 1 a query; half of that on average. Space 2n; with a store, all of it is there but for a few pages a
+level (`stored_levels.py`).
 
 Elements are the leaves of a tree, in pairs, and a block holds what its elements in the window make, whether all
 of it is in the window or not. [1, 2, 1, 2, 1, 2], the first one evicted:

@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from sash.aggregators.block_levels import Levels
-from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, WindowHeader, NodePage, WindowPages, tail_start
+from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, NodePage, WindowHeader, WindowPages, tail_start
 from sash.stores.envelope import PageError
 from sash.stores.page_writer import Commit, PageWriter
 from sash.stores.store import Store

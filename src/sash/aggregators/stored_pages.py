@@ -158,8 +158,8 @@ class WindowPages:
         check_meta(meta, _HEADER, name)
         if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
             raise PageError(
-                f"{name} holds a window {meta['structure']}({meta['shown']}); this is {self.structure}({self.described}). "
-                "Open it as what it is, or give this window another name="
+                f"{name} holds a window {meta['structure']}({meta['described']}); this is "
+                f"{self.structure}({self.described}). Open it as what it is, or give this window another name="
             )
         with decoding(name):
             tail = load_states(bytes(items[1]), self._load)
