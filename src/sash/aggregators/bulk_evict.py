@@ -82,6 +82,7 @@ class BulkEvict(InOrder):
     """The last aggregate, and for which window: F and E, which never come back once they have moved."""
 
     def __init__(self, monoid: Monoid, store: Store | None = None, name: str = "window") -> None:
+        self._stored = None
         super().__init__(monoid)
         if store is not None:
             self._open(store, name)
@@ -114,9 +115,8 @@ class BulkEvict(InOrder):
         or the store raises later, the elements before stay in the window: `len()` tells how many.
         """
         states = [self._lifted((row,)) for row in rows]
-        self._total = None
         if self._stored is None:
-            super()._step(self._push_all, states)
+            self._step(self._push_all, states)
         else:
             self._push_stored(self._stored, states)
 
@@ -127,6 +127,7 @@ class BulkEvict(InOrder):
 
     def _push_stored(self, levels: StoredLevels, states: list[State]) -> None:
         push, done = self.push, 0
+        self._total = None
         levels.begin()
         try:
             for state in states:
@@ -189,7 +190,11 @@ class BulkEvict(InOrder):
         self._total = None
         levels = self._stored
         if levels is None:
-            return super()._step(step, *arguments)
+            try:
+                return step(*arguments)
+            except Exception as error:
+                self._refuse_steps(error)
+                raise
         levels.begin()
         try:
             result = step(*arguments)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from sash.monoids.algebra import Monoid
@@ -58,24 +58,36 @@ def _value(value: Any, code: Callable[[Any], str]) -> Any:
 
 
 def code_key(thing: Any) -> str:
-    """A key for a user's function or nameless monoid, by its byte code, constants, defaults and captured values.
+    """A key for a user's function or nameless monoid: its byte code, constants, defaults, captured values and globals.
 
     It differs between versions of Python; a name given to the monoid does not.
     """
     functions = [vars(thing).get(name) for name in _FUNCTIONS] if isinstance(thing, Custom) else [thing]
-    meaning: list[Any] = [_function(function) for function in functions]
+    seen: set[CodeType] = set()
+    meaning: list[Any] = [_value_key(function, seen) for function in functions]
     if isinstance(thing, Custom):
         meaning.append(_constant(thing.identity))
     return hashlib.blake2b(repr(meaning).encode(), digest_size=16, person=b"sash code").hexdigest()
 
 
-def _function(function: Any) -> Any:
-    code = getattr(function, "__code__", None)
+def _value_key(value: Any, seen: set[CodeType]) -> Any:
+    """What a value means that a function uses: a function by what it uses in turn."""
+    code = getattr(value, "__code__", None)
     if code is None:
-        return None if function is None else _named(function)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    captured = [_function(value) if callable(value) else _constant(value) for value in cells]
-    return [_code(code), _constant(function.__defaults__), captured]
+        return _named(value) if callable(value) else _constant(value)
+    if code in seen:
+        return _named(value)
+    seen.add(code)
+    cells = [_value_key(cell.cell_contents, seen) for cell in value.__closure__ or ()]
+    names = sorted(_names(code) & value.__globals__.keys())
+    used = [(name, _value_key(value.__globals__[name], seen)) for name in names]
+    return [_code(code), _constant(value.__defaults__), cells, used]
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that code reads, in functions within it, too."""
+    inner = [_names(value) for value in code.co_consts if isinstance(value, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _code(code: CodeType) -> Any:
@@ -87,6 +99,8 @@ def _constant(value: Any) -> str:
     """A value as text that is the same in every process."""
     if isinstance(value, frozenset | set):  # its order depends on the hashes of the process
         return repr(sorted(map(repr, value)))
+    if isinstance(value, ModuleType):  # its text has the path of a file
+        return value.__name__
     text = repr(value)
     return type(value).__qualname__ if " at 0x" in text else text
 

@@ -2,7 +2,7 @@
 
     (3, 0.5) (4, 1.5) …     N │ 2 │ qd │ 3, 0.5, 4, 1.5, …      flat tuples of the same few numbers
     1.0 2.0 3.0 …           n │ 1 │ d  │ 1.0, 2.0, 3.0, …       numbers of one type
-    2**64 + 1, 2**65, …     w │ 16 bytes each                   integers of up to 128 bits: exact sums
+    2**64 + 1, 2**65, …     w │ 9  │ 2**64 + 1, 2**65, …        larger integers, in as many bytes each: exact sums
     anything else           c │ a list, as `codec` writes it
 
 States of one shape are packed in one call: 512 pairs of numbers take 60 µs, one by one they would take 500.
@@ -22,8 +22,8 @@ _CODES: dict[type, str] = {int: "q", float: "d", bool: "?"}
 _LARGEST = 16
 """The largest tuple that is packed."""
 
-_WIDE = 16
-"""Bytes of an integer beyond 64 bits."""
+_WIDTH = Struct("<I")
+"""How many bytes each integer has."""
 
 
 def dump_states(states: Sequence[Any], dump: Callable[[Any], bytes] | None = None) -> bytes:
@@ -56,11 +56,9 @@ def _packed(states: Sequence[Any]) -> bytes | None:
     return None
 
 
-def _wide(states: Sequence[int]) -> bytes | None:
-    try:
-        return b"w" + b"".join([state.to_bytes(_WIDE, "little", signed=True) for state in states])
-    except OverflowError:
-        return None
+def _wide(states: Sequence[int]) -> bytes:
+    width = max(map(int.bit_length, states)) // 8 + 1
+    return b"w" + _WIDTH.pack(width) + b"".join([state.to_bytes(width, "little", signed=True) for state in states])
 
 
 def _shape(states: Sequence[tuple[Any, ...]]) -> str:
@@ -100,10 +98,7 @@ def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list
             raise ValueError("it holds states that the monoid's dump has not written")
         return [load(state) for state in states]
     if tag == b"w" and load is None:
-        if len(data) % _WIDE != 1:
-            raise ValueError(f"it holds {len(data) - 1} bytes of integers of {_WIDE} bytes each")
-        places = range(1, len(data), _WIDE)
-        return [int.from_bytes(data[place : place + _WIDE], "little", signed=True) for place in places]
+        return _load_wide(data)
     if tag not in (b"n", b"N") or len(data) < 2 or load is not None:
         raise ValueError(f"it holds states of an unknown kind, {tag!r}")
     width = data[1]
@@ -114,3 +109,12 @@ def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list
         raise ValueError(f"it holds {len(body)} bytes of numbers of kinds {codes!r}")
     flat = _struct(codes.decode(), len(body) // size).unpack(body)
     return list(flat) if tag == b"n" else list(zip(*[iter(flat)] * width, strict=True))
+
+
+def _load_wide(data: bytes) -> list[int]:
+    start = 1 + _WIDTH.size
+    width = int.from_bytes(data[1:start], "little")
+    if len(data) < start or not width or (len(data) - start) % width:
+        raise ValueError(f"it holds {len(data)} bytes of integers of {width} bytes each")
+    places = range(start, len(data), width)
+    return [int.from_bytes(data[place : place + width], "little", signed=True) for place in places]
