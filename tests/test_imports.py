@@ -11,7 +11,7 @@ import pytest
 
 import sash
 
-HEAVY = ("datasketches", "llvmlite", "numba", "pandas", "polars", "pyarrow", "pyspark")
+HEAVY = ("datasketches", "llvmlite", "numba", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "valkey")
 
 
 def packages_loaded_by(statement: str) -> set[str]:
@@ -30,7 +30,9 @@ def packages_loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1])) - sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("module", ["sash", "sash.monoids", "sash.aggregators", "sash.windows", "sash.plan"])
+@pytest.mark.parametrize(
+    "module", ["sash", "sash.monoids", "sash.aggregators", "sash.windows", "sash.plan", "sash.stores"]
+)
 def test_import_loads_nothing_heavy(module: str) -> None:
     assert packages_loaded_by(f"import {module}").isdisjoint(HEAVY)
 

@@ -276,7 +276,8 @@ class Elsewhere:
     def __init__(self) -> None:
         self.inner = MemoryStore()
         self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
-        self.delete_many = self.inner.delete_many
+        self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
+        self.close = self.inner.close
 
 
 @pytest.mark.parametrize("size", [10, 10_000])

@@ -324,7 +324,8 @@ def test_a_snapshot_of_a_store_elsewhere_is_refused() -> None:
         def __init__(self) -> None:
             self.inner = MemoryStore()
             self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
-            self.delete_many = self.inner.delete_many
+            self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
+            self.close = self.inner.close
 
     operator = query().operator(SCHEMA, store=Elsewhere())
     operator.process(rows("1 2"))

@@ -16,7 +16,7 @@ _PREFIXES = count()
 
 @pytest.fixture(scope="session")
 def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with serving(tmp_path_factory.mktemp("valkey")) as server:
+    with serving(tmp_path_factory.mktemp("valkey"), repl_diskless_sync_delay=0) as server:
         yield server
 
 

@@ -25,10 +25,16 @@ class Place:
     read: Callable[[], Any] | None
 
 
-@pytest.fixture(params=["memory", "rocksdb", "rocksdb synced", "valkey", "valkey unix", "valkey cluster"])
+DURABLE = ["rocksdb", "rocksdb synced", "valkey", "valkey unix", "valkey cluster"]
+
+
+@pytest.fixture(params=["memory", *DURABLE])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
     """Makes places of a kind of store, each with a store of its own."""
-    kind: str = request.param
+    return places_of(request.param, request, tmp_path)
+
+
+def places_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
     numbers = count()
     if kind == "memory":
         return lambda: Place(MemoryStore, None)
@@ -176,11 +182,9 @@ def test_one_text_is_not_several_names(store: Any) -> None:
 # ---- stores that have a place ----
 
 
-@pytest.fixture
-def durable(place: Place) -> Place:
-    if place.read is None:
-        pytest.skip("a store in memory ends with its object")
-    return place
+@pytest.fixture(params=DURABLE)
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return places_of(request.param, request, tmp_path)()
 
 
 def test_what_was_written_is_there_after_a_close(durable: Place) -> None:

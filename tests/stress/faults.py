@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.stores import MemoryStore
@@ -47,6 +47,14 @@ class FaultyStore:
             return
         self.pages.delete_many(self._some(ids))
         raise self.error()
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        if self._is_due("get"):
+            raise self.error()
+        return self.pages.scan(prefix)
+
+    def close(self) -> None:
+        self.pages.close()
 
     def _is_due(self, operation: str) -> bool:
         self.count += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -72,6 +72,12 @@ class LogStore:
         self._append({}, names)
         self.pages.delete_many(names)
 
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        return self.pages.scan(prefix)
+
+    def close(self) -> None:
+        """Nothing stays open between two calls."""
+
     def _append(self, put: dict[str, bytes], gone: list[str]) -> None:
         body = pickle.dumps((put, gone))
         with self.path.open("r+b") as file:
@@ -116,3 +122,10 @@ class PageFiles:
     def delete_many(self, ids: Iterable[str]) -> None:
         for name in ids:
             (self.folder / name).unlink(missing_ok=True)
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        paths = sorted(path for path in self.folder.iterdir() if path.name.startswith(prefix))
+        return iter([(path.name, path.read_bytes()) for path in paths])
+
+    def close(self) -> None:
+        """Nothing stays open between two calls."""

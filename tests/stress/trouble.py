@@ -69,6 +69,12 @@ class TroubledStore:
     def delete_many(self, ids: Iterable[str]) -> None:
         self._during(lambda: self.store.delete_many(ids))
 
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        return iter(self._during(lambda: list(self.store.scan(prefix))))
+
+    def close(self) -> None:
+        self.store.close()
+
     def _during(self, work: Callable[[], Any]) -> Any:
         self.count += 1
         strike = self.strike

@@ -16,10 +16,11 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from sash.stores.page_names import encoded_names, encoded_pages
 from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
@@ -92,6 +93,7 @@ class RocksDBStore:
         self.path = Path(path).resolve()
         self.read_only = read_only
         self._process = os.getpid()
+        self._failed = False
         self._scans: WeakSet[_Scan] = WeakSet()
         self._write = rocksdict.WriteOptions()
         self._write.sync = sync
@@ -99,11 +101,8 @@ class RocksDBStore:
         if read_only:
             self._read_from: tuple[Any, ...] = ()
             self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
-            try:
-                self._catch_up()
-            except BaseException:
-                shutil.rmtree(self._files_of_reader, ignore_errors=True)
-                raise
+            self._clean_up = finalize(self, shutil.rmtree, self._files_of_reader, ignore_errors=True)
+            self._catch_up()
         else:
             self._db = self._writer()
 
@@ -144,8 +143,6 @@ class RocksDBStore:
             return "elsewhere"
 
     def _reader(self) -> rocksdict.Rdict:
-        if not (self.path / "CURRENT").exists():
-            raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         access = rocksdict.AccessType.secondary(self._files_of_reader)
         return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
 
@@ -194,6 +191,7 @@ class RocksDBStore:
         try:
             db.write(batch, self._write)
         except Exception as error:
+            self._failed = True
             self._refused(error)
 
     def _refused(self, error: Exception) -> NoReturn:
@@ -219,6 +217,8 @@ class RocksDBStore:
             self._catch_up()
 
     def _catch_up(self) -> None:
+        if not (self.path / "CURRENT").exists():
+            raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         failure: Exception | None = None
         for _ in range(_CATCH_UPS):
             # A reader takes the list of files and then the WAL. If the writer changes the list or deletes a WAL in
@@ -234,8 +234,8 @@ class RocksDBStore:
                     self._read_from = before
                     return
                 self._read_from = ()
-            except StoreError:
-                raise
+            except PermissionError as error:  # rocksdict writes a file of its own, readers too
+                raise StoreError(f"cannot read the store at {self.path} without the right to write: {error}") from error
             except Exception as error:  # e.g. the writer has deleted a file that was to be opened
                 failure = error
         reason = failure or "its files change all the time"
@@ -259,11 +259,17 @@ class RocksDBStore:
         for scan in list(self._scans):
             scan.stop()
         if not self.read_only:
-            (self.path / WRITER).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.path / WRITER).unlink()
         db, self._db = self._db, None
-        db.close()
-        if self.read_only:
-            shutil.rmtree(self._files_of_reader, ignore_errors=True)
+        try:
+            db.close()
+        except Exception as error:
+            if not self._failed:  # a write has said so before; what was confirmed is in the WAL
+                self._refused(error)
+        finally:
+            if self.read_only:
+                self._clean_up()
 
     def __enter__(self) -> RocksDBStore:
         return self

@@ -10,6 +10,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +21,9 @@ try:
     from valkey import cluster, exceptions
 except ImportError as error:
     raise ImportError("ValkeyStore needs the package valkey: pip install 'sash[stores]'") from error
+
+Server = str | valkey.Valkey | cluster.ValkeyCluster
+"""A URL, or a client."""
 
 SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 """`valkeys` and `rediss` are with TLS."""
@@ -77,20 +81,23 @@ def _client(url: str, timeout: float) -> valkey.Valkey:
     try:
         if scheme == "unix" and not urlsplit(url).path.startswith("/"):
             raise ValueError
-        return valkey.Valkey.from_url(url, **options)
+        client = valkey.Valkey.from_url(url, **options)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # finds unknown options; connects nowhere
     except (TypeError, ValueError):
         # Without the cause: its message may quote a piece of the password.
         raise ValueError(
             f"url is not a valid {scheme}:// address: expected {scheme}://[user[:password]@]host[:port][/database], or "
-            "unix:///path; characters of a password like / # @ : have to be percent-encoded"
+            "unix:///path, and options of the client after a ?; / # @ : in a password have to be percent-encoded"
         ) from None
+    return client
 
 
 class ValkeyConnection:
     """A server, a cluster, or a client that the caller has made."""
 
-    def __init__(self, server: str | valkey.Valkey | cluster.ValkeyCluster, timeout: float) -> None:
-        if not timeout > 0:
+    def __init__(self, server: Server, timeout: float) -> None:
+        if not 0 < timeout < inf:
             raise ValueError(f"timeout must be a positive number of seconds; got {timeout!r}")
         self.timeout = timeout
         self._own = isinstance(server, str)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from math import inf
 
 from sash.stores.page_names import after_prefix, encoded_names, encoded_pages
 from sash.stores.store_errors import StoreError
-from sash.stores.valkey_connection import ValkeyConnection
+from sash.stores.valkey_connection import Server, ValkeyConnection
 from sash.stores.valkey_lease import WriterLease
 
 _SCANNED = 256
@@ -40,7 +40,7 @@ class ValkeyStore:
 
     def __init__(
         self,
-        url: Any,
+        url: Server,
         *,
         prefix: str = "sash",
         read_only: bool = False,
@@ -50,7 +50,7 @@ class ValkeyStore:
     ) -> None:
         if not isinstance(prefix, str) or not prefix or set(prefix) & set("{}"):
             raise ValueError(f"prefix must be text without braces, and not empty; got {prefix!r}")
-        if not lease >= 0.1:
+        if not 0.1 <= lease < inf:
             raise ValueError(f"lease must be at least 0.1 seconds; got {lease!r}")
         self.prefix = prefix
         self.read_only = read_only

@@ -1,0 +1,229 @@
+"""RocksDB where it cannot write: full disks, read-only directories, places that are no store."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import rocksdict
+
+from sash.stores import RocksDBStore, StoreError, StoreUnavailable
+from tests.stores.writing import ROOT
+
+PAGES = {f"p{n}": os.urandom(100_000) for n in range(3)}
+
+
+@contextmanager
+def mounted(path: Path, *options: str) -> Iterator[Path]:
+    """A file system in memory. Skips where nothing can be mounted: then the limits of a process stand in for it."""
+    path.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", path], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"only root can mount a small file system: {done.stderr.decode().strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def fill(store: RocksDBStore) -> None:
+    for number in range(20):
+        store.put_many({f"{number} {name}": page for name, page in PAGES.items()})
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "-o", "size=3m") as disk:
+        with RocksDBStore(disk / "store") as store:
+            store.put_many({f"first {name}": page for name, page in PAGES.items()})
+            message = rf"{disk}/store.*No space left.*repeat the call .* there is room"
+            with pytest.raises(StoreUnavailable, match=message):
+                fill(store)
+            before = dict(store.scan())
+            assert len(before) % 3 == 0, "a write is there as a whole or not at all"
+            with pytest.raises(StoreUnavailable, match="No space left"):
+                store.put_many(PAGES)
+            assert dict(store.scan()) == before
+        subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
+        with RocksDBStore(disk / "store") as store:
+            assert dict(store.scan()) == before, "nothing that was confirmed is lost"
+            store.put_many(PAGES)
+            assert store.get_many(list(PAGES)) == list(PAGES.values())
+
+
+def test_a_file_that_cannot_grow(tmp_path: Path) -> None:
+    """As on a full disk, by a limit of the process: a write fails in the middle of the WAL."""
+    program = f"""
+import os, resource, signal
+from sash.stores import RocksDBStore, StoreUnavailable
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = RocksDBStore({str(tmp_path / "store")!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+done = 0
+try:
+    for done in range(20):
+        store.put_many({{f"{{done}} {{n}}": bytes(100_000) for n in range(3)}})
+except StoreUnavailable as error:
+    print(done, error)
+    assert len(dict(store.scan())) == 3 * done
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    number, _, message = done.stdout.partition(" ")
+    assert message.startswith(f"cannot write to the store at {tmp_path}/store: IO error: ")
+    assert "File too large" in message
+    assert message.strip().endswith("see to the disk, then open the store again")
+    with RocksDBStore(tmp_path / "store") as store:
+        assert len(dict(store.scan())) == 3 * int(number)
+        store.put_many(PAGES)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1 << 20, "the limit was another process's"
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    with RocksDBStore(tmp_path / "disk" / "store") as store:
+        store.put_many(PAGES)
+    if os.geteuid():
+        (tmp_path / "disk" / "store").chmod(0o555)
+        with pytest.raises(StoreError, match=rf"store at {tmp_path}/disk/store: .*Permission denied"):
+            RocksDBStore(tmp_path / "disk" / "store")
+        (tmp_path / "disk" / "store").chmod(0o755)
+        return
+    with mounted(tmp_path / "frozen") as disk:
+        with RocksDBStore(disk / "store") as store:
+            store.put_many(PAGES)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        with pytest.raises(StoreError, match=rf"store at {disk}/store: .*Read-only file system"):
+            RocksDBStore(disk / "store")
+        with pytest.raises(StoreError, match=rf"store at {disk}/new: Read-only file system"):
+            RocksDBStore(disk / "new")
+        with pytest.raises(StoreError, match=rf"cannot read the store at {disk}/store .*Read-only file system"):
+            RocksDBStore(disk / "store", read_only=True)
+
+
+def test_a_path_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=rf"cannot open the store at {tmp_path}/file/store: Not a directory"):
+        RocksDBStore(tmp_path / "file" / "store")
+    with pytest.raises(StoreError, match=rf"cannot open the store at {tmp_path}/file: File exists"):
+        RocksDBStore(tmp_path / "file")
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(StoreError, match=r"is no store and not empty \(it has 'notes\.txt'\): give a directory of its"):
+        RocksDBStore(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_there_is_nothing_to_read(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=rf"there is no store at {tmp_path}/none: a writer has to create it first"):
+        RocksDBStore(tmp_path / "none", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_one_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB locks by the text of a path: a link or a relative path must not open it twice."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("store")
+    with RocksDBStore("store") as store:
+        store.put_many(PAGES)
+        for path in ("./store", "link", tmp_path / "x" / ".." / "store"):
+            with pytest.raises(StoreError, match=rf"{tmp_path}/store is open for writing"):
+                RocksDBStore(path)
+
+
+def test_damage_is_an_error(tmp_path: Path) -> None:
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many(PAGES)
+    for manifest in (tmp_path / "store").glob("MANIFEST-*"):
+        manifest.write_bytes(b"nonsense")
+    with pytest.raises(StoreError, match=rf"cannot open the store at {tmp_path}/store: .*[Cc]orrupt"):
+        RocksDBStore(tmp_path / "store")
+
+
+def test_a_killed_creation_can_be_repeated(tmp_path: Path) -> None:
+    """A process that ends before RocksDB has named its first files leaves some of them behind."""
+    (tmp_path / "store").mkdir()
+    for name in ("LOCK", "LOG", "IDENTITY", "MANIFEST-000001"):
+        (tmp_path / "store" / name).write_text("")
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many(PAGES)
+        assert dict(store.scan()) == PAGES
+
+
+def test_readers_leave_no_files_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many(PAGES)
+        with RocksDBStore(tmp_path / "store", read_only=True) as reader:
+            assert dict(reader.scan()) == PAGES
+            assert len(list((tmp_path / "temporary").iterdir())) == 1
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_what_a_missing_package_says() -> None:
+    program = """
+import sys
+sys.modules["rocksdict"] = sys.modules["valkey"] = None
+import sash.stores
+for name in ("RocksDBStore", "ValkeyStore"):
+    try:
+        getattr(sash.stores, name)
+    except ImportError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "RocksDBStore needs the package rocksdict: pip install 'sash[stores]'",
+        "ValkeyStore needs the package valkey: pip install 'sash[stores]'",
+    ]
+
+
+def test_a_reader_does_not_prefer_a_log_to_the_newer_file_that_replaces_it(tmp_path: Path) -> None:
+    """RocksDB's secondary instances do. Found by random calls, after restarts of the writer."""
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"old"})
+        reader = RocksDBStore(tmp_path / "store", read_only=True)
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"new"})
+    with RocksDBStore(tmp_path / "store"), reader:
+        reader.refresh()
+        assert reader.get_many(["a"]) == [b"new"]
+
+
+def test_a_reader_starts_again_if_the_writer_changes_its_files_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many({"a": b"1"})
+        opened = 0
+
+        class Disturbed(RocksDBStore):
+            def _reader(self) -> rocksdict.Rdict:
+                nonlocal opened
+                opened += 1
+                db = super()._reader()
+                if opened < 3:
+                    store.put_many({"a": b"%d" % opened})
+                    store._opened().flush()
+                return db
+
+        with Disturbed(tmp_path / "store", read_only=True) as reader:
+            assert opened == 3
+            assert reader.get_many(["a"]) == [b"2"]
+            reader.refresh()
+            assert opened == 3, "nothing has changed"
+            monkeypatch.setattr("sash.stores.rocksdb_store._CATCH_UPS", 2)
+            opened = 0
+            store._opened().flush()
+            store.put_many({"a": b"3"})
+            store._opened().flush()
+            with pytest.raises(StoreUnavailable, match=r"beside its writer: its files change all the time"):
+                reader.refresh()
+            reader.refresh()
+            assert reader.get_many(["a"]) == [b"2"]
