@@ -61,7 +61,7 @@ def some_window(structure: type[BulkEvict], monoid: Any, seed: int, store: Any) 
 def test_a_combine_that_raises_changes_nothing(structure: type[BulkEvict], operation: str) -> None:
     raised = 0
     with small_pages():
-        for seed in range(30):
+        for seed in range(24):
             strikes = Strikes()
             window = some_window(structure, strikes.monoid, seed, MemoryStore())
             before = len(window), list(window)
@@ -86,7 +86,7 @@ def test_a_combine_that_raises_changes_nothing(structure: type[BulkEvict], opera
 def test_a_read_that_fails_changes_nothing(structure: type[BulkEvict], operation: str) -> None:
     failed = 0
     with small_pages(1):
-        for seed in range(30):
+        for seed in range(24):
             store = FailingStore()
             some_window(structure, JOIN, seed, store).close()
             before = list(structure(JOIN, store=MemoryStore(store.pages.copy())))
