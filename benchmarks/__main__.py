@@ -24,6 +24,7 @@ from benchmarks import (
     rounds,
     sharing,
     slides,
+    stores,
     trips,
     trust,
 )
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "latency": latency.main,
     "bulk": bulk.main,
     "memory": memory.main,
+    "stores": stores.main,
     "distance": distance.main,
     "fifo": fifo.main,
     "sharing": sharing.main,

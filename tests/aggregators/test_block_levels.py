@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.aggregators.block_levels import Blocks, Levels
+from sash.aggregators.block_levels import Levels
 from sash.aggregators.queue import SIZE, Queue
 from tests.conformance.machines import small_chunks
 
@@ -194,11 +194,3 @@ def test_drop_all_releases_and_begins_anew() -> None:
     levels[0, 0] = "first"
     levels.drop_before(0, 1)
     assert (levels.slots(), held(levels)) == (SIZE, set())
-
-
-# ---- what takes its place ----
-
-
-def test_levels_are_blocks() -> None:
-    assert isinstance(Levels(), Blocks)
-    assert not isinstance({}, Blocks)

@@ -1,14 +1,13 @@
-"""Many out at once, and slide policies: LogMTA and AMTA beside plain lists, on memory and on a store of the user's."""
+"""Many in and out at once, and slide policies: LogMTA and AMTA beside plain lists."""
 
 from __future__ import annotations
 
 import math
-import pickle
 import random
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,16 +18,14 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 import sash
 from sash.aggregators import AMTA, DABA, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
-from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
 from sash.kernels import bulk
-from sash.monoids import Collect, DirectProduct, Last, LongestRun, Max, Sum
+from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.longest_run import BEST_START, LAST_AT
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
 from tests.shared.effort import THOROUGH, seldom, share
 from tests.shared.op_counter import OpCounter
-from tests.shared.workloads import WORKLOADS
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
 STEP = 1 if THOROUGH else 5
@@ -345,162 +342,81 @@ def test_evictions_at_once_cost_some_log_n(structure: type[BulkEvict]) -> None:
                     assert first + counted.taken() <= together * whole_log(size)
 
 
-# ---- a store of the user's ----
-
-
-class Documents:
-    """Blocks in a dict, which counts what is asked of it and objects to what `Blocks` rules out."""
-
-    def __init__(self) -> None:
-        self.blocks: dict[tuple[int, int], Any] = {}
-        self.done: dict[int, int] = {}
-        self.reads = self.writes = self.drops = 0
-
-    def __getitem__(self, key: tuple[int, int]) -> Any:
-        self.reads += 1
-        return self.blocks[key]
-
-    def __setitem__(self, key: tuple[int, int], value: Any) -> None:
-        self.writes += 1
-        level, number = key
-        assert number >= self.done.get(level, 0), f"{key} was done with"
-        self.blocks[key] = value
-
-    def drop_before(self, level: int, number: int) -> None:
-        self.drops += 1
-        for gone in range(self.done.get(level, 0), number):
-            self.blocks.pop((level, gone), None)
-        self.done[level] = max(number, self.done.get(level, 0))
-
-    def drop_all(self) -> None:
-        self.blocks.clear()
-        self.done.clear()
-
-    def copy(self) -> Self:
-        twin = type(self)()
-        twin.blocks, twin.done = self.blocks.copy(), self.done.copy()
-        return twin
-
-    def taken(self) -> tuple[int, int, int]:
-        """Reads, writes and drops since the last time."""
-        found = self.reads, self.writes, self.drops
-        self.reads = self.writes = self.drops = 0
-        return found
-
-
 @both
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_store_of_the_users(structure: type[BulkEvict], workload: str) -> None:
-    store = Documents()
-    window, plain = structure(JOIN, store=store), Recalc(JOIN)
-    for step, operation in enumerate(WORKLOADS[workload](300)):
-        for either in (window, plain):
-            if operation == INSERT:
-                either.insert(chr(97 + step % 26))
-            elif len(either):
-                either.evict()
-        assert window.query() == plain.query()
-        if step % 50 == 0:
-            window.check_invariants()
-            many = len(plain) // 3
-            window.evict_many(many)
-            plain.drop(many)
-    assert list(window) == list(plain)
-    assert len(store.blocks) <= 2 * len(window) + 2 * whole_log(300)
+def test_a_query_without_a_change_costs_nothing(structure: type[BulkEvict]) -> None:
+    """Section 5.2: while a result is valid, nothing is computed to give it."""
+    counted = OpCounter(COUNT)
+    window = window_of(structure, counted, range(100))
+    changes: list[Callable[[], Any]] = [
+        lambda: window.insert(1),
+        window.evict,
+        lambda: window.evict_many(20),
+        lambda: window.insert_many(range(30)),
+        lambda: window.enforce(lambda total, prefix: total - prefix >= 64),
+        lambda: window.push(1),
+    ]
+    for change in changes:
+        change()
+        assert window.query() == len(window)
+        counted.taken()
+        assert [window.query() for _ in range(3)] == [len(window)] * 3
+        window.enforce(lambda _total, _prefix: False)
+        window.evict_many(0)
+        assert (window.query(), counted.taken()) == (len(window), 0)
     window.clear()
-    assert not store.blocks
-    window.insert("a")
-    assert (window.query(), len(store.blocks)) == ("a", 1)
+    assert window.query() == 0
 
 
 @both
-def test_a_copy_and_a_pickle_have_stores_of_their_own(structure: type[BulkEvict]) -> None:
-    window = window_of(structure, JOIN, "abcdefg", store=Documents())
-    twins = [window.copy(), pickle.loads(pickle.dumps(window))]
-    window.clear()
-    for twin in twins:
-        assert isinstance(twin.levels, Documents)
-        twin.evict_many(3)
-        assert twin.query() == "defg"
-        twin.clear()
-        assert isinstance(twin.levels, Documents)
-        twin.check_invariants()
-        assert (len(twin), twin.levels.blocks) == (0, {})
-
-
-@both
-@pytest.mark.parametrize("store", [{}, [], 3, Documents])
-def test_what_is_no_store(structure: type[BulkEvict], store: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"store= must have the methods of sash\.aggregators\.block_levels\.Blocks; got "
-    ):
-        structure(Sum(), store=store)
-
-
-def touched(structure: type[BulkEvict], width: int) -> tuple[list[float], dict[str, int]]:
-    """Average reads, writes and drops a round of evict, insert and query, and the most touches of each operation."""
-    store = Documents()
-    window = window_of(structure, COUNT, range(2 * width), store=store)
-    window.evict_many(width)
-    store.taken()
-    rounds = 4 * width
-    totals = [0, 0, 0]
-    most = {"evict": 0, "insert": 0, "query": 0}
-    for i in range(rounds):
-        for operation, call in (
-            ("evict", window.evict),
-            ("insert", lambda i=i: window.insert(i)),
-            ("query", window.query),
-        ):
-            call()
-            taken = store.taken()
-            most[operation] = max(most[operation], sum(taken))
-            totals = [total + part for total, part in zip(totals, taken, strict=True)]
-    return [total / rounds for total in totals], most
-
-
-@pytest.mark.parametrize("width", [4, 16, 100, 1000, 5000])
-def test_amta_touches_the_store_a_few_times_a_round(width: int) -> None:
-    (reads, writes, drops), most = touched(AMTA, width)
-    log = whole_log(width)
-    assert reads <= 4.5
-    assert writes <= 2
-    assert drops <= 2
-    assert most["insert"] <= 3 * (log + 1)
-    assert most["evict"] <= 2 * (log + 1)
-    assert most["query"] <= 3 * (log + 1)
-
-
-@pytest.mark.parametrize("width", [4, 16, 100, 1000, 5000])
-def test_log_mta_touches_the_store_some_log_n_times(width: int) -> None:
-    _, most = touched(LogMTA, width)
-    log = math.ceil(math.log2(width)) + 1
-    assert most["insert"] <= 2 * log + 4
-    assert most["evict"] <= 3 * log + 4
-    assert most["query"] == 2
-
-
-@both
-def test_evictions_at_once_touch_the_store_some_log_n_times(structure: type[BulkEvict]) -> None:
-    store = Documents()
-    for size in (10, 100, 1000, 9000):
-        log = math.ceil(math.log2(size)) + 1
-        for n in (1, 3, size // 3, size // 2 + 1, size - 1, size):
-            window = window_of(structure, COUNT, range(size), store=store)
-            window.query()
-            store.taken()
-            window.evict_many(n)
-            window.query()
-            assert sum(store.taken()) <= 6 * log
-            window.clear()
-
-
-@both
-def test_all_but_a_few_aggregates_are_in_the_store(structure: type[BulkEvict]) -> None:
-    window = window_of(structure, Collect(), range(5000), store=Documents())
+def test_a_policy_and_a_query_share_the_result(structure: type[BulkEvict]) -> None:
+    counted = OpCounter(COUNT)
+    window = window_of(structure, counted, range(1000))
     window.query()
-    local = {name: value for name, value in vars(window).items() if name not in ("levels", "_store")}
-    assert sum(queue.slots() for queue in local.values() if hasattr(queue, "slots")) <= SIZE
+    counted.taken()
+    window.insert(1)
+    window.enforce(lambda _total, _prefix: False)
+    counted.taken()
+    assert (window.query(), counted.taken()) == (1001, 0)
+
+
+# ---- many in at once ----
+
+
+@both
+def test_insert_many_is_insert_for_each(structure: type[BulkEvict]) -> None:
+    apart, together = structure(JOIN), structure(JOIN)
+    for size in (0, 1, 2, 3, 7, 100):
+        for letter in "abcdefg"[: size % 8] * (size // 8 + 1):
+            apart.insert(letter)
+        together.insert_many("abcdefg"[: size % 8] * (size // 8 + 1))
+        together.check_invariants()
+        assert (list(together), together.query()) == (list(apart), apart.query())
+
+
+@both
+def test_insert_many_takes_what_insert_takes(structure: type[BulkEvict]) -> None:
+    window = structure(DirectProduct(Sum(), Last()))
+    window.insert_many(iter([1, None, 2]))
+    assert (len(window), window.query()) == (3, (3, 2))
+    pairs = structure(LongestRun())
+    pairs.insert_many([(3, 1), (4, 2)])
+    assert pairs.query() == Recalc.query(window_of_rows(Recalc, LongestRun(), [(3, 1), (4, 2)]))
+
+
+def window_of_rows(structure: Any, monoid: Any, rows: Any) -> Any:
+    window = structure(monoid)
+    for row in rows:
+        window.insert(*row)
+    return window
+
+
+@both
+def test_a_row_that_cannot_be_lifted_is_found_before_any_is_inserted(structure: type[BulkEvict]) -> None:
+    window = window_of(structure, Sum(), (1, 2))
+    with pytest.raises(TypeError):
+        window.insert_many([3, 4, "five"])
+    window.check_invariants()
+    assert (len(window), window.query()) == (2, 3)
 
 
 # ---- memory ----

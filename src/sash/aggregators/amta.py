@@ -5,8 +5,8 @@ Evictions, IEEE TPDS 30 (2019), section 4.2.
 
 Needs nothing but associativity. On average at most 2 ⊕ an insert, 1 an evict and 2 a query, and a round of the three
 on a window of fixed size takes 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ an insert, k - 2 an evict and
-3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n, all in the store but for
-k + 1 aggregates of the stack and the two results.
+3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, all of it is
+there but for a few pages a level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
 
 Elements are the leaves of a forest, in pairs. A pair gets a parent when the next pair is begun, so the last pair
 of each level, of one or of two blocks, is the root of a tree of its own. [1, 2, 1, 2, 1, 2]:
@@ -36,7 +36,7 @@ at which a right half of a block around F begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -207,6 +207,13 @@ class AMTA(BulkEvict):
         """The prefix up to x, and the block of this level that begins there."""
         block = self.levels[level, x >> level]
         return block if x == self.F else self.combine(prefix, block)
+
+    def restore(self, page_start: Callable[[int], int]) -> None:
+        level = 1
+        while (last := ((self.E + 1) >> level) - 2) << level >= self.F and last >= 0:
+            for j in range(max(-(-self.F >> level), page_start(last)), last + 1):
+                self.levels[level, j] = self.combine(self.levels[level - 1, 2 * j], self.levels[level - 1, 2 * j + 1])
+            level += 1
 
     def elements(self) -> Iterator[State]:
         return (self.levels[0, i] for i in range(self.F, self.E))

@@ -7,43 +7,14 @@
 `levels[l, j]` is the aggregate of the positions from j·2^l up to (j + 1)·2^l. Two neighbours 2k and 2k + 1 are
 the pair whose parent is k on the level above. Compiled code has a ring a level under the same names.
 
-`Blocks` is all that a structure asks of its storage, one block at a time. A `Levels` keeps the blocks in memory;
-anything else with these methods can take its place, a key-value store for one.
+`Levels` keeps the blocks in memory, `StoredLevels` (`stored_levels.py`) most of them in a key-value store.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 from sash.aggregators.queue import Queue
-
-
-@runtime_checkable
-class Blocks(Protocol):
-    """A store of blocks.
-
-    A block is written before it is read, and never written or read again once it is done with. The first block that
-    is written to a level may have any number; none below it follows.
-    """
-
-    def __getitem__(self, key: tuple[int, int], /) -> Any:
-        """The block of a level and number."""
-
-    def __setitem__(self, key: tuple[int, int], value: Any, /) -> None:
-        """Write a block, or write it anew."""
-
-    def drop_before(self, level: int, number: int) -> None:
-        """All blocks of the level below `number` are done with, whether they were written or not.
-
-        Must not take time in their number: to free them is a task for later.
-        """
-
-    def drop_all(self) -> None:
-        """Every block is done with, and levels may begin at 0 again."""
-
-    def copy(self) -> Self:
-        """The same blocks in a store of their own. A store that has no such thing raises TypeError."""
-
 
 UNUSED = -1
 """Up to where a level is done with that has no block yet."""
@@ -51,6 +22,9 @@ UNUSED = -1
 
 class Levels:
     """Blocks in memory: a queue of chunks a level.
+
+    A block is written before it is read, and never written or read again once it is done with. The first block that
+    is written to a level may have any number; none below it follows.
 
     What many blocks held goes back a few chunks a call, here and with each write, so that giving up any number
     of blocks takes constant time. A single block goes at once.
@@ -84,7 +58,7 @@ class Levels:
             self._give_back()
 
     def drop_before(self, level: int, number: int) -> None:
-        """All blocks of the level below `number` are done with."""
+        """All blocks of the level below `number` are done with, whether they were written or not."""
         if level < len(self.queues) and number > self.done[level] != UNUSED:
             self.queues[level].drop_some(number - 1, number)
             if self.kept[level] == number - 1:

@@ -14,13 +14,17 @@ the monoid shows them to a policy (`Monoid.seen`): a user's state as it is, a su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import index
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from sash.aggregators.block_levels import Blocks, Levels
+from sash.aggregators.block_levels import Levels
 from sash.aggregators.in_order import InOrder, State
 from sash.monoids import Monoid
+
+if TYPE_CHECKING:
+    from sash.aggregators.stored_levels import StoredLevels
+    from sash.stores import Store
 
 Policy = Callable[[Any, Any], Any]
 """`evict(total, prefix)`: true if the window gives up the prefix."""
@@ -46,25 +50,96 @@ class _Asked:
 class BulkEvict(InOrder):
     """A window that gives up any number of elements at once.
 
-    `store` keeps the blocks elsewhere than in memory: an empty store with the methods of
-    `sash.aggregators.block_levels.Blocks`, for this window alone.
+    `store` keeps its nodes in a key-value store, a `sash.stores.Store`, under `name` (`stored_levels.py`). A window
+    of that name that is there is opened, as it was at its last flush or a little later. On a store every operation is
+    all or nothing: one that raises leaves the window as it was.
 
-    Raises TypeError for a store that lacks one of them.
+    Raises TypeError for a store that is none, StoreInUse if the window is open already, PageError if what the store
+    holds under the name is damaged, or a window of another structure or monoid.
     """
 
     bulk: ClassVar[int] = 1
 
     levels: Levels
+    if TYPE_CHECKING:  # the structures declare them: the order of declarations is that of compiled fields
+        F: int
+        E: int
+
     longest: Callable[[PolicyProbe, State], int]
     """How many elements the longest prefix has that the policy gives up, given that it does not give up all."""
 
-    def __init__(self, monoid: Monoid, store: Blocks | None = None) -> None:
-        self._store: Blocks | None = None
+    restore: Callable[[Callable[[int], int]], None]
+    """Write the nodes again that are on no complete page of the store, given the elements [F, E).
+
+    Those are, on each level, the last one and all on the same page: from `page_start(number)` on.
+    """
+
+    unsettle: Callable[[], None]
+    """F, E and the nodes have changed: forget, or find again, what follows from them."""
+
+    _stored: StoredLevels | None = None
+    _total: tuple[int, int, State] | None = None
+    """The last aggregate, and for which window: F and E, which never come back once they have moved."""
+
+    def __init__(self, monoid: Monoid, store: Store | None = None, name: str = "window") -> None:
+        self._stored = None
         super().__init__(monoid)
         if store is not None:
-            if isinstance(store, type) or not isinstance(store, Blocks):
-                raise TypeError(f"store= must have the methods of sash.aggregators.block_levels.Blocks; got {store!r}")
-            self._store = self.levels = cast(Levels, store)
+            self._open(store, name)
+
+    def _open(self, store: Store, name: str) -> None:
+        from sash.aggregators.stored_levels import StoredLevels
+        from sash.aggregators.stored_pages import WindowPages, page_start
+        from sash.stores import Store
+
+        if isinstance(store, type) or not isinstance(store, Store):
+            raise TypeError(f"store= must be a sash.stores.Store, such as sash.stores.MemoryStore(); got {store!r}")
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name= must be the name of the window in the store, as text; got {name!r}")
+        levels = StoredLevels(store, WindowPages(name, type(self).__name__, self.monoid))
+        self.F, self.E = levels.F, levels.E
+        self._stored = self.levels = levels
+        try:
+            self.restore(page_start)
+        except BaseException:
+            levels.release()
+            raise
+        levels.restored()
+
+    # ---- what users call ----
+
+    def insert_many(self, rows: Iterable[Any]) -> None:
+        """Add elements at the young end, in order: the same as `insert` for each, and faster.
+
+        An aggregate of several inputs takes tuples. A row that cannot be lifted is found before any is inserted. If ⊕
+        or the store raises later, the elements before stay in the window: `len()` tells how many.
+        """
+        states = [self._lifted((row,)) for row in rows]
+        if self._stored is None:
+            self._step(self._push_all, states)
+        else:
+            self._push_stored(self._stored, states)
+
+    def _push_all(self, states: list[State]) -> None:
+        push = self.push
+        for state in states:
+            push(state)
+
+    def _push_stored(self, levels: StoredLevels, states: list[State]) -> None:
+        push, done = self.push, 0
+        self._total = None
+        levels.begin()
+        try:
+            for state in states:
+                if levels.attention:
+                    levels.begin()
+                push(state)
+                levels.advance(self.F, self.E)
+                done += 1
+        except BaseException as error:
+            self._take_back(levels)
+            error.add_note(f"insert_many: {done} of {len(states)} elements were inserted before")
+            raise
 
     def evict_many(self, n: int) -> None:
         """Remove the n oldest elements at once.
@@ -79,7 +154,8 @@ class BulkEvict(InOrder):
             raise ValueError(f"evict_many({n}): n must be at least 0")
         if n > len(self):
             raise IndexError(f"evict_many({n}): the window has {len(self)} elements")
-        self._step(self.drop, n)
+        if n:
+            self._step(self.drop, n)
 
     def enforce(self, evict: Policy) -> int:
         """Remove the longest prefix that the policy `evict(total, prefix)` gives up, possibly all of the window.
@@ -92,9 +168,47 @@ class BulkEvict(InOrder):
             raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
         if not self.size():
             return 0
-        gone = self.given_up(_Asked(evict, self.monoid.seen), self._step(self.aggregate))
-        self._step(self.drop, gone)
+        gone = self.given_up(_Asked(evict, self.monoid.seen), self._aggregated())
+        if gone:
+            self._step(self.drop, gone)
         return gone
+
+    def query(self) -> Any:
+        """The aggregate of the window, lowered; asked again without a change, it takes no ⊕."""
+        return self.monoid.lower(self._aggregated()) if self.size() else self.monoid.nothing()
+
+    def _aggregated(self) -> State:
+        known = self._total
+        if known is not None and known[0] == self.F and known[1] == self.E:
+            return known[2]
+        total = self._step(self.aggregate)
+        self._total = self.F, self.E, total
+        return total
+
+    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Carry out a step of the algorithm; on a store, take it back if it raises."""
+        self._total = None
+        levels = self._stored
+        if levels is None:
+            try:
+                return step(*arguments)
+            except Exception as error:
+                self._refuse_steps(error)
+                raise
+        levels.begin()
+        try:
+            result = step(*arguments)
+            levels.advance(self.F, self.E)
+        except BaseException:
+            self._take_back(levels)
+            raise
+        return result
+
+    def _take_back(self, levels: StoredLevels) -> None:
+        """Return to the end of the last operation."""
+        levels.undo()
+        self.F, self.E = levels.F, levels.E
+        self.unsettle()
 
     def given_up(self, policy: PolicyProbe, total: State) -> int:
         """How many of the oldest elements the policy gives up; `total` is the aggregate of all."""
@@ -103,15 +217,39 @@ class BulkEvict(InOrder):
         return self.longest(policy, total)
 
     def clear(self) -> None:
-        """Empty the window and release its memory. A store of the user's is emptied and stays."""
-        super().clear()
-        if self._store is not None:
-            self._store.drop_all()
-            self.levels = cast(Levels, self._store)
+        """Empty the window and release its memory."""
+        self._total = None
+        if self._stored is None:
+            super().clear()
+        else:
+            self._step(self.drop, self.size())
 
     def copy(self) -> Self:
-        """A window of its own with the same elements, on a copy of the store; the elements themselves are shared."""
-        twin = super().copy()
-        if self._store is not None:
-            twin._store = twin.levels
-        return twin
+        """A window of its own with the same elements; the elements themselves are shared.
+
+        Raises TypeError if the window is in a store, which has one writer.
+        """
+        if self._stored is not None:
+            self._stored.copy()
+        return super().copy()
+
+    # ---- durability ----
+
+    def flush(self) -> None:
+        """Wait until the window as it is now is in its store. Does nothing for a window in memory.
+
+        Raises FlushError if the store fails; the window goes on, and tries again with the next calls.
+        """
+        if self._stored is not None:
+            self._stored.flush()
+
+    def close(self) -> None:
+        """Flush, and release the window; the store stays open. Does nothing for a window in memory."""
+        if self._stored is not None:
+            self._stored.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -4,7 +4,8 @@ Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced M
 Evictions, IEEE TPDS 30 (2019), section 4.1.
 
 Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, be it of one element or
-of many, and 1 a query; half of that on average. Space 2n, all in the store.
+of many, and 1 a query; half of that on average. Space 2n; with a store, all of it is there but for a few pages a
+level (`stored_levels.py`).
 
 Elements are the leaves of a tree, in pairs, and a block holds what its elements in the window make, whether all
 of it is in the window or not. [1, 2, 1, 2, 1, 2], the first one evicted:
@@ -28,7 +29,7 @@ below the top has more than two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -129,6 +130,32 @@ class LogMTA(BulkEvict):
             if policy.gives_up(total, longer):
                 x, prefix = stop, longer
         return x - self.F
+
+    def restore(self, page_start: Callable[[int], int]) -> None:
+        while self.F < self.E and self.blocks(self.top) > 2:
+            self.top += 1
+            first, last = self.F >> self.top, (self.E - 1) >> self.top
+            start = page_start(last)
+            for j in range(max(first, start), last + 1):
+                self.levels[self.top, j] = self.joined(j)
+            if first < start:
+                self.levels[self.top, first] = self.joined(first)
+
+    def unsettle(self) -> None:
+        """Find the top."""
+        while self.blocks(self.top) > 2:
+            self.top += 1
+        while self.top > 0 and self.blocks(self.top - 1) <= 2:
+            self.top -= 1
+
+    def joined(self, j: int) -> State:
+        """Block j of the top, of those below it that are there."""
+        left, right = 2 * j, 2 * j + 1
+        if left < self.F >> (self.top - 1):
+            return self.levels[self.top - 1, right]
+        if right > (self.E - 1) >> (self.top - 1):
+            return self.levels[self.top - 1, left]
+        return self.combine(self.levels[self.top - 1, left], self.levels[self.top - 1, right])
 
     def elements(self) -> Iterator[State]:
         return (self.levels[0, i] for i in range(self.F, self.E))

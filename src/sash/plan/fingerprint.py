@@ -5,9 +5,8 @@ them share a state, keys, order, lateness and forgetting, and the columns' names
 results leave (options, emit, late, ahead) is not included. Python's `hash`, which differs between processes, is not
 used.
 
-    a monoid of ours          its class and parameters
-    a user's with a name      the name: its state outlives a change of its code
-    a user's without          what its code depends on (kernels/jit/code_fingerprint.py), which differs between Pythons
+Aggregates are named by `monoids/monoid_key.py`; a user's without a name by what its code depends on
+(kernels/jit/code_fingerprint.py), which differs between Pythons.
 
 No module of sash and no private name of it is in a fingerprint: state outlives a change of ours, too.
 """
@@ -15,14 +14,12 @@ No module of sash and no private name of it is in a fingerprint: state outlives 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from sash.monoids.algebra import Monoid
 from sash.monoids.custom import Custom
 from sash.monoids.custom import itself as identity_function
-from sash.monoids.direct_product import DirectProduct
+from sash.monoids.monoid_key import monoid_key
 from sash.plan.state_sharing import shared_states
 from sash.windows.specs import Policy
 
@@ -62,35 +59,13 @@ def _window(spec: WindowSpec) -> list[Any]:
 
 
 def _aggregate(spec: AggregateSpec) -> list[Any]:
-    return [spec.name, _monoid(spec.monoid), spec.columns, [str(type_) for type_ in spec.types], str(spec.result)]
-
-
-def _monoid(monoid: Monoid) -> Any:
-    if isinstance(monoid, DirectProduct):
-        return ["product", *map(_monoid, monoid.parts)]
-    if isinstance(monoid, Custom):
-        return ["named", monoid.name] if monoid.name else ["code", code(monoid)]
-    ours = type(monoid).__module__.startswith("sash.")
-    return ["ours" if ours else "named", monoid.name, _parameters(monoid)]
-
-
-def _parameters(monoid: Monoid) -> dict[str, Any]:
-    """What a user may set: the constructor's arguments but for those that `typed` fills."""
-    found = {}
-    for key in inspect.signature(type(monoid)).parameters:
-        if key not in Monoid.__annotations__ and not key.startswith("_") and hasattr(monoid, key):
-            found[key] = _value(getattr(monoid, key))
-    return found
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, Monoid):
-        return _monoid(value)
-    if isinstance(value, tuple | list):
-        return [_value(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return code(value) if callable(value) else repr(value)
+    return [
+        spec.name,
+        monoid_key(spec.monoid, code),
+        spec.columns,
+        [str(type_) for type_ in spec.types],
+        str(spec.result),
+    ]
 
 
 _FUNCTIONS = ("lift", "combine", "lower", "inverse", "picks_right")

@@ -8,12 +8,14 @@
 `valkey_lease`      its one writer
 `store_errors`      what can go wrong in them
 `page_names`        names and pages as every store checks them
+`page_writer`       writes, deletes and reads ahead in the background
 `envelope`          format, kind, query and checksum of a page
 `page`              Arrow record batches in an envelope (imports pyarrow, so only when asked)
 `batches`           record batches whose values are valid
 `checks`            the fields of a page's meta: types and ranges
 `snapshot`          many pages in one envelope
 `codec`             Python values as bytes, without pickle
+`state_list`        many states of an aggregate as bytes
 """
 
 from importlib import import_module
@@ -22,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
 from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable, WriterReplaced
+from sash.stores.store_errors import FlushError, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
 
 if TYPE_CHECKING:
     from sash.stores.rocksdb_store import RocksDBStore
     from sash.stores.valkey_store import ValkeyStore
 
 __all__ = [
+    "FlushError",
     "MemoryStore",
     "PageError",
     "Refreshable",

@@ -41,7 +41,8 @@ class MemoryStore:
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
         """Iterate over the pages whose names begin with the prefix, in the order of their names."""
         checked_names([prefix])
-        return iter(sorted(item for item in self.pages.items() if item[0].startswith(prefix)))
+        pages = list(self.pages.items())  # one step: another thread may write meanwhile
+        return iter(sorted(item for item in pages if item[0].startswith(prefix)))
 
     def refresh(self) -> None:
         """Do nothing: writer and reader share the dict."""

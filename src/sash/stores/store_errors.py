@@ -23,3 +23,7 @@ class WriterReplaced(StoreError):
 
     The pages that this writer knows are out of date: open the store again, and continue from what it has.
     """
+
+
+class FlushError(StoreError):
+    """Pages could not be written in the background. They are kept, and written again later."""

@@ -1,0 +1,396 @@
+"""Levels in a key-value store: section 4.1.4 of the paper on the Monoid Tree Aggregator, in pages of 512 nodes.
+
+             local                    in the store                 local
+    level 1  [ head │ next ]   │ · · · · · · · · · · │   [ written in the background │ tail ]
+    level 0  [ head │ next ]   │ · · · · · · · · · · · · · · · · · · │  [ …         │ tail ]
+               F                                                                     E
+
+- Tails: the page of each level that is being filled. A complete page never changes; it goes to the store in the
+  background, together with a header that describes the window at that moment: a consistent point, put at once.
+- Heads: the first page of each level, and the next one, which is read ahead when less than half of the first is left.
+  Any other page is read when it is needed: one call, with the first pages of all levels if the window has jumped.
+- Pages of evicted nodes are deleted in the background, after the header that gives them up. The header lists those
+  that are perhaps not deleted yet, so that a window that is opened after a crash deletes them.
+- LogMTA writes the first node of a level anew when it evicts. Such a node is kept here, and not on its page: F and the
+  nodes of the level below say what it is.
+
+So the store holds the complete pages and the header, memory a few pages a level, and an insert reads nothing.
+
+An operation is a transaction: `begin()`, the algorithm's reads and writes, then `advance(F, E)` or `undo()`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NoReturn, Self
+
+from sash.aggregators.block_levels import Levels
+from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, NodePage, WindowHeader, WindowPages, tail_start
+from sash.stores.envelope import PageError
+from sash.stores.page_writer import Commit, PageWriter
+from sash.stores.store import Store
+from sash.stores.store_errors import StoreError, StoreInUse
+
+HALF = BITS - 1
+"""A head is looked after each time that this many bits of F have run over: half a page."""
+
+NO_PAGE = -1
+
+_open: set[tuple[int, str]] = set()
+"""The windows that are open in this process, by store and name."""
+
+_opening = threading.RLock()
+"""Not a plain lock: the garbage collector may end a window while another one is opened."""
+
+
+class StoredLevels(Levels):
+    """Nodes by level and number, most of them in a store.
+
+    Raises StoreInUse if a window of this name is open on the store, PageError if its header is not what is expected.
+    """
+
+    def __init__(self, store: Store, pages: WindowPages) -> None:
+        self._store, self._pages = store, pages
+        self._label = f"{pages.structure} {pages.name!r}"
+        self._closed = False
+        self._chunks: list[dict[int, list[Any]]] = []
+        """By level: the pages in memory, by number."""
+        self._tails: list[int] = []
+        """By level: the number of the page that is being filled."""
+        self._kept: list[range] = []
+        """By level: the pages that are in the store or on their way, without those that were given up."""
+        self._others: list[int] = []
+        """By level: the last page that was read for another reason than that it is the head."""
+        self._firsts: dict[tuple[int, int], Any] = {}
+        """First nodes that were written anew."""
+        self._undo: list[tuple[Any, Any, Any]] = []
+        self._complete: list[tuple[int, int]] = []
+        """Level and number of the pages that were completed since the last commit."""
+        self._written: deque[tuple[int, int, int]] = deque()
+        """Commit, level and number of the pages that are on their way."""
+        self._garbage: deque[tuple[int, list[list[int]]]] = deque()
+        """Commit and the ranges of pages that it gives up, of those that are perhaps not deleted."""
+        self._fetching: set[tuple[int, int]] = set()
+        self._due = False
+        self._next_F = 0
+        self.F = self.E = 0
+        self._saved = (0, 0)
+        self._writer = PageWriter(store, pages.encode, self._label)
+        self._register()
+        try:
+            self._load()
+        except BaseException:
+            self.release()
+            raise
+
+    # ---- the nodes ----
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        level, number = key
+        if self._firsts and (first := self._firsts.get(key, UNWRITTEN)) is not UNWRITTEN:
+            return first
+        chunk = self._chunks[level].get(number >> BITS)
+        if chunk is None:
+            chunk = self._miss(level, number >> BITS)
+        return chunk[number & MASK]
+
+    def __setitem__(self, key: tuple[int, int], value: Any) -> None:
+        level, number = key
+        page, slot = number >> BITS, number & MASK
+        if level == 0:  # it is written later, where nobody could refuse it
+            self._pages.check_state(value)
+        if level >= len(self._tails) or page > self._tails[level]:
+            self._begin_page(level, page)
+        if page == self._tails[level]:
+            chunk = self._chunks[level][page]
+            if chunk[slot] is not UNWRITTEN:
+                self._undo.append((chunk, slot, chunk[slot]))
+            chunk[slot] = value
+        else:
+            self._undo.append((self._firsts, key, self._firsts.get(key, UNWRITTEN)))
+            self._firsts[key] = value
+
+    def _begin_page(self, level: int, page: int) -> None:
+        """Begin the next page of a level."""
+        while level >= len(self._tails):
+            self._tails.append(NO_PAGE)
+            self._chunks.append({})
+            self._kept.append(range(0))
+            self._others.append(NO_PAGE)
+        before = self._tails[level]
+        self._undo.append((None, level, before))
+        if before != NO_PAGE:
+            self._complete.append((level, before))
+            self._due = self._due or level == 0
+        self._chunks[level][page] = [UNWRITTEN] * SIZE
+        self._tails[level] = page
+
+    def drop_before(self, level: int, number: int) -> None:
+        """Note where the window begins from now on: what is given up follows from F when the operation is over."""
+        if level == 0:
+            self._next_F = number
+
+    def drop_all(self) -> None:
+        """Not for a window in a store: positions are never used twice, or old pages would pass for new ones."""
+        raise TypeError(f"{self._label} is emptied by evicting all elements")
+
+    def copy(self) -> Self:
+        """A window in a store has no copies. Raises TypeError."""
+        self._refuse_copy()
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse_copy()
+
+    def _refuse_copy(self) -> NoReturn:
+        raise TypeError(
+            f"{self._label} is in a store, which has one writer: it cannot be copied or pickled. "
+            "Copy the store, or insert the elements into a window in memory"
+        )
+
+    def slots(self) -> int:
+        """How many slots are in memory."""
+        return SIZE * sum(map(len, self._chunks))
+
+    # ---- operations ----
+
+    @property
+    def attention(self) -> bool:
+        """Is there a reason to call `begin()` in the middle of many operations?"""
+        return self._writer.attention
+
+    def begin(self) -> None:
+        """Begin an operation. Raises StoreError on a closed window, FlushError if a background write has failed."""
+        if self._closed:
+            raise StoreError(f"{self._label} is closed: open it again with {self._pages.structure}(monoid, store=…)")
+        if self._writer.attention:
+            self._writer.check()
+
+    def advance(self, F: int, E: int) -> None:
+        """End an operation: the window is [F, E)."""
+        moved = F >> HALF != self.F >> HALF
+        self._undo, self.F, self.E = [], F, E  # at once: no interrupt comes in between
+        if moved:
+            self._move_heads()
+        if self._due:
+            self._commit()
+
+    def undo(self) -> None:
+        """Take back all writes since the operation began."""
+        while self._undo:
+            where, key, old = self._undo.pop()
+            if where is None:
+                del self._chunks[key][self._tails[key]]
+                self._tails[key] = old
+                if old != NO_PAGE:
+                    self._complete.pop()
+            elif old is UNWRITTEN:
+                del where[key]
+            else:
+                where[key] = old
+        self._next_F = self.F
+
+    def flush(self) -> None:
+        """Wait until the window as it is now is durable. Raises FlushError if it cannot be written."""
+        self.begin()
+        if self._saved != (self.F, self.E):
+            self._commit()
+        self._writer.wait()
+        self._trim()
+
+    def close(self) -> None:
+        """Flush, delete what is of no use, and release the window's name. A second call does nothing."""
+        if self._closed:
+            return
+        self.flush()
+        self._writer.wait(deleted=True)
+        if self._garbage:  # all of it is deleted, which the last header does not know
+            self._commit()
+            self._writer.wait()
+        self._closed = True
+        self.release()
+
+    # ---- the store: writing ----
+
+    def _commit(self) -> None:
+        """Hand the complete pages and a header to the background: a consistent point."""
+        F, E = self.F, self.E
+        number = self._writer.submitted + 1
+        given_up = self._give_up(F)
+        items: dict[str, Any] = {}
+        for level, page in self._complete:
+            nodes = self._complete_page(level, page)
+            if nodes is not None:
+                items[self._pages.page_name(level, page)] = nodes
+                self._written.append((number, level, page))
+                kept = self._kept[level]
+                self._kept[level] = range(kept.start if kept else page, page + 1)
+        while self._garbage and self._garbage[0][0] <= self._writer.cleaned:
+            self._garbage.popleft()
+        if given_up:
+            self._garbage.append((number, given_up))
+        start = tail_start(F, E)
+        tail = self._chunks[0][start >> BITS][start & MASK : ((E - 1) & MASK) + 1] if E > F else []
+        items[self._pages.header_name] = WindowHeader(
+            F, E, tail, [one for _, ranges in self._garbage for one in ranges]
+        )
+        self._writer.submit(Commit(items, self._names(given_up)))
+        self._complete.clear()
+        self._due, self._saved = False, (F, E)
+        self._trim()
+
+    def _complete_page(self, level: int, page: int) -> NodePage | None:
+        """The nodes of a page that are in the window; None if there is none."""
+        start = max((self.F >> level) - (page << BITS), 0)
+        if start >= SIZE:
+            return None
+        chunk = self._chunks[level][page]
+        while start < SIZE and chunk[start] is UNWRITTEN:  # AMTA makes no node that begins before F
+            start += 1
+        return NodePage(level, page, start, chunk) if start < SIZE else None
+
+    def _give_up(self, F: int) -> list[list[int]]:
+        """The ranges of pages that are in the store, or will be, and that a window from F on does not need."""
+        found = []
+        for level, kept in enumerate(self._kept):
+            head = min(self._head(level, F), kept.stop)
+            if head > kept.start:
+                found.append([level, kept.start, head])
+                self._kept[level] = range(head, kept.stop)
+        return found
+
+    def _names(self, ranges: list[list[int]]) -> Iterator[str]:
+        pages = self._pages
+        return (pages.page_name(level, page) for level, first, stop in ranges for page in range(first, stop))
+
+    # ---- the store: reading ----
+
+    @staticmethod
+    def _head(level: int, F: int) -> int:
+        """The first page of a level that a window from F on needs."""
+        return F >> (level + BITS)
+
+    def _miss(self, level: int, page: int) -> list[Any]:
+        """Read a page that is not in memory, and the heads of all levels with it if it is one of them."""
+        self._take_arrived()
+        if page not in self._chunks[level]:
+            F = max(self.F, self._next_F)
+            heads = [
+                (one, place)
+                for one, tail in enumerate(self._tails)
+                for place in dict.fromkeys((self._head(one, F), ((F >> one) + 1) >> BITS))
+                if place < tail and place not in self._chunks[one]
+            ]
+            if (level, page) not in heads:
+                self._others[level] = page
+                heads = [(level, page)]
+            found = self._store.get_many([self._pages.page_name(*key) for key in heads])
+            for key, data in zip(heads, found, strict=True):
+                if data is not None or key == (level, page):  # no node of a head may be needed
+                    self._keep(key, data)
+            self._trim()
+        return self._chunks[level][page]
+
+    def _keep(self, key: tuple[int, int], data: bytes | None) -> None:
+        level, page = key
+        start = max(-(-self.F >> level) - (page << BITS), 0)
+        self._chunks[level][page] = self._pages.decode_nodes(data, level, page, start)
+
+    def _take_arrived(self) -> None:
+        """Take over what was read ahead."""
+        while self._writer.arrived:
+            name, data = self._writer.arrived.popleft()
+            level, page = self._pages.level_and_page(name)
+            self._fetching.discard((level, page))
+            if data is not None and self._head(level, self.F) <= page and page not in self._chunks[level]:
+                with suppress(PageError):  # whoever needs the page reads it again, and gets the error
+                    self._keep((level, page), data)
+
+    def _move_heads(self) -> None:
+        """Drop the pages before F from memory, and read the next ones ahead where less than half of one is left."""
+        F, wanted = self.F, []
+        for level, chunks in enumerate(self._chunks):
+            head, tail = self._head(level, F), self._tails[level]
+            for page in [page for page in chunks if page < head and page != tail]:
+                del chunks[page]
+            follows = head + 1
+            if (F >> level) & MASK >= SIZE // 2 and follows < tail and follows not in chunks:
+                wanted.append((level, follows))
+        self._due = self._due or bool(self._kept and self._head(0, F) > self._kept[0].start < self._kept[0].stop)
+        self._firsts = {key: node for key, node in self._firsts.items() if (key[1] + 1) << key[0] > F}
+        self._take_arrived()
+        wanted = [key for key in wanted if key not in self._fetching and key[1] not in self._chunks[key[0]]]
+        if wanted:
+            self._fetching.update(wanted)
+            self._writer.fetch([self._pages.page_name(*key) for key in wanted])
+
+    def _trim(self) -> None:
+        """Drop the pages from memory that are durable, and neither heads nor tails."""
+        durable = self._writer.durable
+        while self._written and self._written[0][0] <= durable:
+            self._written.popleft()
+        needed = {(level, page) for _, level, page in self._written}
+        needed.update(self._complete)
+        for level, chunks in enumerate(self._chunks):
+            if len(chunks) > 2:
+                near = {self._tails[level], self._others[level]}
+                for F in (self.F, max(self.F, self._next_F)):
+                    near |= {self._head(level, F), self._head(level, F) + 1}
+                for page in [page for page in chunks if page not in near and (level, page) not in needed]:
+                    del chunks[page]
+
+    # ---- opening and closing ----
+
+    def _register(self) -> None:
+        place = (id(self._store), self._pages.name)
+        with _opening:
+            if place in _open:
+                raise StoreInUse(
+                    f"a window named {self._pages.name!r} is open on this store: close() it first, "
+                    "or give this one another name="
+                )
+            _open.add(place)
+        self._finalizer = weakref.finalize(self, _end, place, self._writer)
+
+    def release(self) -> None:
+        """Let go of the window's name, after what was handed to the background."""
+        self._finalizer()
+
+    def _load(self) -> None:
+        """Read the header and take over the youngest elements; the pages are read when they are needed."""
+        (data,) = self._store.get_many([self._pages.header_name])
+        if data is None:
+            for name, _ in self._store.scan(f"{self._pages.name}/"):
+                if self._pages.is_page(name):
+                    raise PageError(
+                        f"page {self._pages.header_name!r} is missing from the store, and there are pages of the "
+                        f"window, {name!r} for one. Restore it, delete them, or give this window another name="
+                    )
+            return
+        header = self._pages.decode_header(data)
+        self.F, self.E = self._saved = header.F, header.E
+        self._next_F = header.F
+        for number, element in enumerate(header.tail, tail_start(header.F, header.E)):
+            self[0, number] = element
+        self._undo.clear()
+        self._due = False
+        if header.garbage:
+            self._garbage.append((1, header.garbage))
+            self._writer.submit(Commit({}, self._names(header.garbage)))
+
+    def restored(self) -> None:
+        """All nodes that are on no complete page have been written again: the rest of them is in the store."""
+        for level, tail in enumerate(self._tails):
+            self._kept[level] = range(min(self._head(level, self.F), tail), max(tail, 0))
+        self._undo.clear()
+        self._due = False
+
+
+def _end(place: tuple[int, str], writer: PageWriter) -> None:
+    """Let go of a window that was closed, or forgotten: what was handed to the background is written."""
+    writer.close()
+    with _opening:
+        _open.discard(place)

@@ -1,0 +1,198 @@
+"""The pages of a window in a store: their names, and their bytes.
+
+    prices/header      what the window is, [F, E), the youngest elements, and what is still to be deleted
+    prices/0/7         512 nodes of a level: those of level 0 with the numbers from 7·512 up to 8·512
+    prices/1/3         …
+
+A page of nodes is complete when it is written, and never written again. Nodes that are on no complete page are not in
+the store at all: those of level 0 are in the header, those above are computed again from the level below.
+
+The header names the structure and the monoid, so that a window is not opened as another. Every page carries a
+fingerprint of both, its level and its number, and a checksum (`sash.stores.envelope`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sash.monoids import Monoid
+from sash.monoids.monoid_key import code_key, monoid_key
+from sash.stores.checks import Check, check_meta, integer, list_of, text
+from sash.stores.envelope import PageError, damaged, decoding, read_json, unwrap, wrap
+from sash.stores.state_list import dump_states, load_states
+
+BITS = 9
+SIZE = 1 << BITS
+"""Nodes a page."""
+
+MASK = SIZE - 1
+ANY_WINDOW = "0" * 32
+"""The fingerprint of headers: which window it is stands in them, in words."""
+
+_COUNT = integer(0, 2**62)
+_RANGE = list_of(_COUNT, 3)
+_HEADER: dict[str, Check] = {
+    "structure": text(),
+    "monoid": text(),
+    "described": text(),
+    "F": _COUNT,
+    "E": _COUNT,
+    "garbage": list_of(_RANGE),
+}
+_NODES: dict[str, Check] = {"level": _COUNT, "page": _COUNT, "start": integer(0, SIZE - 1)}
+
+
+class _Unwritten:
+    """A slot without a node (None may be one)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNWRITTEN"
+
+
+UNWRITTEN: Any = _Unwritten()
+
+
+@dataclass(frozen=True)
+class WindowHeader:
+    """A consistent point: the window [F, E), its youngest elements, and the pages that are to be deleted."""
+
+    F: int
+    E: int
+    tail: Sequence[Any]
+    """The elements from `tail_start(F, E)` on."""
+    garbage: list[list[int]]
+    """Level, first page, and the page after the last, of what is evicted and perhaps not yet deleted."""
+
+
+@dataclass(frozen=True)
+class NodePage:
+    """The nodes of a complete page, from the slot `start` on; those before it are evicted."""
+
+    level: int
+    page: int
+    start: int
+    nodes: list[Any]
+    """All slots of the page."""
+
+
+def tail_start(F: int, E: int) -> int:
+    """The first element that is not on a complete page."""
+    return max(F, page_start(E - 1))
+
+
+def page_start(number: int) -> int:
+    """The number of the first node of the page on which this one is."""
+    return number & ~MASK
+
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _plain(state: Any) -> bool:
+    """Is this a scalar that can be written, or a tuple of such, nested or not? Cheaper than to write it."""
+    kind = type(state)
+    return kind in _PLAIN or (kind is tuple and (_PLAIN.issuperset(map(type, state)) or all(map(_plain, state))))
+
+
+class WindowPages:
+    """Names, writes and reads the pages of one window."""
+
+    def __init__(self, name: str, structure: str, monoid: Monoid) -> None:
+        self.name = name
+        self.structure = structure
+        self.monoid = json.dumps(monoid_key(monoid, code_key), sort_keys=True)
+        self.described = repr(monoid)
+        self._dump, self._load = monoid.dump, monoid.load
+        meaning = f"{structure} {self.monoid}"
+        self.fingerprint = hashlib.blake2b(meaning.encode(), digest_size=16, person=b"sash window").hexdigest()
+        self.header_name = f"{name}/header"
+
+    def page_name(self, level: int, page: int) -> str:
+        """The name of a page of nodes."""
+        return f"{self.name}/{level}/{page}"
+
+    def level_and_page(self, name: str) -> tuple[int, int]:
+        """What `page_name` makes a name of."""
+        level, page = name.removeprefix(f"{self.name}/").split("/")
+        return int(level), int(page)
+
+    def is_page(self, name: str) -> bool:
+        """Is this the name of one of the window's pages of nodes?"""
+        parts = name.removeprefix(f"{self.name}/").split("/")
+        return len(parts) == 2 and all(part.isdecimal() for part in parts)
+
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError, naming the type, for a state that cannot be written."""
+        if self._dump is not None or not _plain(state):
+            dump_states([state], self._dump)
+
+    def encode(self, item: WindowHeader | NodePage) -> bytes:
+        """The bytes of a page. Raises TypeError, naming the type, for a state that cannot be written."""
+        meta: dict[str, Any]
+        if isinstance(item, NodePage):
+            meta = {"level": item.level, "page": item.page, "start": item.start}
+            states, kind, mark = item.nodes[item.start :], "nodes", self.fingerprint
+        else:
+            meta = {"structure": self.structure, "monoid": self.monoid, "described": self.described}
+            meta |= {"F": item.F, "E": item.E, "garbage": item.garbage}
+            states, kind, mark = list(item.tail), "window", ANY_WINDOW
+        return wrap(kind, mark, [json.dumps(meta).encode(), dump_states(states, self._dump)])
+
+    def decode_header(self, data: bytes) -> WindowHeader:
+        """The header of a window of this structure and monoid.
+
+        Raises PageError if the page is damaged, of another format, or belongs to another structure or monoid.
+        """
+        name = f"page {self.header_name!r}"
+        items = unwrap(data, "window", ANY_WINDOW, name)
+        if len(items) != 2:
+            raise damaged(name, f"it has {len(items)} parts, not 2")
+        with decoding(name):
+            meta = read_json(items[0])
+        check_meta(meta, _HEADER, name)
+        if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
+            raise PageError(
+                f"{name} holds a window {meta['structure']}({meta['described']}); this is "
+                f"{self.structure}({self.described}). Open it as what it is, or give this window another name="
+            )
+        with decoding(name):
+            tail = load_states(bytes(items[1]), self._load)
+        F, E = meta["F"], meta["E"]
+        if F > E:
+            raise damaged(name, f"its window [{F}, {E}) ends before it begins")
+        if len(tail) != E - tail_start(F, E):
+            raise damaged(name, f"it has {len(tail)} elements; of [{F}, {E}) there must be {E - tail_start(F, E)}")
+        for level, first, stop in meta["garbage"]:
+            if not first <= stop <= F >> min(level + BITS, 63):
+                raise damaged(
+                    name, f"it wants to delete the pages {first} to {stop} of level {level}, which are in use"
+                )
+        return WindowHeader(F, E, tail, meta["garbage"])
+
+    def decode_nodes(self, data: bytes | None, level: int, page: int, start: int) -> list[Any]:
+        """All slots of a page of nodes; those from the slot `start` on are there.
+
+        Raises PageError if it is missing, damaged, of another format or another window.
+        """
+        name = f"page {self.page_name(level, page)!r}"
+        if data is None:
+            raise PageError(f"{name} is missing from the store, and the window needs it. Restore a copy of the store")
+        items = unwrap(data, "nodes", self.fingerprint, name)
+        if len(items) != 2:
+            raise damaged(name, f"it has {len(items)} parts, not 2")
+        with decoding(name):
+            meta = read_json(items[0])
+        check_meta(meta, _NODES, name)
+        if (meta["level"], meta["page"]) != (level, page):
+            raise damaged(name, f"it holds page {meta['page']} of level {meta['level']}")
+        with decoding(name):
+            nodes = load_states(bytes(items[1]), self._load)
+        if meta["start"] + len(nodes) != SIZE or meta["start"] > start:
+            raise damaged(name, f"it has {len(nodes)} nodes from slot {meta['start']} on; needed from slot {start}")
+        return [UNWRITTEN] * meta["start"] + nodes
