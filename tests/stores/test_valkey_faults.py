@@ -39,12 +39,12 @@ def test_a_restart_during_a_call(own_server: Any) -> None:
 
 def test_a_server_that_is_away_too_long(own_server: Any) -> None:
     url = url_of(own_server)
-    with ValkeyStore(url, timeout=0.3) as store:
+    with ValkeyStore(url, timeout=0.7) as store:
         store.put_many(PAGES)
         own_server.stop()
         for use in (lambda: store.put_many({"a": b"2"}), lambda: store.get_many(["a"]), lambda: list(store.scan())):
             begin = time.monotonic()
-            with pytest.raises(StoreUnavailable, match=rf"{url} did not answer within 0\.3 s \(.*refused.*\): repeat"):
+            with pytest.raises(StoreUnavailable, match=rf"{url} did not answer within 0\.7 s \(.*refused.*\): repeat"):
                 use()
             assert time.monotonic() - begin < 5
         own_server.start()
@@ -54,12 +54,12 @@ def test_a_server_that_is_away_too_long(own_server: Any) -> None:
 
 
 def test_a_server_that_hangs(own_server: Any) -> None:
-    with ValkeyStore(url_of(own_server), timeout=0.4) as store:
+    with ValkeyStore(url_of(own_server), timeout=0.8) as store:
         store.put_many(PAGES)
         process = own_server._process.pid
         os.kill(process, signal.SIGSTOP)
         try:
-            with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.4 s \(Timeout"):
+            with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.8 s \(Timeout"):
                 store.put_many({"a": b"2"})
         finally:
             os.kill(process, signal.SIGCONT)
@@ -116,16 +116,15 @@ def through(proxy: Proxy, prefix: str, timeout: float = 5) -> ValkeyStore:
 def test_a_lost_answer_is_asked_for_again(proxy: Proxy, prefix: str) -> None:
     with through(proxy, prefix) as store:
         store.put_many(PAGES)
-        proxy.lose_answers = b"second"
-        threading.Timer(0.3, lambda: setattr(proxy, "lose_answers", b"")).start()
+        proxy.lose_answers, proxy.losses = b"second", 3
         store.put_many({"a": b"second"})
-        assert proxy.lost >= 2
+        assert proxy.lost == 3
         store.delete_many(["b"])
         assert dict(store.scan()) == {"a": b"second"}
 
 
 def test_a_write_without_an_answer_can_be_repeated(proxy: Proxy, prefix: str, server_url: str) -> None:
-    with through(proxy, prefix, timeout=0.3) as store:
+    with through(proxy, prefix, timeout=0.7) as store:
         proxy.lose_answers = b"second"
         with pytest.raises(StoreUnavailable):
             store.put_many({"a": b"second"})
@@ -139,7 +138,7 @@ def test_a_write_without_an_answer_can_be_repeated(proxy: Proxy, prefix: str, se
 
 
 def test_a_write_that_arrives_late_does_not_undo_the_next_one(proxy: Proxy, prefix: str) -> None:
-    with through(proxy, prefix, timeout=0.3) as store:
+    with through(proxy, prefix, timeout=0.7) as store:
         store.put_many({"a": b"first"})
         proxy.hold = b"second"
         with pytest.raises(StoreUnavailable):
