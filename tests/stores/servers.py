@@ -45,7 +45,7 @@ def url_of(server: ValkeyServer) -> str:
 class Proxy:
     """Forwards connections to a server on loopback.
 
-    `lose_answers`: forward requests that have this text, close the connection before the answer.
+    `lose_answers`: forward requests that have this text, close the connection before the answer; `losses` times.
     `hold`: keep requests that have this text back until `release`.
     """
 
@@ -58,7 +58,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.lose_answers = self.hold = b""
-        self.lost = 0
+        self.lost, self.losses = 0, 1 << 30
         self.held: list[bytes] = []
         self._open: list[socket.socket] = []
         self._held_by: list[socket.socket] = []
@@ -87,7 +87,7 @@ class Proxy:
                     self.held.append(data)
                     self._held_by.append(server)
                     continue
-                if self.lose_answers and self.lose_answers in data:
+                if self.lose_answers and self.lose_answers in data and self.lost < self.losses:
                     self.lost += 1
                     dropped.set()
                 server.sendall(data)

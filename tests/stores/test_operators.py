@@ -51,7 +51,7 @@ def test_an_operator_continues_after_each_call(kind: str, request: pytest.Fixtur
 def test_a_call_can_be_repeated_when_the_server_is_back(tmp_path: Path) -> None:
     with (
         serving(tmp_path, appendonly="yes", appendfsync="always") as server,
-        ValkeyStore(url_of(server), timeout=0.2) as store,
+        ValkeyStore(url_of(server), timeout=0.5) as store,
     ):
         operator, found = QUERY.operator(SCHEMA, store=store), []
         for call in range(CALLS):

@@ -39,12 +39,12 @@ def test_a_restart_during_a_call(own_server: Any) -> None:
 
 def test_a_server_that_is_away_too_long(own_server: Any) -> None:
     url = url_of(own_server)
-    with ValkeyStore(url, timeout=0.3) as store:
+    with ValkeyStore(url, timeout=0.7) as store:
         store.put_many(PAGES)
         own_server.stop()
         for use in (lambda: store.put_many({"a": b"2"}), lambda: store.get_many(["a"]), lambda: list(store.scan())):
             begin = time.monotonic()
-            with pytest.raises(StoreUnavailable, match=rf"{url} did not answer within 0\.3 s \(.*refused.*\): repeat"):
+            with pytest.raises(StoreUnavailable, match=rf"{url} did not answer within 0\.7 s \(.*refused.*\): repeat"):
                 use()
             assert time.monotonic() - begin < 5
         own_server.start()
@@ -54,12 +54,12 @@ def test_a_server_that_is_away_too_long(own_server: Any) -> None:
 
 
 def test_a_server_that_hangs(own_server: Any) -> None:
-    with ValkeyStore(url_of(own_server), timeout=0.4) as store:
+    with ValkeyStore(url_of(own_server), timeout=0.8) as store:
         store.put_many(PAGES)
         process = own_server._process.pid
         os.kill(process, signal.SIGSTOP)
         try:
-            with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.4 s \(Timeout"):
+            with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.8 s \(Timeout"):
                 store.put_many({"a": b"2"})
         finally:
             os.kill(process, signal.SIGCONT)
@@ -116,16 +116,15 @@ def through(proxy: Proxy, prefix: str, timeout: float = 5) -> ValkeyStore:
 def test_a_lost_answer_is_asked_for_again(proxy: Proxy, prefix: str) -> None:
     with through(proxy, prefix) as store:
         store.put_many(PAGES)
-        proxy.lose_answers = b"second"
-        threading.Timer(0.3, lambda: setattr(proxy, "lose_answers", b"")).start()
+        proxy.lose_answers, proxy.losses = b"second", 3
         store.put_many({"a": b"second"})
-        assert proxy.lost >= 2
+        assert proxy.lost == 3
         store.delete_many(["b"])
         assert dict(store.scan()) == {"a": b"second"}
 
 
 def test_a_write_without_an_answer_can_be_repeated(proxy: Proxy, prefix: str, server_url: str) -> None:
-    with through(proxy, prefix, timeout=0.3) as store:
+    with through(proxy, prefix, timeout=0.7) as store:
         proxy.lose_answers = b"second"
         with pytest.raises(StoreUnavailable):
             store.put_many({"a": b"second"})
@@ -139,7 +138,7 @@ def test_a_write_without_an_answer_can_be_repeated(proxy: Proxy, prefix: str, se
 
 
 def test_a_write_that_arrives_late_does_not_undo_the_next_one(proxy: Proxy, prefix: str) -> None:
-    with through(proxy, prefix, timeout=0.3) as store:
+    with through(proxy, prefix, timeout=0.7) as store:
         store.put_many({"a": b"first"})
         proxy.hold = b"second"
         with pytest.raises(StoreUnavailable):
@@ -173,7 +172,7 @@ def test_wrong_passwords(tmp_path: Path) -> None:
 
 
 READER = "+hmget +hlen +zrangebylex"
-WRITER = f"{READER} +eval +evalsha +get +set +hset +hdel +zadd +zrem +del +pttl +pexpire"
+WRITER = f"{READER} +eval +evalsha +get +set +hset +hdel +zadd +zrem +zcard +del +pttl +pexpire"
 
 
 def test_the_rights_that_the_documentation_names_are_enough(valkey_server: Any, prefix: str) -> None:
@@ -235,13 +234,15 @@ def test_wrong_arguments(server_url: str, prefix: str) -> None:
 
 
 def test_a_server_out_of_memory(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, server.client() as client, ValkeyStore(url_of(server)) as store:
+    with serving(tmp_path) as server, server.client() as client, ValkeyStore(url_of(server), lease=0.6) as store:
         store.put_many(PAGES)
         client.config_set("maxmemory", "1")
         with pytest.raises(StoreUnavailable, match=r"valkey://.* is out of memory \(maxmemory\) and refuses to write"):
             store.put_many({"a": b"2", "c": b"2"})
         assert dict(store.scan()) == PAGES
         store.delete_many(["b"])  # what helps is allowed
+        time.sleep(0.8)
+        assert client.exists("{sash}:lease"), "the lease is renewed"
         client.config_set("maxmemory", "0")
         store.put_many({"a": b"2", "c": b"2"})
         assert dict(store.scan()) == {"a": b"2", "c": b"2"}
@@ -281,8 +282,31 @@ def test_other_data_under_the_keys(valkey_server: Any, prefix: str, server_url: 
         client.set(f"{{{prefix}}}:pages", "text")
     with pytest.raises(StoreError, match="has something else under the keys of the store: choose another prefix"):
         ValkeyStore(server_url, prefix=prefix, read_only=True)
-    with ValkeyStore(server_url, prefix=prefix) as store, pytest.raises(StoreError, match="choose another prefix"):
+    with pytest.raises(StoreError, match="has something else under the keys of the store: choose another prefix"):
+        ValkeyStore(server_url, prefix=prefix)
+
+
+def test_keys_that_somebody_else_has_changed(valkey_server: Any, prefix: str, server_url: str) -> None:
+    with ValkeyStore(server_url, prefix=prefix) as store:
         store.put_many(PAGES)
+    with valkey_server.client() as client:
+        client.delete(f"{{{prefix}}}:names")
+    with pytest.raises(StoreError, match=rf"the store '{prefix}' at .* has not as many names as pages"):
+        ValkeyStore(server_url, prefix=prefix)
+
+
+def test_a_server_that_runs_a_long_script(tmp_path: Path) -> None:
+    """It refuses other commands meanwhile, as after a write of a gigabyte."""
+    with serving(tmp_path, busy_reply_threshold=50) as server, ValkeyStore(url_of(server)) as store:
+        store.put_many(PAGES)
+        with server.client() as client:
+            loop = "local t = redis.call('TIME'); repeat local n = redis.call('TIME') until n[1] - t[1] >= 2"
+            other = threading.Thread(target=client.eval, args=(loop, 0))
+            other.start()
+            time.sleep(0.3)
+            store.put_many({"a": b"2"})
+            other.join()
+        assert store.get_many(["a"]) == [b"2"]
 
 
 def test_a_node_of_a_cluster_needs_a_client_of_the_cluster(cluster_client: Any, prefix: str) -> None:
@@ -317,12 +341,10 @@ def test_tls(tls: Callable[[str], str], prefix: str, scheme: str) -> None:
 
 def test_a_certificate_is_checked(tls: Callable[[str], str], prefix: str) -> None:
     begin = time.monotonic()
-    with pytest.raises(StoreError, match=r"no TLS connection to rediss://localhost:\d+: .*certificate verify failed"):
+    with pytest.raises(StoreError, match=r"rediss://localhost:\d+ is not trusted: .*certificate verify failed"):
         ValkeyStore(f"rediss://{tls('localhost')}", prefix=prefix, timeout=20)
     trusted = f"?ssl_ca_certs={TLS / 'certificate.pem'}"
-    with pytest.raises(
-        StoreError, match=r"no TLS connection to rediss://127\.0\.0\.1:\d+: .*certificate is not valid for"
-    ):
+    with pytest.raises(StoreError, match=r"rediss://127\.0\.0\.1:\d+ is not trusted: .*certificate is not valid for"):
         ValkeyStore(f"rediss://{tls('127.0.0.1')}{trusted}", prefix=prefix, timeout=20)
     assert time.monotonic() - begin < 15, "at once: to repeat it would not help"
 

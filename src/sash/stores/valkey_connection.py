@@ -132,18 +132,18 @@ class ValkeyConnection:
                 raise StoreError(
                     f"{self.address} is a node of a cluster: pass a valkey.cluster.ValkeyCluster in place of the URL"
                 ) from error
-            except _AGAIN as error:
+            except (exceptions.ValkeyError, *_AGAIN) as error:
+                if isinstance(error.__context__, ssl.SSLCertVerificationError):
+                    raise StoreError(f"{self.address} is not trusted: {error.__context__}") from error
+                if not isinstance(error, _AGAIN) and not str(error).startswith("BUSY "):  # a script takes seconds
+                    raise self._refused(error) from error
                 left = end - time.monotonic()
-                if isinstance(error.__context__, ssl.SSLError):
-                    raise StoreError(f"no TLS connection to {self.address}: {error.__context__}") from error
                 if left <= 0:
                     raise StoreUnavailable(
                         f"{self.address} did not answer within {limit:g} s ({error}): repeat the call when it does"
                     ) from error
                 time.sleep(min(pause, left))
                 pause = min(2 * pause, longest)
-            except exceptions.ValkeyError as error:
-                raise self._refused(error) from error
 
     def run(self, script: Script, keys: Sequence[bytes], *arguments: Any, timeout: float | None = None) -> Any:
         """Run a script on these keys, as one atomic step."""

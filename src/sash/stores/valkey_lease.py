@@ -38,17 +38,24 @@ end
 _ACQUIRE = script(
     _LEASE,
     """
+if redis.call('HLEN', KEYS[3]) ~= redis.call('ZCARD', KEYS[4]) then return 'DAMAGED' end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 redis.call('SET', KEYS[2], ARGV[4])
 return 'OK'
 """,
 )
 
+# The first command that writes decides whether a server out of memory refuses a script: it refuses SET, not PEXPIRE. So
+# it takes no new pages, but a lease can be renewed and pages can be deleted.
 _RENEW = script(
     _LEASE,
     f"""
 if string.sub(redis.call('GET', KEYS[2]) or '', 1, {_TOKEN}) ~= token then return 'REPLACED' end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+if lease then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+else
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
 return 'OK'
 """,
 )
@@ -69,7 +76,6 @@ end
 if not known then return {'LAST', last} end
 """
 
-# The first command decides whether a server out of memory refuses the script: SET is refused, PEXPIRE is not.
 _PUT = script(
     _LEASE,
     _CHECK,
@@ -124,9 +130,11 @@ class WriterLease:
         end = time.monotonic() + wait
         while True:
             arguments = (self._token, self._holder, self._milliseconds, self._id())
-            answer = self._connection.run(_ACQUIRE, self._keys[:2], *arguments)
+            answer = self._connection.run(_ACQUIRE, self._keys, *arguments)
             if answer == b"OK":
                 return
+            if answer == b"DAMAGED":
+                raise StoreError(f"{self._named()} has not as many names as pages: something else has changed its keys")
             seconds = max(answer[1], 0) / 1000
             left = end - time.monotonic()
             if left <= 0:
