@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -10,6 +14,7 @@ from sash.aggregators.bulk_evict import BulkEvict
 from sash.aggregators.stored_levels import StoredLevels
 from sash.aggregators.stored_pages import SIZE
 from sash.monoids import Sum
+from sash.stores import MemoryStore
 from sash.stores.page_writer import BACKLOG
 from tests.aggregators.stored_cases import COUNT, STRUCTURES, CountingStore, small_pages
 
@@ -60,6 +65,35 @@ def test_rounds_cost_far_less_than_a_call_each(structure: type[BulkEvict]) -> No
     assert store.pages_written <= 5 * rounds / SIZE
     window.close()
     assert len(store.pages) <= 2 * width / SIZE + 2 * log(width) + 1
+
+
+@both
+def test_single_evictions_find_their_pages_in_memory(structure: type[BulkEvict]) -> None:
+    """A page is read ahead when less than half of the one before it is left: nobody waits for it."""
+
+    class Readers(MemoryStore):
+        threads: ClassVar[list[bool]] = []
+
+        def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+            self.threads.append(threading.current_thread() is threading.main_thread())
+            return super().get_many(ids)
+
+    with small_pages(4):
+        store = Readers()
+        window = structure(COUNT, store=store)
+        window.insert_many(range(3000))
+        window.query()
+        window.flush()
+        Readers.threads.clear()
+        levels = levels_of(window)
+        for _ in range(1000):
+            window.evict()
+            for _ in range(1000):
+                if len(levels._writer.arrived) == len(levels._fetching):
+                    break
+                time.sleep(0.001)
+        assert not any(Readers.threads), "a page was read by the caller"
+        assert len(Readers.threads) > 1000 / 16 - 2
 
 
 @both

@@ -111,6 +111,32 @@ def test_a_read_that_fails_changes_nothing(structure: type[BulkEvict], operation
 
 
 @both
+def test_an_insert_that_fails_where_a_page_begins(structure: type[BulkEvict]) -> None:
+    """The page before is complete when it is begun, and is not when that is taken back."""
+    raised = 0
+    with small_pages():
+        for n in range(4, 60):
+            strikes, store = Strikes(), MemoryStore()
+            window = structure(strikes.monoid, store=store)
+            window.insert_many("ab" * (n // 2) + "c" * (n % 2))
+            strikes.left = 1
+            try:
+                window.insert("x")
+            except ArithmeticError:
+                raised += 1
+                window.flush()
+                assert len(structure(strikes.monoid, store=store.copy())) == n
+                window.insert("x")
+            strikes.left = -1
+            window.insert_many("defgh")
+            held = contents(window)
+            assert held[0] == n + 6
+            window.close()
+            assert contents(structure(strikes.monoid, store=store)) == held
+    assert raised > 25
+
+
+@both
 def test_an_interrupt_changes_nothing(structure: type[BulkEvict]) -> None:
     def interrupt(a: str, b: str) -> str:
         if "!" in a + b:

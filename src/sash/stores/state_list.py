@@ -1,29 +1,32 @@
 """A list of states as bytes: what a page of a tree's nodes holds.
 
-    (3, 0.5) (4, 1.5) …     N │ 2 │ qd │ 3, 0.5, 4, 1.5, …      flat tuples of the same few numbers
-    1.0 2.0 3.0 …           n │ 1 │ d  │ 1.0, 2.0, 3.0, …       numbers of one type
-    2**64 + 1, 2**65, …     w │ 9  │ 2**64 + 1, 2**65, …        larger integers, in as many bytes each: exact sums
+    1.0 2.0 3.0 …           n │ d │ 1.0, 2.0, 3.0, …            numbers of one type
+    2**64 + 1, 2**65, …     w │ 9 │ 2**64 + 1, 2**65, …         larger integers, in as many bytes each: exact sums
+    (3, 0.5) (4, 1.5) …     t │ 2 │ 2 │ 3, 4, … │ 0.5, 1.5, …   tuples of one length: a list for each place
     anything else           c │ a list, as `codec` writes it
 
-States of one shape are packed in one call: 512 pairs of numbers take 60 µs, one by one they would take 500.
+Values of one type are packed in one call: 512 pairs of numbers take 60 µs, one by one they would take 500.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain
 from struct import Struct, error
 from typing import Any
 
 from sash.stores.codec import dumps, loads
 
 _CODES: dict[type, str] = {int: "q", float: "d", bool: "?"}
-_LARGEST = 16
-"""The largest tuple that is packed."""
+_LENGTH = Struct("<I")
+_SHAPE = Struct("<II")
+"""How long the tuples are, and how many."""
 
-_WIDTH = Struct("<I")
-"""How many bytes each integer has."""
+_LONGEST = 1 << 16
+"""At most so many tuples, and so long: an empty one takes no bytes, so a crafted number could fill the memory."""
+
+_DEEPEST = 8
+"""How deeply tuples are nested that are packed."""
 
 
 def dump_states(states: Sequence[Any], dump: Callable[[Any], bytes] | None = None) -> bytes:
@@ -36,50 +39,33 @@ def dump_states(states: Sequence[Any], dump: Callable[[Any], bytes] | None = Non
     """
     if dump is not None:
         return b"c" + dumps([dump(state) for state in states])
-    return _packed(states) or b"c" + dumps(list(states))
+    return _dump(states, _DEEPEST)
 
 
-def _packed(states: Sequence[Any]) -> bytes | None:
-    """States of one flat shape in one piece; None for all others."""
+def _dump(states: Sequence[Any], depth: int) -> bytes:
     kinds = set(map(type, states))
-    if len(kinds) != 1:
-        return None
-    kind = kinds.pop()
-    try:
+    if len(kinds) == 1:
+        kind = kinds.pop()
         if kind in _CODES:
-            return b"n\x01" + _CODES[kind].encode() + _struct(_CODES[kind], len(states)).pack(*states)
-        if kind is tuple and (codes := _shape(states)):
-            head = b"N" + bytes([len(codes)]) + codes.encode()
-            return head + _struct(codes, len(states)).pack(*chain.from_iterable(states))
-    except error:  # an integer beyond 64 bits
-        return _wide(states) if kind is int else None
-    return None
+            try:
+                return b"n" + _CODES[kind].encode() + _struct(_CODES[kind], len(states)).pack(*states)
+            except error:  # an integer beyond 64 bits
+                return _dump_wide(states)
+        if kind is tuple and depth and len(set(map(len, states))) == 1 and max(len(states), len(states[0])) <= _LONGEST:
+            places = [_dump(place, depth - 1) for place in zip(*states, strict=True)]
+            lengths = [_LENGTH.pack(len(place)) for place in places]
+            return b"".join((b"t", _SHAPE.pack(len(places), len(states)), *lengths, *places))
+    return b"c" + dumps(list(states))
 
 
-def _wide(states: Sequence[int]) -> bytes:
+def _dump_wide(states: Sequence[int]) -> bytes:
     width = max(map(int.bit_length, states)) // 8 + 1
-    return b"w" + _WIDTH.pack(width) + b"".join([state.to_bytes(width, "little", signed=True) for state in states])
-
-
-def _shape(states: Sequence[tuple[Any, ...]]) -> str:
-    """The codes of the numbers that all these tuples consist of; empty if they differ."""
-    width = len(states[0])
-    if not 0 < width <= _LARGEST or len(set(map(len, states))) != 1:
-        return ""
-    flat = list(chain.from_iterable(states))
-    codes = ""
-    for place in range(width):
-        kinds = set(map(type, flat[place::width]))
-        code = _CODES.get(kinds.pop()) if len(kinds) == 1 else None
-        if code is None:
-            return ""
-        codes += code
-    return codes
+    return b"w" + _LENGTH.pack(width) + b"".join([state.to_bytes(width, "little", signed=True) for state in states])
 
 
 @lru_cache(maxsize=256)
-def _struct(codes: str, count: int) -> Struct:
-    return Struct("<" + codes * count)
+def _struct(code: str, count: int) -> Struct:
+    return Struct(f"<{count}{code}")
 
 
 def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list[Any]:
@@ -87,34 +73,65 @@ def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list
 
     Raises ValueError if the bytes are truncated or damaged, and whatever `load` raises.
     """
+    if load is None:
+        return _load(data, _DEEPEST)
+    if data[:1] != b"c":
+        raise ValueError("it holds states that the monoid's dump has not written")
+    states = _load(data, 0)
+    if not all(type(state) is bytes for state in states):
+        raise ValueError("it holds states that the monoid's dump has not written")
+    return [load(state) for state in states]
+
+
+def _load(data: bytes, depth: int) -> list[Any]:
     tag = data[:1]
     if tag == b"c":
         states = loads(data[1:])
         if type(states) is not list:
             raise ValueError(f"it holds a {type(states).__name__} where a list of states belongs")
-        if load is None:
-            return states
-        if not all(type(state) is bytes for state in states):
-            raise ValueError("it holds states that the monoid's dump has not written")
-        return [load(state) for state in states]
-    if tag == b"w" and load is None:
+        return states
+    if tag == b"n":
+        return _load_numbers(data)
+    if tag == b"w":
         return _load_wide(data)
-    if tag not in (b"n", b"N") or len(data) < 2 or load is not None:
-        raise ValueError(f"it holds states of an unknown kind, {tag!r}")
-    width = data[1]
-    codes = data[2 : 2 + width]
-    size = Struct("<" + codes.decode()).size if codes and not codes.strip(b"qd?") else 0
-    body = memoryview(data)[2 + width :]
-    if not size or len(codes) != width or width > _LARGEST or len(body) % size or (tag == b"n" and width != 1):
-        raise ValueError(f"it holds {len(body)} bytes of numbers of kinds {codes!r}")
-    flat = _struct(codes.decode(), len(body) // size).unpack(body)
-    return list(flat) if tag == b"n" else list(zip(*[iter(flat)] * width, strict=True))
+    if tag == b"t" and depth:
+        return _load_tuples(data, depth)
+    raise ValueError(f"it holds states of an unknown kind, {tag!r}")
+
+
+def _load_numbers(data: bytes) -> list[Any]:
+    code = data[1:2].decode("latin-1")
+    size = 1 if code == "?" else 8
+    if code not in _CODES.values() or (len(data) - 2) % size:
+        raise ValueError(f"it holds {len(data) - 2} bytes of numbers of kind {code!r}")
+    return list(_struct(code, (len(data) - 2) // size).unpack_from(data, 2))
 
 
 def _load_wide(data: bytes) -> list[int]:
-    start = 1 + _WIDTH.size
+    start = 1 + _LENGTH.size
     width = int.from_bytes(data[1:start], "little")
     if len(data) < start or not width or (len(data) - start) % width:
         raise ValueError(f"it holds {len(data)} bytes of integers of {width} bytes each")
     places = range(start, len(data), width)
     return [int.from_bytes(data[place : place + width], "little", signed=True) for place in places]
+
+
+def _load_tuples(data: bytes, depth: int) -> list[Any]:
+    at = 1 + _SHAPE.size
+    try:
+        width, count = _SHAPE.unpack_from(data, 1)
+        if max(width, count) > _LONGEST:
+            raise ValueError(f"it holds {count} tuples of {width} values")
+        lengths = Struct(f"<{width}I").unpack_from(data, at)
+    except error:
+        raise ValueError(f"it holds the beginning of some tuples, {len(data)} bytes") from None
+    at += _LENGTH.size * width
+    if at + sum(lengths) != len(data):
+        raise ValueError(f"it holds {len(data)} bytes of tuples; {at + sum(lengths)} were written")
+    places = []
+    for length in lengths:
+        places.append(_load(data[at : at + length], depth - 1))
+        at += length
+    if any(len(place) != count for place in places):
+        raise ValueError(f"it holds {count} tuples, and {sorted(set(map(len, places)))} values of them")
+    return list(zip(*places, strict=True)) if places else [()] * count
