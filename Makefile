@@ -30,7 +30,7 @@ test: lint ## every check and the tests; this is what must pass
 
 test-all: lint ## the same, with every compiled combination and more random examples
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
-	$(call check,pytest (bounds checks),NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
+	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
 
 bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on

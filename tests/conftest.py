@@ -1,6 +1,7 @@
 """Hypothesis profiles, the order in which parallel workers take tests, and the Spark session.
 
-`quick` is the profile of `make test`, with the same examples each time; `thorough` is that of `make test-all`.
+`quick` is the profile of `make test`, with the same examples each time; `thorough` is that of `make test-all`, and
+`checked` that of its second part, where indices are checked.
 """
 
 import os
@@ -14,19 +15,16 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels, trees  # noqa: F401
+from tests.shared.effort import PROFILE
 from tests.shared.quick_java import QUICK_JAVA
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy.
 settings.register_profile(
-    "quick",
-    deadline=None,
-    max_examples=10,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    "quick", deadline=None, max_examples=10, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("thorough", deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("SASH_HYPOTHESIS", "quick"))
+settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
+settings.register_profile("checked", settings.get_profile("quick"), max_examples=20)
+settings.load_profile(PROFILE)
 
 
 @pytest.hookimpl(trylast=True)

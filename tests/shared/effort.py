@@ -1,22 +1,26 @@
-"""How much a run takes on: `make test` a share of the examples, `make test-all` all of them."""
+"""How much a run takes on: `make test` a share of the rounds and pairs, `make test-all` all of them.
+
+SASH_HYPOTHESIS names the profile: `quick` is that of `make test`, `thorough` that of `make test-all`, and `checked`
+that of its second part, in which kernels check their indices.
+"""
 
 import os
 from typing import Any
 
 import pytest
 
-THOROUGH = os.environ.get("SASH_HYPOTHESIS") == "thorough"
-"""Is this `make test-all`?"""
+PROFILE = os.environ.get("SASH_HYPOTHESIS", "quick")
+THOROUGH = PROFILE == "thorough"
 
 
 def share(count: int) -> int:
     """So many rounds under `make test-all`; two fifths of them under `make test`, which draws the same each time."""
-    return count if THOROUGH else count * 2 // 5
+    return count * 2 // 5 if PROFILE == "quick" else count
 
 
 def seldom(*values: Any, unless: bool = False, id: str | None = None) -> Any:  # noqa: A002 (as pytest names it)
     """A parameter for `make test-all` alone; for each run if `unless` says so."""
-    return pytest.param(*values, id=id, marks=() if unless else pytest.mark.all_compiled)
+    return pytest.param(*values, id=id, marks=() if unless or PROFILE == "checked" else pytest.mark.all_compiled)
 
 
 def in_turn(first: Any, second: Any) -> list[Any]:

@@ -2,7 +2,6 @@
 piece to piece, streams that make a piece fall back, and ranges whose steps are longer than a block."""
 
 import math
-import os
 import random
 from typing import Any
 
@@ -13,9 +12,10 @@ from sash import monoids as m
 from sash.kernels.column import exact_sum
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
 from sash.testing import ADVERSARIAL, exact_windows
+from tests.shared.effort import THOROUGH
 
 ROWS = exact_sum.PIECE + 4_000
-STEP = 131 if os.environ.get("SASH_HYPOTHESIS") == "thorough" else 599
+STEP = 131 if THOROUGH else 599
 """Every so many rows are compared: exact arithmetic takes most of the time."""
 CHANCE = np.random.default_rng(5)
 NOISE = CHANCE.normal(size=ROWS)
