@@ -14,7 +14,7 @@ from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels, trees  # noqa: F401
+from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels  # noqa: F401
 from tests.shared.effort import PROFILE
 from tests.shared.quick_java import QUICK_JAVA
 

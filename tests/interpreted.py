@@ -39,23 +39,11 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def interpret_trees(patch: pytest.MonkeyPatch) -> None:
-    """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    patch.setattr(eager_kernel, "machine_code", refuse)
-    patch.setattr(columnar, "warn_once", lambda *_: None)
-
-
 @pytest.fixture
 def interpreted_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of eager queries, interpreted."""
-    interpret_trees(monkeypatch)
-
-
-@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
-def trees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of eager queries, interpreted; under `all_compiled` also compiled."""
-    if request.param == "interpreted":
-        interpret_trees(monkeypatch)
+    """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
+    monkeypatch.setattr(eager_kernel, "machine_code", refuse)
+    monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
 
 
 @pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])

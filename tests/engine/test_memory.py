@@ -13,7 +13,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore
-from tests.shared.effort import THOROUGH
+from tests.shared.effort import THOROUGH, in_turn
 
 BURST = 60_000 if THOROUGH else 16_000
 LIVE = 100
@@ -75,7 +75,7 @@ def state_bytes(operator: Operator) -> int:
 @pytest.mark.parametrize("name", QUERIES)
 def test_memory_returns_after_a_burst_of_keys(name: str, text: bool) -> None:
     operator, fresh = operator_of(name, text), operator_of(name, text)
-    burst = BURST if name != "policy" else BURST // 10
+    burst = BURST if name != "policy" else 6_000
     operator.process(batch(range(burst), 1, text))
     for time in (2, 3, 4):
         for one in (operator, fresh):
@@ -98,8 +98,7 @@ EAGER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
-@pytest.mark.parametrize("name", EAGER)
+@pytest.mark.parametrize(("name", "stored"), in_turn(EAGER, [False, True]))
 def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
     """And what it emits is what one gives that has never seen the burst."""
     arguments = dict(EAGER[name])
@@ -111,7 +110,7 @@ def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
         query = sash.Query(windows, by="k", on="t", lateness=5, emit="eager", options=options, **arguments, **shown)
         made.append(query.operator(batch([0], 0).schema))
     operator, fresh = made
-    operator.process(batch(range(LIVE, BURST // 4), 1))
+    operator.process(batch(range(LIVE, 15_000), 1))
     most = operator.backend.engine.nbytes
     for time in range(2, 60, 3):
         found, expected = (one.process(batch(range(LIVE), time)) for one in made)
