@@ -11,7 +11,7 @@ from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from sash.aggregators.catalogue import IN_ORDER
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.kernels.loops.runner import specify
 from sash.monoids import Max
 

@@ -10,7 +10,7 @@ from benchmarks import page
 from benchmarks.contest import admitted, run_kernel, values
 from benchmarks.timing import best_of
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.kernels.loops.runner import specify
 from sash.monoids import Max
 

@@ -12,7 +12,8 @@ from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import StructSpec, present, start, stop
+from sash.kernels.jit.numba_intrinsics import present, start, stop
+from sash.kernels.jit.numba_struct import StructSpec
 from sash.kernels.loops.runner import specify
 from sash.kernels.loops.timed_runner import with_arity
 from sash.monoids.algebra import Kind, Monoid

@@ -11,7 +11,7 @@ from benchmarks.clock import clock
 from benchmarks.contest import run_kernel, values
 from benchmarks.disorder import CONTESTANTS, spec_of
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.monoids import Sum
 
 WINDOW = 2**20

@@ -13,7 +13,7 @@ from benchmarks.contest import run_kernel, values
 from benchmarks.disorder import CONTESTANTS, spec_of
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.monoids import Sum
 
 SIZES = [2**k for k in range(8, 21, 4)]

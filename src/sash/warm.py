@@ -1,7 +1,7 @@
 """Compile the common kernels ahead of their first use: `python -m sash.warm [--jobs N] [--only NAME]`.
 
 For images and continuous integration: each process compiles some of the queries below into the cache of machine code
-(`SASH_CACHE_DIR`), where every later process of the same user finds them. What is in the cache is not compiled again.
+(`SASH_CACHE_DIR`), where every later process of the same user finds them. Cached kernels are not compiled again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LIVE = ("max", "sum", "mean", "count")
 """In operators."""
 COLUMNS = ("float", "integer")
 MANY = 100
-"""Times four rows: of few rows NumPy groups the keys (`numpy_loops`), and no kernel."""
+"""Times four rows: for few rows NumPy (`numpy_loops`) groups the keys instead of a kernel."""
 
 
 def tasks() -> dict[str, tuple[str, str, str]]:
-    """By name: where a query runs, its aggregate and its column. The dearest are first, so that none is left alone."""
+    """By name: the host of a query, its aggregate and its column. The slowest are first, to balance the processes."""
     found = [("operator", aggregate, column) for aggregate in LIVE for column in COLUMNS]
     found += [("frame", aggregate, column) for aggregate in AGGREGATES for column in COLUMNS]
     return {f"{where}: {aggregate} of {column}s": (where, aggregate, column) for where, aggregate, column in found}
@@ -68,9 +68,9 @@ def _rows(times: list[int], repeats: int = 1) -> Any:
 
 
 def run(names: Iterable[str], jobs: int, say: Callable[[str], Any]) -> int:
-    """Run tasks by name in so many processes, and say what each compiled; how many kernels that were."""
+    """Run tasks by name in `jobs` processes, and print what each compiled; returns the number of kernels."""
     every, total = tasks(), 0
-    # a new interpreter: a fork would carry over threads of Arrow
+    # a new interpreter: a fork would inherit threads of Arrow
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(warm, every[name]): name for name in names}
         for done, future in enumerate(as_completed(running), 1):

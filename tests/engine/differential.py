@@ -20,9 +20,9 @@ import pytest
 
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.queries import loose
 from sash.testing.reference import is_exact
-from sash.testing.streams import Case, StreamStep
+from tests.shared.queries import loose
+from tests.shared.streams import Case, StreamStep
 
 Begin = Callable[..., Any]
 """`begin(query, schema, mode)` gives an engine."""

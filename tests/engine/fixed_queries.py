@@ -8,8 +8,8 @@ import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.monoids.algebra import Bound
 from sash.plan.validation import is_sketch
-from sash.testing.queries import AFFINE, FromHigh, KeepLast, SumWithin
 from tests.shared.discovery import monoids
+from tests.shared.queries import AFFINE, FromHigh, KeepLast, SumWithin
 
 PER_ROW: dict[str, Any] = {
     "count": Count(3),

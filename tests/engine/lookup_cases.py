@@ -8,9 +8,9 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.testing.streams import Case, StreamStep, sorted_by_key, split
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
+from tests.shared.streams import Case, StreamStep, sorted_by_key, split
 
 MODES = ("rows", "given", "sorted")
 LEAST, GREATEST = -(2**63), 2**63 - 1

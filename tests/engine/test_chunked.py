@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, assume, given, settings
 import sash
 from sash.engine import chunked as module
 from sash.engine.chunked import ChunkedExecutor, is_chunkable
-from sash.testing.streams import Case, cases
 from tests.engine.differential import duel
+from tests.shared.streams import Case, cases
 
 
 class Engine(ChunkedExecutor):

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.testing.queries import AFFINE, SCALES, queries
-from sash.testing.streams import Case, calls
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
+from tests.shared.queries import AFFINE, SCALES, queries
+from tests.shared.streams import Case, calls
 
 AGGREGATES = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s"), "maps": AFFINE("i")}
 """One that selects, one that is rounded, one of text, and one whose order matters and that is a user's own."""

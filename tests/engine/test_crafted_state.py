@@ -18,8 +18,8 @@ from sash.kernels.loops.window_loops import NEVER
 from sash.stores import MemoryStore, PageError
 from sash.stores.page import pack
 from sash.stores.page import unpack as unpack_page
-from sash.testing.queries import KeepLast
 from tests.fuzz.frames import State, opened
+from tests.shared.queries import KeepLast
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]

@@ -9,8 +9,8 @@ from hypothesis import given
 
 import sash
 from sash.testing import Reference
-from sash.testing.streams import Case, StreamStep, cases
 from tests.engine.differential import duel
+from tests.shared.streams import Case, StreamStep, cases
 from tests.testing.stream_text import SCHEMA, rows
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import sash
 import sash.engine as engine
 from sash.testing import assert_same
-from sash.testing.queries import SCALES, loose
-from sash.testing.streams import Case, StreamStep, calls, cases, sorted_by_key, split
 from tests.engine.differential import duel, parted
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
 from tests.shared.effort import in_turn
+from tests.shared.queries import SCALES, loose
+from tests.shared.streams import Case, StreamStep, calls, cases, sorted_by_key, split
 
 
 def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:

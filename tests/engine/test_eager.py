@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.queries import SCALES, queries
-from sash.testing.streams import Case, calls, cases
 from tests.engine.differential import duel
 from tests.engine.eager_operator import EagerOperator
 from tests.shared.effort import share
+from tests.shared.queries import SCALES, queries
+from tests.shared.streams import Case, calls, cases
 
 EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
 

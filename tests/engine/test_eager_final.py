@@ -17,8 +17,6 @@ from sash.engine import Operator
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.queries import SCALES, loose, queries, rewritten
-from sash.testing.streams import Case, StreamStep, calls
 from tests.engine.differential import duel, played
 from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_eager import (
@@ -30,6 +28,8 @@ from tests.engine.test_eager import (
     retract_batch,
     retractions,
 )
+from tests.shared.queries import SCALES, loose, queries, rewritten
+from tests.shared.streams import Case, StreamStep, calls
 
 SHOWN = {"n": sash.count(), "high": sash.max("i"), "text": sash.last("s")}
 

@@ -12,9 +12,9 @@ from sash.engine import eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
-from sash.testing.streams import Case, cases
 from tests.engine.differential import duel
 from tests.shared.effort import seldom, share
+from tests.shared.streams import Case, cases
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
 

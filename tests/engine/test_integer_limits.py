@@ -25,10 +25,10 @@ from sash.kernels.loops import (
 )
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
-from sash.testing.streams import Case, StreamStep, sorted_by_key
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
 from tests.kernels.shadow import shadowed
+from tests.shared.streams import Case, StreamStep, sorted_by_key
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 CLOSED = ("right", "left", "both", "neither")

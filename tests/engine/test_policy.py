@@ -15,13 +15,13 @@ from sash.engine import Operator
 from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore
-from sash.testing.queries import KeepLast
-from sash.testing.streams import Case, StreamStep
 from tests.engine.differential import duel
 from tests.engine.lookup_cases import SCHEMA, batch
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.effort import share
 from tests.shared.op_counter import OpCounter
+from tests.shared.queries import KeepLast
+from tests.shared.streams import Case, StreamStep
 
 NUMBERS = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("f", pa.float64())])
 

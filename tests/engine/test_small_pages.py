@@ -18,11 +18,11 @@ from sash import Count, Delta, Lifetime, Policy, Session, Time
 from sash.engine import buffer_pages, durable_state
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore
-from sash.testing.queries import FromHigh, KeepLast
-from sash.testing.streams import Case, StreamStep, sorted_by_key, split
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import plain_case
 from tests.shared.effort import in_turn
+from tests.shared.queries import FromHigh, KeepLast
+from tests.shared.streams import Case, StreamStep, sorted_by_key, split
 
 WINDOWS: dict[str, Any] = {
     "time": Time(25),

@@ -12,9 +12,9 @@ from sash.kernels.column import column_kernels
 from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.queries import loose
-from sash.testing.streams import Case, cases, sorted_by_key
 from tests.engine.differential import parted
+from tests.shared.queries import loose
+from tests.shared.streams import Case, cases, sorted_by_key
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ from sash.engine import Operator
 from sash.plan import planner
 from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
-from sash.testing.streams import Case, StreamStep, split
 from tests.engine.differential import duel
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, stream
 from tests.shared.effort import in_turn
+from tests.shared.streams import Case, StreamStep, split
 
 WINDOWS = {f"row: {name}": window for name, window in PER_ROW.items()} | {
     f"slide: {name}": window for name, window in PER_SLIDE.items()

@@ -9,10 +9,10 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.testing.streams import Case, StreamStep
 from tests.engine.differential import duel
 from tests.engine.lookup_cases import query, results
 from tests.engine.test_differential_queries import begin, resume
+from tests.shared.streams import Case, StreamStep
 
 # ---- columns of every type ----
 

@@ -11,8 +11,8 @@ import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Query, Session, Time
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.streams import sorted_by_key
 from tests.frames.frame_kinds import KINDS, blurred, without_nan
+from tests.shared.streams import sorted_by_key
 
 NAN = float("nan")
 AGGREGATES: dict[str, Any] = {

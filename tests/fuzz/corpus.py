@@ -17,9 +17,9 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.engine import buffer_pages, durable_state, eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
-from sash.testing.queries import AFFINE, FromHigh, KeepLast
-from sash.testing.streams import Case, StreamStep, cases
 from tests.fuzz.frames import State
+from tests.shared.queries import AFFINE, FromHigh, KeepLast
+from tests.shared.streams import Case, StreamStep, cases
 
 SCHEMA = pa.schema(
     [

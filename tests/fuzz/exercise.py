@@ -12,9 +12,9 @@ import pyarrow as pa
 import sash
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
-from sash.testing.streams import StreamStep
 from tests.fuzz.corpus import Subject, small_pages
 from tests.fuzz.frames import State
+from tests.shared.streams import StreamStep
 
 REFUSED, RAN = "refused", "ran"
 

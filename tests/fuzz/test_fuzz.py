@@ -10,12 +10,12 @@ import pytest
 import sash
 from sash.stores import PageError, codec
 from sash.stores.envelope import unwrap
-from sash.testing.streams import Case
 from tests.fuzz import exercise, supervise
 from tests.fuzz.corpus import SCHEMA, Subject, states, steps, subject
 from tests.fuzz.frames import State, opened
 from tests.fuzz.mutate import mutated
 from tests.shared.effort import THOROUGH
+from tests.shared.streams import Case
 
 ROOT = Path(__file__).parents[2]
 SAYS = "import sys, time, os, signal; print('prepare 7', flush=True); print('try 7 3', flush=True); "

@@ -11,8 +11,8 @@ from sash.kernels.jit.code_fingerprint import fingerprint
 from sash.kernels.jit.policy_monoid import OrNone, Watched, compilable, joined, shown_alike, split
 from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import Kind, Monoid, agree
-from sash.testing.queries import KeepLast
 from tests.shared.discovery import monoids
+from tests.shared.queries import KeepLast
 
 KINDS: dict[str, Kind] = {"bool": "bool", "int": "int", "number": "float", "ordered": "float", "any": "int"}
 VALUES: dict[Kind, list[Any]] = {"bool": [True, False], "int": [0, 1, -4, 9], "float": [0.5, 2.0, -3.25, 7.0]}

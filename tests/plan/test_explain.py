@@ -62,11 +62,11 @@ def test_one_window_per_row() -> None:
           high  max('price')                double
           n     count()                     int64
           who   arg_max('price', 'trader')  string
-          final: each result leaves once, when nothing can change it
+          final: each result is emitted once, when it is final
 
         order
           ts, then arrival
-          no lateness=: rows come in order, and one behind is an error (frames are sorted first)
+          no lateness=: rows must be in order, an earlier one is an error (frames are sorted first)
 
         shared
           Time('1h'): single rows
@@ -75,18 +75,18 @@ def test_one_window_per_row() -> None:
           high  TwoStacksLite    no exact inverse; measured the fastest of those that need none
           n     SubtractOnEvict  an exact inverse: the oldest comes off the total
           who   TwoStacksLite    no exact inverse; measured the fastest of those that need none
-          costs in ⊕ an insert, evict, query; n elements in the window
+          costs in ⊕ per insert, evict, query; n elements in the window
             TwoStacksLite:    1, 1, 1; at worst 1, n, 1; space n + 1
             SubtractOnEvict:  1, 1, 0; at worst 1, 1, 0; space n
-          where all rows are at hand: kernels of whole columns for high, n, who
+          on frames and sorted batches: whole-column kernels for high, n, who
 
         ties
-          rows of a key with equal ts come in no certain order on Spark; it decides
+          rows of a key with equal ts have no fixed order on Spark; it affects
             who=arg_max('price', 'trader')
           the same on every host where ts is unique for a key; else add a tie-breaker to on=
 
         state
-          Time('1h'): a key keeps the rows of the last 1h, each with ts, price, trader
+          Time('1h'): each key holds the rows of the last 1h, each with ts, price, trader
         """
     )
 
@@ -104,14 +104,14 @@ def test_several_windows_per_slide_without_a_schema() -> None:
           s  Session('10m', every='close')  when it closes:  rows less than 10m apart
 
         results
-          one row a key and slide, keyed by symbol
+          one row per key and slide, keyed by symbol
           high   max('price')  double
           total  sum('price')  double
-          final: each result leaves once, when nothing can change it
+          final: each result is emitted once, when it is final
 
         order
           ts, then arrival
-          rows at most 10s behind the latest time; later ones are counted and dropped
+          rows at most 10s behind the latest time; late rows are counted and dropped
 
         shared
           d, w: panes, kept once for 2 windows
@@ -122,19 +122,19 @@ def test_several_windows_per_slide_without_a_schema() -> None:
           d  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
           w  high   TwoStacksLite  no exact inverse; measured the fastest of those that need none
           w  total  TwoStacksLite  no exact inverse; measured the fastest of those that need none
-          s  high   running fold   the window only grows until it starts anew
-          s  total  running fold   the window only grows until it starts anew
-          costs in ⊕ an insert, evict, query; n elements in the window
+          s  high   running fold   the window only grows until it restarts
+          s  total  running fold   the window only grows until it restarts
+          costs in ⊕ per insert, evict, query; n elements in the window
             TwoStacksLite:  1, 1, 1; at worst 1, n, 1; space n + 1
             running fold:   1, –, 0; at worst 1, –, 0; space 1
 
         ties
-          none: nothing here depends on the order of rows of equal time
+          none: no result depends on the order of rows of equal time
 
         state
-          d, w: a key keeps at most 10,080 partials of 2 aggregates
-          s: a key keeps one partial of 2 aggregates
-          rows of the last 10s wait until none before them can come
+          d, w: each key holds at most 10,080 partials of 2 aggregates
+          s: each key holds one partial of 2 aggregates
+          rows of the last 10s wait in the reorder buffer
         """
     )
 
@@ -157,7 +157,7 @@ def test_states_that_aggregates_share() -> None:
     made = {"total": sash.sum("price"), "average": sash.mean("price"), "n": sash.count("price"), "rows": sash.count()}
     assert explained("1h", "shared", high=None, **made) == [
         "Time('1h'): single rows",
-        "average: one state, which also gives total and n",
+        "average: one state, shared with total and n",
     ]
     assert explained("1h", "structures", high=None, **made)[:4] == [
         "total    TwoStacksLite    lowered from the state of average",
@@ -203,7 +203,7 @@ def test_eager_names_what_runs() -> None:
         (Lifetime(every="1h"), "Lifetime(every='1h')  every 1h:  all rows since the key's start"),
         (
             Policy(gives_up, sash.sum("seq")),
-            "Policy(gives_up, over=sum('seq'))  at each row:  rows that gives_up does not give up, seeing sum('seq')",
+            "Policy(gives_up, over=sum('seq'))  at each row:  rows that gives_up does not evict, by sum('seq')",
         ),
     ],
     ids=repr,
@@ -215,9 +215,9 @@ def test_what_windows_hold(window: Any, line: str) -> None:
 
 def test_when_results_leave() -> None:
     assert explained("1h", "results", emit="changes")[-1] == (
-        "changes: each result leaves once, when nothing can change it, if it differs from the key's last"
+        "changes: each result is emitted once, when it is final, if it differs from the key's last"
     )
-    eager = "results leave at once, and are revised when a row comes that changes them"
+    eager = "results are emitted at once, and revised by later rows"
     assert explained("1h", "results", emit="eager")[-1] == f"eager: {eager}"
     assert explained("1h", "results")[0] == "one row for each input row, no keys"
 
@@ -226,12 +226,12 @@ def test_order_and_lateness() -> None:
     lines = explained("1h", "order", on=["ts", "seq"], lateness="0s", late="flag", forget="30d", ahead="1m")
     assert lines == [
         "ts, then seq, then arrival",
-        "rows at most 0s behind the latest time; later ones pass with _late true",
-        "a key silent for more than 30d starts anew",
-        "times more than 1m ahead of the clock are no times",
+        "rows at most 0s behind the latest time; late rows pass with _late true",
+        "a key without rows for more than 30d expires",
+        "times more than 1m ahead of the clock count as missing",
     ]
     assert explained(5, "order", on=None) == ["arrival: there is no on="]
-    assert explained("1h", "order", lateness="1s", late="error")[1].endswith("later ones raise an error")
+    assert explained("1h", "order", lateness="1s", late="error")[1].endswith("late rows raise an error")
 
 
 def test_what_ties_may_change() -> None:
@@ -243,7 +243,7 @@ def test_what_ties_may_change() -> None:
         "e": Punctuation("end"),
     }
     assert explained(windows, "ties", on=["ts", "seq"], last=sash.last("price")) == [
-        "rows of a key with equal (ts, seq) come in no certain order on Spark; it decides",
+        "rows of a key with equal (ts, seq) have no fixed order on Spark; it affects",
         "  a (a Count window)",
         "  c (a Delta window)",
         "  d (a Policy window)",
@@ -252,7 +252,7 @@ def test_what_ties_may_change() -> None:
         "the same on every host where (ts, seq) is unique for a key; else add a tie-breaker to on=",
     ]
     assert explained(5, "ties", on=None) == [
-        "the order is that of arrival, which a Spark shuffle does not keep; it decides",
+        "the order is that of arrival, which a Spark shuffle does not keep; it affects",
         "  Count(5) (a Count window)",
     ]
 
@@ -267,15 +267,15 @@ def test_aggregates_that_ties_may_change(name: str) -> None:
 def test_what_a_key_keeps() -> None:
     (line,) = explained({"a": 100, "b": 5, "c": Time("1h"), "d": Delta("seq", 5)}, "state")
     held = "the last 100 rows; the rows of the last 1h; rows less than 5 behind in 'seq', each with ts, seq, price"
-    assert line == f"a, b, c, d: a key keeps {held}"
+    assert line == f"a, b, c, d: each key holds {held}"
     assert explained(Time("1d", every="1s"), "state") == [
-        "Time('1d', every='1s'): a key keeps at most 86,400 partials of 1 aggregate"
+        "Time('1d', every='1s'): each key holds at most 86,400 partials of 1 aggregate"
     ]
     assert explained(Count(10, every=5), "state", on=None) == [
-        "Count(10, every=5): a key keeps at most 2 partials of 1 aggregate"
+        "Count(10, every=5): each key holds at most 2 partials of 1 aggregate"
     ]
     assert explained(5, "state", on=None, high=None, n=sash.count()) == [
-        "Count(5): a key keeps the last 5 rows, each with nothing but its place"
+        "Count(5): each key holds the last 5 rows, each with only its position"
     ]
 
 
@@ -314,7 +314,7 @@ def test_structures() -> None:
     assert lines[2] == "  FlatFAT:  0, 0, log n; at worst 0, 0, n; space 2·2^⌈log2 n⌉, up to 8n after it shrank"
     same = explained({"a": "1h", "b": 10}, "structures")
     assert len(same) == 4, "what is chosen alike for all windows is said once"
-    assert same[3] == "where all rows are at hand: kernels of whole columns for high"
+    assert same[3] == "on frames and sorted batches: whole-column kernels for high"
 
 
 def test_a_query_that_does_not_fit_raises_as_elsewhere() -> None:

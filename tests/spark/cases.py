@@ -16,8 +16,8 @@ import sash
 from sash import Count, Lifetime, Query, Session, Time
 from sash.monoids import DirectProduct, Max, Sum
 from sash.testing import assert_same
-from sash.testing.queries import loose
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, aggregates
+from tests.shared.queries import loose
 
 ON = ("t", "row")
 FEW: dict[str, Any] = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sash
 from sash.monoids.algebra import Bound
-from sash.testing.queries import SCALES, queries
-from sash.testing.streams import Case, calls
+from tests.shared.queries import SCALES, queries
+from tests.shared.streams import Case, calls
 
 AGGREGATES: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s")}
 """Three aggregates, exact, inexact and of text: what most cases have, so that little is compiled."""

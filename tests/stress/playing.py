@@ -24,9 +24,9 @@ import pytest
 from sash.engine import Operator, eager_pages
 from sash.stores import MemoryStore, Store
 from sash.testing import Reference
-from sash.testing.streams import Case, StreamStep
 from tests.engine.differential import compare, played
 from tests.engine.test_small_pages import small_pages
+from tests.shared.streams import Case, StreamStep
 
 
 @contextmanager

@@ -31,7 +31,7 @@ import pyarrow as pa
 from sash.engine.operator import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import PageError
-from sash.testing.streams import cases
+from tests.shared.streams import cases
 from tests.stress.drawing import Strikes, Struck, drawn, few_aggregates, raising_sum
 from tests.stress.faults import Fault
 from tests.stress.file_store import LogStore, PageFiles

@@ -13,8 +13,8 @@ import sash
 from sash import Count, Lifetime, Session, Time
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.queries import rewritten
-from sash.testing.streams import Case, cases
+from tests.shared.queries import rewritten
+from tests.shared.streams import Case, cases
 from tests.testing.stream_text import SCHEMA, Play, rows
 
 

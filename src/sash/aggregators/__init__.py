@@ -1,4 +1,4 @@
-"""The structures: one paper, one file, one class. `catalogue.CATALOGUE` tells what each needs and costs."""
+"""The structures: one paper, one file, one class. `catalogue.CATALOGUE` has the requirements and costs of each."""
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA

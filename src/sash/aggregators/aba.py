@@ -54,7 +54,7 @@ class ABA(InOrder):
 
     def pop(self) -> None:
         self.valid = False
-        self.both = self.identity  # it holds what leaves
+        self.both = self.identity  # it contains the leaving element
         if self.F == self.B:
             self.flip()
         self.vals.drop_front(self.F)

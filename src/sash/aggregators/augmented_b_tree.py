@@ -4,14 +4,14 @@ Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window 
 section 3.1.
 
 Needs nothing but associativity, and times with an order. Each insert and evict takes O(log n): the search begins at
-the root, and every aggregate from the place of the change up to the root is repaired. A query takes no ⊕ at all, one
-of a range O(log n), and to evict any number of the oldest at once O(log n). Space O(n).
+the root, and every aggregate from the place of the change up to the root is repaired. A query takes no ⊕, a query of a
+range O(log n), and evicting any number of the oldest at once O(log n). Space O(n).
 
                 [  7:g   15:o  ]              ab…u
                /       │        \\
         [ 2 4 ]    [ 9 11 13 ]    [ 17 19 ]   ab…f    hi…n    pq…u     each the aggregate of its subtree
 
-Invariants: those of the B-tree (`nodes.py`, `tree.py`); every aggregate is ⊕ over the entries of its subtree.
+Invariants: those of the B-tree (`btree_nodes.py`); every aggregate is ⊕ over the entries of its subtree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.monoids.algebra import noinline
 
 
 class AugmentedBTree(BTreeCheck, BTreeRanges):
-    """A window in order of time, logarithmic in its size.
+    """A time-ordered window, logarithmic in its size.
 
     >>> from sash.monoids import Max
     >>> window = AugmentedBTree(Max(), min_arity=2)

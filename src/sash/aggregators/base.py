@@ -1,16 +1,16 @@
-"""What all structures share: how their state is declared, cleared and copied, and what they do when ⊕ raises.
+"""The base of all structures: declares, clears and copies their state, and handles exceptions of ⊕.
 
 A structure is a class whose annotations are its state and whose methods are the algorithm, written once:
 
     Queue, Ints         aggregates, integers by position                     (`queue.py`)
-    Levels              aggregates by level and number                       (`levels.py`)
-    Times, States       times, aggregates by node and place in it            (`pool.py`)
-    Links, Aggs         integers by node and place, one aggregate a node     (`pool.py`)
+    Levels              aggregates by level and number                       (`block_levels.py`)
+    Times, States       times, aggregates by node and place in it            (`btree_storage.py`)
+    Links, Aggs         integers by node and place, one aggregate a node     (`btree_storage.py`)
     int, bool, State    a position, a flag, an aggregate
 
-Interpreted these are attributes of the object; compiled they are fields of a struct (`kernels/state.py`). What the
-algorithm's methods use stays within what compiles: fields of `self`, `self.combine`, `self.identity`, integers,
-tuples, and methods of the same class.
+Interpreted these are attributes of the object; compiled they are fields of a struct (`kernels/jit/numba_struct.py`).
+The algorithm's methods use only what compiles: fields of `self`, `self.combine`, `self.identity`, integers, tuples, and
+methods of the same class.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Aggregator:
-    """A window that knows its aggregate."""
+    """A window with an aggregate."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     constants: ClassVar[tuple[str, ...]] = ()
@@ -58,9 +58,9 @@ class Aggregator:
         return self.monoid.lifted(row)
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Carry out a step of the algorithm. If ⊕ raises in it, refuse all others until cleared.
+        """Run a step of the algorithm. If ⊕ raises in it, refuse all others until cleared.
 
-        Such a window is half-way through a change: an answer from it would be wrong.
+        Such a window has an incomplete change: its results would be wrong.
         """
         try:
             return step(*arguments)
@@ -81,20 +81,20 @@ class Aggregator:
             setattr(self, name, self.identity if kind == "State" else FRESH[kind]())
 
     def copy(self) -> Self:
-        """A window of its own with the same elements; the elements themselves are shared."""
-        twin = self._anew()
+        """An independent window with the same elements; the elements themselves are shared."""
+        twin = self._empty_twin()
         for name, kind in fields(type(self)).items():
             value = getattr(self, name)
             setattr(twin, name, value.copy() if kind in STORED else value)
         return twin
 
-    def _anew(self) -> Self:
+    def _empty_twin(self) -> Self:
         """An empty window of the same kind."""
         return type(self)(self.monoid)
 
     @classmethod
     def slots(cls, field: str, largest: int) -> int:
-        """How many slots a field needs in compiled code for windows of up to `largest`: a power of two.
+        """The number of slots of a field in compiled code for windows of up to `largest`: a power of two.
 
         Level l of Levels has half as many as the level below, level 0 half of all.
         """
@@ -102,7 +102,7 @@ class Aggregator:
         return 2 * slots if fields(cls)[field] == "Levels" else slots
 
     def check_invariants(self) -> None:
-        """Compare all that is stored with its definition; AssertionError names what differs."""
+        """Compare everything that is stored with its definition; AssertionError names the difference."""
 
     def __len__(self) -> int:
         return self.size()
@@ -118,7 +118,7 @@ STEPS = (
     *("push", "pop", "drop", "aggregate", "last", "answer", "between", "longest", "remove", "replace"),
     *("find", "put", "take_out", "cut", "merge_in"),
 )
-"""What the structures' public methods call: the ways into an algorithm."""
+"""The methods of an algorithm that the structures' public methods call."""
 
 
 def _refuse(error: str, structure: str, *_arguments: Any) -> Any:
@@ -138,10 +138,10 @@ FRESH: dict[str, Callable[[], Any]] = {
     "Links": Links,
     "Aggs": Aggs,
 }
-"""What a field of each annotation holds in an empty window; a State holds the identity."""
+"""The initial value of a field of each annotation; that of a State is the identity."""
 
 STORED = ("Queue", "Ints", "Levels", "Times", "States", "Links", "Aggs")
-"""The kinds of fields that need memory of their own."""
+"""The kinds of fields that need memory outside of the struct."""
 
 
 def fields(structure: type[Aggregator]) -> dict[str, str]:
@@ -152,7 +152,7 @@ def fields(structure: type[Aggregator]) -> dict[str, str]:
 
 
 def require(structure: type[Aggregator], monoid: Monoid) -> None:
-    """Raises TypeError naming the missing property if the monoid does not admit the structure."""
+    """Raises TypeError, naming the missing property, if the structure does not accept the monoid."""
     if not isinstance(monoid, Monoid):
         raise TypeError(f"{structure.__name__} is built from a monoid, such as sash.monoids.Max(); got {monoid!r}")
     for need in structure.needs:
@@ -171,6 +171,6 @@ def fold(monoid: Monoid, states: Iterator[State]) -> State:
 
 
 def expect(structure: Aggregator, what: str, stored: State, defined: State) -> None:
-    """AssertionError unless a stored aggregate means the same as its definition."""
+    """AssertionError unless a stored aggregate agrees with its definition."""
     if not structure.monoid.same(stored, defined):
         raise AssertionError(f"{type(structure).__name__}: {what} is {stored!r}; expected {defined!r}")

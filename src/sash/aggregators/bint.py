@@ -4,12 +4,12 @@ Arasu, Widom: Resource Sharing in Continuous Sliding-Window Aggregates, VLDB 200
 Chrysanthis, Labrinidis: SlickDeque, EDBT 2018, section 2.2.
 
 Needs nothing but associativity. An insert completes the intervals that end with it, one ⊕ each: log2 n at worst,
-less than one on average. An evict takes none. A query, of the window or any range of it, joins the fewest intervals
-that make it up: at most 2 log2(n + 2) - 3 ⊕. Space 2n, and a begun chunk a level.
+less than one on average. An evict takes none. A query of the window or any range of it combines the fewest intervals
+that cover it: at most 2 log2(n + 2) - 3 ⊕. Space 2n, and a partial chunk per level.
 
     level 3   ·······················
     level 2   ···········  [ 4 … 7 ]
-    level 1   ·····  ·····  [4 5] [6 7]  [8 9]        F = 3, E = 11: what began before F is gone,
+    level 1   ·····  ·····  [4 5] [6 7]  [8 9]        F = 3, E = 11: intervals before F are dropped,
     level 0   ·  ·   ·  3    4 5   6 7    8 9  10     and [10 11] and [8 … 11] are not complete yet
 
     query: 3 ⊕ [4 … 7] ⊕ [8 9] ⊕ 10
@@ -30,7 +30,7 @@ from sash.aggregators.range_query import RangeQuery
 
 
 class BInt(RangeQuery):
-    """Dyadic intervals, from which any range of the window is joined.
+    """Dyadic intervals, which combine to any range of the window.
 
     >>> from sash.monoids import Max
     >>> window = BInt(Max())

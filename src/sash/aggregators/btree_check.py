@@ -1,4 +1,4 @@
-"""The invariants of the B-trees, checked: all that is stored against its definition."""
+"""Check the invariants of the B-trees: everything that is stored against its definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, LEFT, NONE,
 
 
 class BTreeCheck(BTreeNodes):
-    """A B-tree that knows its invariants."""
+    """A B-tree that checks its invariants."""
 
     defined: Callable[[int], list[State]]
     """The entries that the aggregate of a node is ⊕ over, by definition."""
@@ -51,7 +51,7 @@ class BTreeCheck(BTreeNodes):
         self._expect(least <= arity <= 2 * self.min_arity, f"node {node} has arity {arity}")
 
     def _check_place(self, node: int) -> None:
-        """Parent and flags: the root's, and for each child those that its place and its parent's give."""
+        """Check parents and flags: the root's, and for each child those that follow from its place and its parent."""
         flags = self.links[node, FLAGS]
         if node == self.root:
             self._expect(flags & SPINE == ROOT, f"the root {node} has flags {flags}")
@@ -70,11 +70,11 @@ class BTreeCheck(BTreeNodes):
         """Each node is in the tree or on the chain, once, and the entries of both are counted."""
         done: list[int] = []
         for node in self.done_with():
-            self._expect(node not in tree, f"node {node} is in the tree and done with")
-            self._expect(len(done) < self.fresh, "the chain of what is done with has no end")
+            self._expect(node not in tree, f"node {node} is in the tree and free")
+            self._expect(len(done) < self.fresh, "the free chain has no end")
             done.append(node)
-        self._expect(len({*done}) == len(done), "a node is done with twice")
+        self._expect(len({*done}) == len(done), "a node is free twice")
         rows = getattr(self.links, "rows", range(self.fresh))
-        self._expect({*rows} == tree.union(done), "a node is neither in the tree nor done with")
+        self._expect({*rows} == tree.union(done), "a node is neither in the tree nor free")
         entries += sum(self.links[node, ARITY] - 1 for node in done)
         self._expect(self.held == entries, f"{self.held} entries are counted, there are {entries}")

@@ -1,18 +1,18 @@
-"""The nodes of the B-tree under `AugmentedBTree` and `FiBA`: how they come and go; entries, children, search.
+"""The nodes of the B-tree of `AugmentedBTree` and `FiBA`: allocation, entries, children, search.
 
     node     times   t0   t1   t2                     between MIN_ARITY and 2·MIN_ARITY children,
              vals    v0   v1   v2                     the root 2 at least; an entry less than children;
              links   z0   z1   z2   z3                all leaves on one level
-             aggs    ⊕ over some part of the tree     (which part, says the structure)
+             aggs    ⊕ over some part of the tree     (the structure defines which)
 
-A node is a number: the row that it has in the pools. Its links are its parent, its arity (one more than its entries,
-in leaves as well), its flags, and its children. The flags say where it is: on the left spine, on the right spine, or
-the root; and whether it is an inner node.
+A node is a number: its row in the pools. Its links are its parent, its arity (one more than its entries, in leaves as
+well), its flags, and its children. The flags are its position: on the left spine, on the right spine, or the root; and
+whether it is an inner node.
 
-Nodes that leave the tree join a chain of roots of what is done with. A node is taken again with its children put in
-its place on the chain, so that to give up a subtree takes constant time. Only inserts take nodes, and they give up
-none: no node is reused while the operation that gave it up still runs. Interpreted, each operation returns the memory
-of a few nodes of the chain. `held` still counts the entries there, and `size()` brings it up to date.
+Removed subtrees join the free chain by their roots. Allocating a node replaces it on the chain by its children, so that
+freeing a subtree takes constant time. Only inserts allocate nodes, and they free none: no node is reused within the
+operation that freed it. Interpreted, each operation releases the memory of a few free nodes. `held` still counts the
+entries there, and `size()` updates it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PARENT, ARITY, FLAGS, CHILD = 0, 1, 2, 3
 
 LEFT, RIGHT, ROOT, INNER = 1, 2, 4, 8
 SPINE = LEFT | RIGHT | ROOT
-"""The flags of a node: on the left spine below the root, on the right spine below the root, the root; not a leaf."""
+"""The flags of a node: on the left spine below the root, on the right spine below the root, the root; inner node."""
 
 NONE = -1
 
 
 class BTreeNodes(TimeOrdered):
-    """A B-tree in order of time, in whose nodes a structure keeps aggregates.
+    """A time-ordered B-tree with an aggregate in each node.
 
     Raises TypeError if `min_arity` is no integer, ValueError if it is below 2.
     """
@@ -59,10 +59,10 @@ class BTreeNodes(TimeOrdered):
     # ---- what a structure decides ----
 
     fold: Callable[[int], None]
-    """Compute what is kept for a node from its entries and from what is below."""
+    """Compute the aggregate of a node from its entries and children."""
 
     settle: Callable[[int], None]
-    """The same, amid a change of shape: what depends on nothing above."""
+    """The same during a change of shape: the part that depends on nothing above."""
 
     mend: Callable[[int, int], None]
     """Repair all aggregates that depend on a node, itself included, and on the spines that were hit."""
@@ -71,24 +71,24 @@ class BTreeNodes(TimeOrdered):
     """Is the aggregate of a node that of its subtree, and not the root's?"""
 
     near: Callable[[Time], int]
-    """A node whose subtree a time belongs to: from where to search downwards."""
+    """A node whose subtree contains a time, from which to search downwards."""
 
     def __init__(self, monoid: Monoid, min_arity: int | None = None) -> None:
         if min_arity is not None:
             self.min_arity = checked_arity(min_arity)
         super().__init__(monoid)
 
-    def _anew(self) -> Self:
+    def _empty_twin(self) -> Self:
         return type(self)(self.monoid, self.min_arity)
 
     @staticmethod
     def width(field: str, min_arity: int) -> int:
-        """How many slots a node has in a field: room for one entry and child too many, until it is split."""
+        """The number of slots of a node in a field, with one entry and child too many, until it is split."""
         return {"links": CHILD + 2 * min_arity + 1, "aggs": 1, "own": 1}.get(field, 2 * min_arity)
 
     @classmethod
     def slots(cls, field: str, largest: int) -> int:
-        """Room for the nodes of up to `largest` entries: MIN_ARITY - 1 in each at least, but for the root."""
+        """The number of nodes for up to `largest` entries: at least MIN_ARITY - 1 in each except the root."""
         return (largest // (cls.min_arity - 1) + 2) * cls.width(field, cls.min_arity)
 
     def begin(self) -> None:
@@ -106,7 +106,7 @@ class BTreeNodes(TimeOrdered):
     # ---- nodes that come and go ----
 
     def take(self) -> int:
-        """A node: one that is done with, if there is any."""
+        """Allocate a node: a free one, if there is any."""
         if self.doomed != NONE:
             node = self.reap()
         else:
@@ -118,18 +118,18 @@ class BTreeNodes(TimeOrdered):
         return node
 
     def doom(self, node: int) -> None:
-        """The node and all below it are done with."""
+        """Free a node with its subtree."""
         self.links[node, PARENT] = self.doomed
         self.doomed = node
 
     def doom_alone(self, node: int) -> None:
-        """The node is done with; its entries and children are elsewhere."""
+        """Free a node whose entries and children have moved."""
         self.links[node, ARITY] = 1
         self.links[node, FLAGS] = 0
         self.doom(node)
 
     def reap(self) -> int:
-        """A node that is done with, off the chain, its children on it."""
+        """Take a node from the free chain, and put its children there."""
         node = self.doomed
         self.doomed = self.links[node, PARENT]
         arity = self.links[node, ARITY]
@@ -140,7 +140,7 @@ class BTreeNodes(TimeOrdered):
         return node
 
     def tidy(self) -> None:
-        """Return the memory of a few nodes that are done with."""
+        """Release the memory of a few free nodes."""
         for _ in range(self.links.back()):
             if self.doomed == NONE:
                 return
@@ -154,16 +154,16 @@ class BTreeNodes(TimeOrdered):
         self.release(node)
 
     def release(self, node: int) -> None:
-        """Let go of what else a structure keeps for a node."""
+        """Release other values that a structure stores for a node."""
 
     def size(self) -> int:
-        """The number of entries. After `cut`, in time of the nodes that are done with, whose memory it returns."""
+        """The number of entries. After `cut` it takes time for each free node, and releases their memory."""
         while self.doomed != NONE and self.links.back() > 0:
             self.close(self.reap())
         return self.held - sum(self.links[node, ARITY] - 1 for node in self.done_with())
 
     def done_with(self) -> Iterator[int]:
-        """Every node on the chain, and below."""
+        """Every free node."""
         head = self.doomed
         while head != NONE:
             yield from self.nodes_below(head)
@@ -191,14 +191,14 @@ class BTreeNodes(TimeOrdered):
     # ---- search ----
 
     def rank(self, node: int, t: Time) -> int:
-        """How many entries of a node are older than t."""
+        """The number of entries of a node older than t."""
         i, n = 0, self.links[node, ARITY] - 1
         while i < n and self.times[node, i] < t:
             i += 1
         return i
 
     def rank_through(self, node: int, t: Time) -> int:
-        """How many entries of a node are not younger than t."""
+        """The number of entries of a node not younger than t."""
         i, n = 0, self.links[node, ARITY] - 1
         while i < n and not t < self.times[node, i]:
             i += 1
@@ -208,7 +208,7 @@ class BTreeNodes(TimeOrdered):
         return self.find_below(self.near(t), t)
 
     def find_below(self, node: int, t: Time) -> Place:
-        """Where t is, or belongs, in the subtree of a node."""
+        """The place of t in the subtree of a node."""
         i = self.rank(node, t)
         while self.links[node, FLAGS] & INNER:
             if i < self.links[node, ARITY] - 1 and not t < self.times[node, i]:
@@ -226,7 +226,7 @@ class BTreeNodes(TimeOrdered):
     # ---- entries and children ----
 
     def open_entry(self, node: int, i: int, t: Time, v: State) -> None:
-        """A new entry at place i; for an inner node a child is to follow."""
+        """Insert an entry at place i; for an inner node the caller then inserts a child."""
         k = self.links[node, ARITY] - 1
         while k > i:
             self.times[node, k] = self.times[node, k - 1]
@@ -237,7 +237,7 @@ class BTreeNodes(TimeOrdered):
         self.links[node, ARITY] += 1
 
     def close_entry(self, node: int, i: int) -> None:
-        """The entry at place i goes; for an inner node its child went before."""
+        """Remove the entry at place i; for an inner node the caller has removed its child."""
         last = self.links[node, ARITY] - 2
         for k in range(i, last):
             self.times[node, k] = self.times[node, k + 1]
@@ -258,7 +258,7 @@ class BTreeNodes(TimeOrdered):
         self.links[child, PARENT] = node
 
     def open_child(self, node: int, i: int, child: int) -> None:
-        """A new child at place i, after its entry."""
+        """Insert a child at place i, after its entry."""
         k = self.links[node, ARITY] - 1
         while k > i:
             self.links[node, CHILD + k] = self.links[node, CHILD + k - 1]
@@ -266,7 +266,7 @@ class BTreeNodes(TimeOrdered):
         self.adopt(node, i, child)
 
     def close_child(self, node: int, i: int) -> None:
-        """The child at place i goes, before its entry."""
+        """Remove the child at place i, before its entry."""
         for k in range(i, self.links[node, ARITY] - 1):
             self.links[node, CHILD + k] = self.links[node, CHILD + k + 1]
 

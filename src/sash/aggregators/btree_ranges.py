@@ -1,20 +1,20 @@
-"""Ranges of time in the B-tree under `AugmentedBTree` and `FiBA`: aggregates of them, and changes to many entries.
+"""Ranges of time in the B-tree of `AugmentedBTree` and `FiBA`: range queries, bulk eviction and bulk insertion.
 
-    between    walk down to where the two ends part, then along each: what lies between is in whole subtrees
+    between    walk down to where the paths of the two ends part, then along each: whole subtrees lie between
 
                        ·  v  ·  v  ·  v  ·
-                         /─────────────\\           the ends part here
+                         /─────────────\\           the paths part here
                   · v ·                 · v ·
                      \\───┘           └───/          two chains of nodes
 
-    cut        all up to a time: along the search path drop the subtrees to the left, which are done with; then
-               downwards, on what is now the left spine, fill up nodes from their right siblings so far that each can
-               give one entry to the level below; what is missing at the top is refilled upwards as usual
-    merge_in   a sorted batch: each search starts where the last one ended, and aggregates are computed at the end,
-               level by level, each once
+    cut        evict all up to a time: free the subtrees to the left of the search path; then downwards, on the new left
+               spine, refill nodes from their right siblings until each can give one entry to the level below; then
+               refill the top upwards as usual
+    merge_in   insert a sorted batch: each search starts where the last one ended, and aggregates are computed at the
+               end, level by level, each once
 
-To cut follows later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-Order Sliding-Window Aggregation
-with Efficient Bulk Evictions and Insertions, PVLDB 2023) in what it costs; to remove m entries takes O(log m).
+The cost of `cut` is that of later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-Order Sliding-Window
+Aggregation with Efficient Bulk Evictions and Insertions, PVLDB 2023): removing m entries takes O(log m).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from sash.monoids.algebra import noinline
 
 
 class BTreeRanges(BTree):
-    """A B-tree that answers for ranges of time, and changes by many entries at once."""
+    """A B-tree with range queries, bulk eviction and bulk insertion."""
 
     settle_left: Callable[[int], None]
-    """Compute what is kept for the nodes of the left spine, from one downwards."""
+    """Compute the aggregates of the left spine, from a node downwards."""
 
     # ---- range queries ----
 
@@ -64,12 +64,12 @@ class BTreeRanges(BTree):
         return True, total
 
     def ends(self, node: int, lo: Time, hi: Time, bounded: bool, limited: bool) -> tuple[int, int]:
-        """The entries [i, j) of a node are in the range."""
+        """⊕ over the entries [i, j) of a node and the subtrees between them."""
         i = self.rank(node, lo) if bounded else 0
         return i, self.rank_through(node, hi) if limited else self.links[node, ARITY] - 1
 
     def combine_suffix(self, node: int, lo: Time, bounded: bool, total: State) -> State:
-        """What of a subtree is not older than lo, ⊕ total."""
+        """⊕ over the entries of a subtree not older than lo, ⊕ total."""
         while True:
             inner, last = self.links[node, FLAGS] & INNER, self.links[node, ARITY] - 1
             i = self.rank(node, lo) if bounded else 0
@@ -84,7 +84,7 @@ class BTreeRanges(BTree):
             node = self.links[node, CHILD + i]
 
     def combine_prefix(self, node: int, hi: Time, limited: bool, total: State) -> State:
-        """total ⊕ what of a subtree is not younger than hi."""
+        """total ⊕ the entries of a subtree not younger than hi."""
         while True:
             inner, last = self.links[node, FLAGS] & INNER, self.links[node, ARITY] - 1
             j = self.rank_through(node, hi) if limited else last
@@ -111,7 +111,7 @@ class BTreeRanges(BTree):
         self.drop_path(top, t)
         start = top if self.links[top, FLAGS] & ROOT else self.links[top, PARENT]
         hits = self.fill_path(top)
-        if hits & RIGHT:  # the root was reached, and may be another now
+        if hits & RIGHT:  # the root was reached, and may have changed
             start = self.root
         self.settle_left(start)
         self.refill(start, 0, hits | LEFT)
@@ -132,7 +132,7 @@ class BTreeRanges(BTree):
         self.aggs[root] = self.identity
 
     def drop_path(self, node: int, t: Time) -> None:
-        """Drop what is not younger than t below a node; the nodes on the way there become the left spine."""
+        """Remove the entries not younger than t below a node; the nodes on the search path become the left spine."""
         while True:
             gone, arity, flags = self.rank_through(node, t), self.links[node, ARITY], self.links[node, FLAGS]
             if flags & ROOT == 0:
@@ -155,7 +155,7 @@ class BTreeRanges(BTree):
             node = self.links[node, CHILD]
 
     def fill_path(self, node: int) -> int:
-        """Fill up the left spine from a node downwards, so that each node has an entry to spare. Returns the hits."""
+        """Refill the left spine from a node downwards, so that each node has an entry to spare. Returns the hits."""
         hits = 0
         while True:
             arity = self.links[node, ARITY]
@@ -210,7 +210,7 @@ class BTreeRanges(BTree):
         return self.find_below(node, t)
 
     def level(self, node: int) -> int:
-        """How far a node is above the leaves."""
+        """The height of a node above the leaves."""
         level = 0
         while self.links[node, FLAGS] & INNER:
             node, level = self.links[node, CHILD], level + 1
@@ -233,9 +233,9 @@ class BTreeRanges(BTree):
             self._touch(touched, level, node)
 
     def _mend_all(self, touched: list[set[int]]) -> None:
-        """Compute what is whole from the leaves upwards, then what hangs on a spine from its highest node downwards."""
+        """Compute the aggregates of subtrees from the leaves upwards, then those on a spine from its top downwards."""
         spines: dict[int, int] = {}
-        for level, nodes in enumerate(touched):  # grows as it goes
+        for level, nodes in enumerate(touched):  # grows during the loop
             for node in nodes:
                 self.fold(node)
                 if self.whole(node):
@@ -250,4 +250,4 @@ class BTreeRanges(BTree):
 
 
 NOWHERE = -1
-"""No search has been made yet."""
+"""The place before the first search."""

@@ -3,9 +3,9 @@
     rows   { 0: [t t t · · · · ·],  1: [t · · · · · · ·],  7: [t t t t t · · ·] }
              └ node                                        └ five of eight slots in use
 
-A row is made when its node comes into use and dropped when the node is given up, so memory follows the tree both ways;
-the number of a dropped node is forgotten. Compiled code has rows of fixed width in raw memory under the same names
-(`kernels/columns.py`). It drops nothing: there, a node that is given up is the next to be taken.
+A row is created when its node is allocated and dropped when the node is freed, so memory grows and shrinks with the
+tree; the number of a dropped node is not reused. Compiled code has rows of fixed width in raw memory with the same
+methods (`kernels/jit/numba_arrays.py`). It drops nothing: a freed node is the next to be allocated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 Item = TypeVar("Item")
 
 BACK = 4
-"""How many nodes that were given up in bulk an operation gives back."""
+"""The number of nodes freed in bulk whose memory an operation releases."""
 
 
 class NodePool(Generic[Item]):
@@ -35,23 +35,23 @@ class NodePool(Generic[Item]):
         self.rows[node][place] = value
 
     def open(self, node: int, width: int) -> None:
-        """A node comes into use: a row of empty slots."""
+        """Allocate a node: a row of empty slots."""
         self.rows[node] = [None] * width
 
     def close(self, node: int) -> None:
-        """A node is given up."""
+        """Free a node."""
         del self.rows[node]
 
     def forget(self, node: int, place: int) -> None:
-        """Let go of what a slot holds. It is written before it is read again."""
+        """Release the value of a slot. It is written before it is read again."""
         self.rows[node][place] = None
 
     def back(self) -> int:
-        """How many nodes an operation gives back; none in compiled code, which takes them again instead."""
+        """The number of nodes whose memory an operation releases; 0 in compiled code, which reuses them instead."""
         return BACK
 
     def copy(self) -> Self:
-        """The same values in rows of their own."""
+        """A copy of the rows."""
         twin = type(self)()
         twin.rows = {node: row.copy() for node, row in self.rows.items()}
         return twin
@@ -90,11 +90,11 @@ class Aggs:
         self.rows[node] = value
 
     def close(self, node: int) -> None:
-        """A node is given up."""
+        """Free a node."""
         self.rows.pop(node, None)
 
     def copy(self) -> Self:
-        """The same values in memory of their own."""
+        """A copy."""
         twin = type(self)()
         twin.rows = self.rows.copy()
         return twin

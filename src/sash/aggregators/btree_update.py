@@ -1,19 +1,19 @@
-"""How the B-tree under `AugmentedBTree` and `FiBA` changes, one entry at a time, and keeps its sizes.
+"""Insert and evict single entries in the B-tree of `AugmentedBTree` and `FiBA`.
 
     insert    search, put the entry into a leaf; split what overflows, upwards
-    evict     search, take it from a leaf, or from an inner node, which gets a substitute from a leaf; merge what
-              underflows with a sibling, or move an entry over, upwards
-    repair    of aggregates: where and in which direction, says the structure
+    evict     search, remove it from a leaf, or from an inner node, which gets a substitute from a leaf; merge nodes
+              that underflow with a sibling, or move an entry over, upwards
+    repair    of aggregates: the structure defines where and in which direction
 
          split                       merge                      move_back               move_on
       ·  p  ·      ·  p  d  ·       ·  p  ·      ·             ·  p  ·    ·  c  ·      ·  p  ·    ·  b  ·
        │       →    │  │             │  │    →   │              │  │   →   │  │         │  │   →   │  │
     abc d ef      abc  ef           a  bc      a p bc           a  cd     ap  d        ab  d      a  pd
 
-`hits` collects the flags of nodes that a change of shape touched, for the repair: a node on a spine does not keep the
-aggregate of its subtree in `FiBA`. The paper's pseudocode (its figures 7 and 8) is mended in three places: a sibling
-on the left spine counts as a hit, too (line 61); a node in which a substitute was put is reached by counting levels,
-not by asking for ancestors of a node that may be gone (line 85); and all nodes on the way there are repaired (line 90).
+`hits` collects the flags of nodes that a change of shape touched, for the repair: in `FiBA` a node on a spine does not
+store the aggregate of its subtree. The paper's pseudocode (figures 7 and 8) is corrected in three places: a sibling on
+the left spine counts as a hit, too (line 61); the node of a substitute is found by counting levels, not by the
+ancestors of a node that may be freed (line 85); and all nodes on the way there are repaired (line 90).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.monoids.algebra import noinline
 
 
 class BTree(BTreeNodes):
-    """A B-tree that changes by one entry at a time."""
+    """A B-tree that inserts and evicts single entries."""
 
     # ---- insert ----
 
@@ -47,12 +47,12 @@ class BTree(BTreeNodes):
             self.added(node, i, v)
 
     def added(self, node: int, _i: int, _v: State) -> None:
-        """Repair after an entry came into a leaf that did not overflow."""
+        """Repair after an insert into a leaf that did not overflow."""
         self.mend(node, 0)
 
     @noinline
     def relieve(self, node: int) -> None:
-        """Split from a node upwards what has overflowed, and repair."""
+        """Split overflowing nodes from a node upwards, and repair."""
         hits = self.links[node, FLAGS]
         while self.links[node, ARITY] > 2 * self.min_arity:
             if self.links[node, FLAGS] & ROOT:
@@ -64,7 +64,7 @@ class BTree(BTreeNodes):
         self.mend(node, hits)
 
     def grow(self) -> None:
-        """A new root above the old one, which is about to be split."""
+        """Add a root above the old one, which is about to be split."""
         old, root = self.root, self.take()
         self.links[root, PARENT] = NONE
         self.links[root, ARITY] = 1
@@ -75,7 +75,7 @@ class BTree(BTreeNodes):
 
     @noinline
     def split(self, node: int) -> None:
-        """The young half of a node becomes its right sibling, the entry between them goes up."""
+        """Split a node: the young half becomes its right sibling, the entry between them moves up."""
         half = self.min_arity
         parent, flags = self.links[node, PARENT], self.links[node, FLAGS]
         young = self.take()
@@ -137,9 +137,9 @@ class BTree(BTreeNodes):
 
     @noinline
     def refill(self, node: int, above: int, hits: int) -> None:
-        """Merge or move from a node upwards what has underflowed, and repair.
+        """Merge or refill underflowing nodes from a node upwards, and repair.
 
-        `above`: an entry changed so many levels above the node, and the repair is to reach there.
+        `above`: the number of levels up to a changed entry, which the repair must reach.
         """
         hits |= self.links[node, FLAGS]
         while not self.links[node, FLAGS] & ROOT and self.links[node, ARITY] < self.min_arity:
@@ -169,7 +169,7 @@ class BTree(BTreeNodes):
 
     @noinline
     def merge(self, parent: int, i: int) -> None:
-        """Child i takes over the entry to its right and all of the next child."""
+        """Merge child i with the entry to its right and the next child."""
         a, b = self.links[parent, CHILD + i], self.links[parent, CHILD + i + 1]
         n, m = self.links[a, ARITY], self.links[b, ARITY]
         self.copy_entry(a, n - 1, parent, i)
@@ -189,7 +189,7 @@ class BTree(BTreeNodes):
 
     @noinline
     def move_back(self, parent: int, i: int) -> None:
-        """Child i gets the entry to its right, which the oldest of the next child replaces."""
+        """Move the entry to the right of child i into it, and replace it by the oldest of the next child."""
         a, b = self.links[parent, CHILD + i], self.links[parent, CHILD + i + 1]
         n = self.links[a, ARITY]
         self.copy_entry(a, n - 1, parent, i)
@@ -204,7 +204,7 @@ class BTree(BTreeNodes):
 
     @noinline
     def move_on(self, parent: int, i: int) -> None:
-        """The child after i gets the entry to its left, which the youngest of child i replaces."""
+        """Move the entry to the right of child i into the next child, and replace it by the youngest of child i."""
         a, b = self.links[parent, CHILD + i], self.links[parent, CHILD + i + 1]
         n = self.links[a, ARITY]
         self.open_entry(b, 0, self.times[parent, i], self.vals[parent, i])
@@ -216,7 +216,7 @@ class BTree(BTreeNodes):
         self.settle(b)
 
     def shrink(self, node: int) -> None:
-        """The only child of the root becomes the root."""
+        """Replace the root by its only child."""
         self.doom_alone(self.root)
         self.links[node, PARENT] = NONE
         self.links[node, FLAGS] = ROOT | self.links[node, FLAGS] & INNER

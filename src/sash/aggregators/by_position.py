@@ -1,7 +1,7 @@
-"""The structures in order of time as in-order ones: an element's time is its position.
+"""Time-ordered structures as in-order ones: an element's time is its position.
 
-FiBA and AugmentedBTree find an element by its time. Where elements come in order, the position serves as the time, and
-the tree has the calls of an in-order structure: `push` at the young end, `pop` and `drop` at the old one.
+FiBA and AugmentedBTree find an element by its time. If elements arrive in order, the position is the time, and the tree
+has the methods of an in-order structure: `push` at the young end, `pop` and `drop` at the old one.
 
     time     3  4  5  6  7  8         F = 3: the oldest; E = 9: the next
     push     ──────────────── 9       at the right finger
@@ -22,10 +22,10 @@ from sash.monoids.algebra import noinline
 
 
 class ByPosition(BTreeRanges):
-    """A B-tree whose times are positions, with the calls of an in-order structure."""
+    """A B-tree whose times are positions, with the methods of an in-order structure."""
 
     bulk: ClassVar[int] = 1
-    """As of in-order structures: many elements leave at once, in O(log n)."""
+    """As for in-order structures: bulk eviction takes O(log n)."""
 
     F: int
     E: int
@@ -35,7 +35,7 @@ class ByPosition(BTreeRanges):
 
     @noinline
     def push(self, v: State) -> None:
-        """Add an element at the young end. A struct of zeros, as compiled code starts with, has no root yet."""
+        """Add an element at the young end. The zeroed struct of compiled code has no root yet."""
         if self.fresh == 0:
             self.begin()
         self.add(self.E, v)
@@ -75,14 +75,14 @@ BY_POSITION: dict[str, type[ByPosition]] = {
     "FiBA": FiBAByPosition,
     "AugmentedBTree": AugmentedBTreeByPosition,
 }
-"""The structures in order of time, by their names in the catalogue."""
+"""The time-ordered structures, by their names in the catalogue."""
 
 
 def sequential(name: str) -> type[InOrder]:
-    """The class that runs a structure of the catalogue on elements that come in order. Raises KeyError for another."""
+    """The class that runs a structure of the catalogue on ordered elements. Raises KeyError for another name."""
     return cast("type[InOrder]", BY_POSITION[name] if name in BY_POSITION else IN_ORDER[name].cls)
 
 
 def catalogue_name(structure: type[Aggregator]) -> str:
-    """The name in the catalogue of a structure's class, or of the one that it derives from."""
+    """The name in the catalogue of a structure's class, or of its base."""
     return next((cls.__name__ for cls in structure.__mro__ if cls.__name__ in CATALOGUE), structure.__name__)

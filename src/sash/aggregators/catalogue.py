@@ -1,4 +1,4 @@
-"""The catalogue: what each structure is, needs and costs. Tables, tests, benchmarks and plans are made of it.
+"""The catalogue: the paper, requirements and costs of each structure. Tables, tests, benchmarks and plans read it.
 
 Costs count calls of ⊕ (an inverse counts as one) with n for the size of the window. A bound is a number, or a
 formula in n: `worst["evict"].at(n)` evaluates either. Averages are over long runs on a window that is not empty.
@@ -48,7 +48,7 @@ MTA = (
 
 @dataclass(frozen=True)
 class Cost:
-    """A number of ⊕, as a formula people read and a function tests call."""
+    """A number of ⊕, as a formula to print and a function to call."""
 
     formula: str
     at: Callable[[int], float]
@@ -77,9 +77,9 @@ LOGARITHMIC = Cost("log n", lambda n: 1 + math.ceil(math.log2(max(n, 1))))
 
 @dataclass(frozen=True)
 class Record:
-    """What there is to know of a structure before choosing it.
+    """The catalogue entry of a structure.
 
-    Costs of the structures in order of time are for a min-arity of 4, on average for elements that come in order.
+    Costs of time-ordered structures are for a min-arity of 4; averages are for elements that arrive in order.
     """
 
     cls: type[Aggregator]
@@ -101,7 +101,7 @@ class Record:
 
     @property
     def timed(self) -> bool:
-        """Are its elements in order of time, in whatever order they come?"""
+        """Is it time-ordered, for elements that arrive in any order?"""
         return issubclass(self.cls, TimeOrdered)
 
     @property
@@ -295,16 +295,16 @@ CATALOGUE: Mapping[str, Record] = MappingProxyType({record.name: record for reco
 """Every structure by name."""
 
 IN_ORDER: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if not record.timed})
-"""Those whose elements leave in the order they came."""
+"""The in-order structures."""
 
 
 def in_order(name: str) -> type[InOrder]:
-    """The class of a structure whose elements leave in the order they came. Raises KeyError for another."""
+    """The class of an in-order structure. Raises KeyError for another name."""
     return cast("type[InOrder]", IN_ORDER[name].cls)
 
 
 TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if record.timed})
-"""Those in order of time."""
+"""The time-ordered structures."""
 
 
 def table() -> str:

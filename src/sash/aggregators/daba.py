@@ -64,7 +64,7 @@ class DABA(InOrder):
 
     def pop(self) -> None:
         self.valid = False
-        self.both = self.identity  # it holds what leaves
+        self.both = self.identity  # it contains the leaving element
         self.vals.drop_front(self.F)
         self.aggs.drop_front(self.F)
         self.F += 1
@@ -92,7 +92,7 @@ class DABA(InOrder):
         if self.L == self.B:
             self.flip()
         if self.L == self.R:  # nothing left to turn: a free ride
-            self.right = self.identity  # of no use until the next flip, and it may hold what leaves
+            self.right = self.identity  # unused until the next flip, and it may contain leaving elements
             self.A += 1
             self.R += 1
             self.L += 1

@@ -91,7 +91,7 @@ class DABALite(InOrder):
         if self.L == self.B:
             self.flip()
         if self.L == self.R:  # nothing left to turn: a free ride
-            self.right = self.identity  # of no use until the next flip, and it may hold what leaves
+            self.right = self.identity  # unused until the next flip, and it may contain leaving elements
             self.A += 1
             self.R += 1
             self.L += 1
@@ -115,9 +115,9 @@ class DABALite(InOrder):
         self.A -= 1
 
     def check_invariants(self) -> None:
-        """Compare what is stored twice over: the running aggregates with the values and deque[A].
+        """Check the running aggregates against the values and deque[A].
 
-        The aggregates of [F, R) stand for values that are gone, and nothing here can judge them.
+        The aggregates of [F, R) cannot be checked: their values are not stored.
         """
         F, L, R, A, B, E = pointers = (self.F, self.L, self.R, self.A, self.B, self.E)
         assert list(pointers) == sorted(pointers), f"DABALite: F, L, R, A, B, E = {pointers} are not in order"

@@ -1,14 +1,14 @@
-"""FiBA, the finger B-tree aggregator: events out of order, at the cost of how far out of order they are.
+"""FiBA, the finger B-tree aggregator: out-of-order events at a cost that depends on their distance.
 
 Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 12 (2019),
-sections 3.2 to 4; bulk operations after their later work (`span.py`).
+sections 3.2 to 4; bulk operations after their later work (`btree_ranges.py`).
 
 Needs nothing but associativity, and times with an order. An insert or evict at distance d from the nearer end of the
 window takes O(log d) on average, constant time for d = 0, and O(log n) at worst; a query at most 2 ⊕; a query of a
-range O(log) of its size and of the distances of its ends; to evict the m oldest at once O(log m). Space O(n).
+range O(log) of its size and of the distances of its ends; evicting the m oldest at once O(log m). Space O(n).
 
-A B-tree (`nodes.py`, `tree.py`) with fingers, which are the numbers of its first and last leaf. Each node stores an
-aggregate that suits its place, so that a change near an end of the window reaches no higher than it must:
+A B-tree (`btree_nodes.py`, `btree_update.py`) with fingers, the numbers of its first and last leaf. The aggregate of a
+node depends on its place, so that a change near an end of the window reaches no higher than necessary:
 
                        [  root  ]                   inner    without its first and last subtree
                      /   │    │   \\
@@ -17,16 +17,16 @@ aggregate that suits its place, so that a change near an end of the window reach
       [left]  [up] [up]        [up] [up]  [right]   up       the subtree
         ▲ left finger              right finger ▲            query = left finger ⊕ root ⊕ right finger
 
-Left and right aggregates take in that of the parent, unless it is the root: they are repaired downwards, up and inner
-ones upwards. A change below an up node goes up to the first node that is on a spine, or the root, and from there, if
-that is on a spine, down to the finger. So that each step down takes one ⊕, a node on a spine also keeps its own part,
-⊕ over what is below it; this goes beyond the paper. The search starts at a finger as well: up the spine, then down.
+Left and right aggregates include that of the parent, unless it is the root: they are repaired downwards, up and inner
+ones upwards. A change below an up node goes up to the first node on a spine, or the root, and from there, if it is on a
+spine, down to the finger. So that each step down takes one ⊕, a node on a spine also stores its own part, ⊕ over its
+subtree; this goes beyond the paper. The search starts at a finger as well: up the spine, then down.
 
-Splits, merges and moves are paid with coins: two for each insert and evict are enough for ever, since a node of
+Splits, merges and moves are paid with coins: two for each insert and evict always suffice, because a node of
 MAX_ARITY = 2·MIN_ARITY children is split into two that are far from the next split or merge.
 
 Invariants: sizes, order, depth, parents, fingers and flags of the B-tree; every stored aggregate by its definition;
-each node either in the tree or, once, on the chain of those that are done with.
+each node either in the tree or, once, on the free chain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sash.monoids.algebra import noinline
 
 
 class FiBA(BTreeCheck, BTreeRanges):
-    """A window in order of time, for events that come out of order.
+    """A time-ordered window for events that arrive out of order.
 
     >>> from sash.monoids import Concat
     >>> window = FiBA(Concat())
@@ -63,7 +63,7 @@ class FiBA(BTreeCheck, BTreeRanges):
         return self.find_below(self.near(t), t)
 
     def near(self, t: Time) -> int:
-        """From the nearer finger up its spine, to the first node that t belongs below; in the middle, the root."""
+        """The first node above t, from the nearer finger up its spine; in the middle of the window the root."""
         n = self.links[self.root, ARITY] - 1
         if n == 0:
             return self.root
@@ -90,7 +90,7 @@ class FiBA(BTreeCheck, BTreeRanges):
         return self.combine(self.combine(self.aggs[self.left], middle), self.aggs[self.right])
 
     def added(self, node: int, i: int, v: State) -> None:
-        """Two ⊕ where the new entry is the first or last that its finger's aggregate takes in."""
+        """Two ⊕ if the new entry is the first or last in its finger's aggregate."""
         flags = self.links[node, FLAGS]
         if flags & RIGHT and i == self.links[node, ARITY] - 2:
             self.own[node] = self.combine(self.own[node], v)
@@ -144,7 +144,7 @@ class FiBA(BTreeCheck, BTreeRanges):
             self.aggs[node] = self.combine(self.aggs[parent], self.own[node])
 
     def fold(self, node: int) -> None:
-        """⊕ over what is below a node and counts for it: the aggregate, on a spine its own part of that."""
+        """⊕ over the entries of a node's subtree that it aggregates: its aggregate, on a spine its own part."""
         flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
         if last == 0:
             self.aggs[node] = self.identity
@@ -191,7 +191,7 @@ class FiBA(BTreeCheck, BTreeRanges):
         return self.part(node)
 
     def part(self, node: int) -> list[State]:
-        """The entries below a node that count for it, by definition."""
+        """The entries of a node's subtree that it aggregates, by definition."""
         flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
         without = []
         if flags & INNER and flags & (LEFT | ROOT):

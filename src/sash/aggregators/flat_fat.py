@@ -85,14 +85,14 @@ class FlatFAT(RangeQuery):
         self.trim()
 
     def remove(self, i: int) -> None:
-        """Take out the i-th oldest element; not the oldest."""
+        """Remove the i-th oldest element; not the oldest."""
         self.start_marking()
         self.change(self.find(i), self.identity, 1)
         self.gone += 1
         self.trim()
 
     def replace(self, i: int, v: State) -> None:
-        """Put v in the place of the i-th oldest element."""
+        """Replace the i-th oldest element by v."""
         self.start_marking()
         self.change(self.find(i), v, 0)
 
@@ -139,7 +139,7 @@ class FlatFAT(RangeQuery):
         return level
 
     def find(self, i: int) -> int:
-        """The position of the i-th oldest element: over blocks as large as fit, then down into the one it is in."""
+        """The position of the i-th oldest element: over the largest possible blocks, then down into its block."""
         if self.gone == 0:
             return self.F + i
         position = self.F
@@ -157,21 +157,21 @@ class FlatFAT(RangeQuery):
         return position
 
     def inside(self, level: int, start: int) -> int:
-        """How many elements a block from `start` on has; enough, if it reaches the end of the window."""
+        """The number of elements of a block from `start` on; a sufficient number if it reaches the window's end."""
         end = start + (1 << level)
         return end - start - self.holes[self.node(level, start >> level)] if end < self.E else self.E - self.F
 
     # ---- changes ----
 
     def empty_front(self) -> None:
-        """Let go of the oldest element, and of what is above it and not let go of since the last query."""
+        """Release the oldest element, and the nodes above it that were not released since the last query."""
         for level in range(self.height + 1):
             if level > 0 and self.old_front < self.F and self.F & ((1 << level) - 1):
                 break
             self.nodes.forget(self.node(level, self.F >> level))
 
     def start_marking(self) -> None:
-        """From now on, mark every change; those since the last query are marked here."""
+        """Start marking changes; marks those since the last query."""
         if self.marking:
             return
         self.marking = True
@@ -192,7 +192,7 @@ class FlatFAT(RangeQuery):
             v >>= 1
 
     def change(self, position: int, value: State, hole: int) -> None:
-        """Write a leaf and count a hole there; mark what is above, and let go of it."""
+        """Write a leaf and count a hole there; mark and release the nodes above."""
         v = self.node(0, position)
         self.nodes[v] = value
         self.holes[v] += hole
@@ -203,7 +203,7 @@ class FlatFAT(RangeQuery):
             self.holes[v] += hole
 
     def trim(self) -> None:
-        """After an element has left: skip holes at either end, and halve a buffer that is less than a quarter full."""
+        """After an eviction: skip holes at either end, and halve a buffer that is less than a quarter full."""
         while self.gone > 0 and self.holes[self.node(0, self.F)]:
             self.fill(self.F)
             self.F += 1
@@ -214,7 +214,7 @@ class FlatFAT(RangeQuery):
             self.rebuild(self.height - 1)
 
     def fill(self, position: int) -> None:
-        """A hole is none any more."""
+        """Count one hole less."""
         self.gone -= 1
         for level in range(self.height + 1):
             self.holes[self.node(level, position >> level)] -= 1
@@ -222,8 +222,8 @@ class FlatFAT(RangeQuery):
     def rebuild(self, height: int) -> None:
         """Move the elements, in window order and without holes, to the leaves of a tree of this height.
 
-        Leaves of two heights lie apart; within one, positions only fall: nothing is overwritten before it has
-        moved. The nodes above are left to the next query.
+        Leaves of different heights do not overlap; within one height positions only decrease: nothing is overwritten
+        before it has moved. The next query computes the nodes above.
         """
         leaves = 1 << height
         position = self.F
@@ -247,7 +247,7 @@ class FlatFAT(RangeQuery):
 
     @classmethod
     def slots(cls, _field: str, largest: int) -> int:
-        """Two for each leaf; holes may keep twice the leaves that the window needs."""
+        """Two for each leaf; with holes there may be twice the leaves that the window needs."""
         return 4 << max(largest - 1, 1).bit_length()
 
     # ---- propagation ----
@@ -287,10 +287,10 @@ class FlatFAT(RangeQuery):
             level += 1
 
     def propagate_positions(self) -> None:
-        """The blocks between the two paths, level by level; both paths, up to where they meet; and what is above.
+        """Compute the blocks between the two paths, level by level; both paths, up to their meeting; the nodes above.
 
-        Beside those that got elements, a block may have been the youngest, in a node with the oldest from level
-        `wrong` on, and have the node to itself now.
+        Besides blocks with new elements, the formerly youngest block may have shared a node with the oldest from level
+        `wrong` on, and have it alone now.
         """
         came = max(self.old_end, self.F)
         young = self.E - 1

@@ -1,6 +1,6 @@
-"""What all in-order structures share: the way in (`lift`), the way out (`lower`), and manners.
+"""The base of in-order structures: lifts inputs, lowers results, and checks operations.
 
-`window.py` has what they share with the structures in order of time. A structure is a class whose annotations are its
+`base.py` is the base of these and of the time-ordered structures. A structure is a class whose annotations are its
 state and whose methods are the algorithm, written once:
 
     class Example(InOrder):
@@ -8,25 +8,25 @@ state and whose methods are the algorithm, written once:
         jumps: Ints          integers by position       │
         tree: Levels         aggregates by level        │
         F: int               a position                 ├─ interpreted: attributes of the object
-        valid: bool          a flag                     │  compiled: fields of a struct (kernels/state.py)
+        valid: bool          a flag                     │  compiled: fields of a struct (kernels/jit/numba_struct.py)
         both: State          an aggregate              ─┘
 
         push(v), pop(), aggregate(), size()     the algorithm, on lifted values
 
-`push`, `pop`, `aggregate` and `size` and what they call stay within what compiles: fields of `self`,
+`push`, `pop`, `aggregate` and `size` and the methods they call use only what compiles: fields of `self`,
 `self.combine`, `self.identity`, `self.inverse`, `self.picks_right`, integers, and methods of the same class.
 The public `insert`, `evict` and `query` wrap them here and are never compiled.
 
-Structures that answer shorter windows from the same state derive from `Shorter` (`shorter.py`) and fill
+Structures that answer shorter windows from the same state derive from `SuffixQuery` (`suffix_query.py`) and define
 
         last(n)         the aggregate of the n youngest elements, of all if there are fewer; 1 at least
 
-which compiles like the rest. `query_last(n)` wraps it, and `slide_many` asks for many ranges at each row.
-Those for which that is cheaper if they know the ranges beforehand, or are asked in order, change one of
+which compiles like the rest. `query_last(n)` wraps it, and `slide_many` queries many ranges at each row. Structures
+that answer faster if they know the ranges, or their order, override one of
 
-        track(n)        prepare for a range; on an empty window, for each range in turn, the longest first
-        answer(k, n)    the k-th of these ranges, which is n: asked in the same order, for k = 0, 1, 2, …,
-                        or the same once more
+        track(n)        prepare for a range; called on an empty window for each range, the longest first
+        answer(k, n)    the k-th of these ranges, which is n; called in the same order, for k = 0, 1, 2, …, or again
+                        for the same k
 
 Indices and positions are half-open everywhere: `[F, B)` holds F and not B.
 """
@@ -45,7 +45,7 @@ INSERT, EVICT = 1, 0
 
 
 class InOrder(Aggregator):
-    """A window whose elements leave in the order they came."""
+    """A first-in, first-out window."""
 
     keeps_elements: ClassVar[bool] = True
     constants: ClassVar[tuple[str, ...]] = ("bulk",)
@@ -59,16 +59,16 @@ class InOrder(Aggregator):
     elements: Callable[[], Iterator[State]]
 
     def drop(self, n: int) -> None:
-        """Remove the n oldest elements: one by one, where a structure knows no better."""
+        """Remove the n oldest elements: one by one, unless a structure overrides it."""
         for _ in range(n):
             self.pop()
 
     # ---- what users call ----
 
     def insert(self, *row: Any) -> None:
-        """Add an element at the young end. A null is an element that no aggregate sees.
+        """Add an element at the young end. Aggregates ignore a null element.
 
-        An aggregate of several inputs takes them one by one or as one tuple.
+        An aggregate of several inputs takes them as separate arguments or as one tuple.
         """
         self._step(self.push, self._lifted(row))
 
@@ -79,7 +79,7 @@ class InOrder(Aggregator):
         self._step(self.pop)
 
     def query(self) -> Any:
-        """The aggregate of the window, lowered; for the empty window what the monoid declares for it."""
+        """The aggregate of the window, lowered; for the empty window the monoid's `empty`."""
         return self.monoid.lower(self._step(self.aggregate)) if self.size() else self.monoid.nothing()
 
     def __iter__(self) -> Iterator[State]:

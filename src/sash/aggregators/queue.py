@@ -3,9 +3,9 @@
     chunks   {  7: [· · · v v v v v],  8: [v v v v v v v v],  9: [v v · · · · · ·] }
     positions             ▲ oldest                                  ▲ youngest
 
-Reading, writing and giving up a slot take constant time in the worst case: a chunk is made when its first
-slot is written and dropped with its last, nothing is ever copied, and memory follows the window both ways.
-Compiled code has a ring of fixed capacity under the same names (`kernels/state.py`).
+Reading, writing and dropping a slot take constant time in the worst case: a chunk is created when its first slot is
+written and dropped with its last, nothing is copied, and memory grows and shrinks with the window. Compiled code has a
+ring of fixed capacity with the same methods (`kernels/jit/numba_arrays.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASK = SIZE - 1
 
 
 class Queue:
-    """Slots addressed by an absolute position, given up at either end."""
+    """Slots addressed by an absolute position, dropped at either end."""
 
     __slots__ = ("chunks",)
 
@@ -35,23 +35,23 @@ class Queue:
         chunk[position & MASK] = value
 
     def drop_front(self, position: int) -> None:
-        """Give up the lowest slot in use."""
+        """Drop the lowest slot in use."""
         if position & MASK == MASK:
             del self.chunks[position >> BITS]
         else:
             self.chunks[position >> BITS][position & MASK] = None
 
     def drop_back(self, position: int) -> None:
-        """Give up the highest slot in use."""
+        """Drop the highest slot in use."""
         if position & MASK == 0:
             del self.chunks[position >> BITS]
         else:
             self.chunks[position >> BITS][position & MASK] = None
 
     def drop_some(self, start: int, stop: int) -> int:
-        """Give up the slots from `start` up to `stop`, but only those of the first chunk; all before are given up.
+        """Drop the slots from `start` up to `stop` that are in the first chunk; all before must have been dropped.
 
-        Returns the first that is not given up. Slots that were never written count as given up.
+        Returns the first slot that is not dropped. Slots that were never written count as dropped.
         """
         stop = min(stop, (start | MASK) + 1)
         if stop & MASK == 0:
@@ -61,19 +61,19 @@ class Queue:
         return stop
 
     def drop_all(self) -> None:
-        """Give up every slot."""
+        """Drop every slot."""
         self.chunks.clear()
 
     def forget(self, position: int) -> None:
-        """Let go of what a slot holds. The slot stays in use: it is written before it is read again."""
+        """Release the value of a slot. The slot stays in use: it is written before it is read again."""
         self.chunks[position >> BITS][position & MASK] = None
 
     def slots(self) -> int:
-        """How many slots are allocated, in use or not."""
+        """The number of allocated slots, in use or not."""
         return SIZE * len(self.chunks)
 
     def copy(self) -> Self:
-        """The same values at the same positions, in chunks of their own."""
+        """A copy with the same positions."""
         twin = type(self)()
         twin.chunks = {number: chunk.copy() for number, chunk in self.chunks.items()}
         return twin

@@ -1,4 +1,4 @@
-"""What structures share that keep aggregates of dyadic blocks: they answer for any range of the window.
+"""The base of structures with aggregates of dyadic blocks: they answer any range of the window.
 
     level 2               [ 4 5 6 7 ]
     level 1       [ 2 3 ] [ 4 5 ] [ 6 7 ] [ 8 9 ]
@@ -7,12 +7,12 @@
     query: [1] ⊕ [2 3] ⊕ [4 5 6 7] ⊕ [8 9] ⊕ [10]            blocks grow towards the middle, and shrink again
 
 Block b of level l is the positions from b·2^l up to (b + 1)·2^l. A range of n elements takes at most
-2 log2(n + 2) - 2 of them, one ⊕ less. A structure fills
+2 log2(n + 2) - 2 of them, one ⊕ less. A structure defines
 
     block(l, b)     ⊕ over a block that lies in the window
     find(i)         the position of the i-th oldest element, counted from 0
 
-and gets `last(n)`, `query_last(n)` and `query_range(start, stop)`; of any ⊕, for blocks are taken in order.
+and inherits `last(n)`, `query_last(n)` and `query_range(start, stop)`, for any ⊕, because blocks are taken in order.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from sash.aggregators.suffix_query import SuffixQuery, whole
 
 
 class RangeQuery(SuffixQuery):
-    """A window that answers for any range of its elements."""
+    """A window that answers queries of any range of its elements."""
 
     block: Callable[[int, int], State]
     find: Callable[[int], int]
 
     def propagate(self) -> None:
-        """Bring all blocks up to date, where inserts and evicts do not."""
+        """Update all blocks, if inserts and evicts do not."""
 
     def last(self, n: int) -> State:
         return self.aggregate() if n >= self.size() else self.between(self.size() - n, self.size())
 
     def between(self, start: int, stop: int) -> State:
-        """⊕ over the elements [start, stop), counted from the oldest, at least one: by blocks as large as fit."""
+        """⊕ over the elements [start, stop), counted from the oldest, at least one: by the largest possible blocks."""
         self.propagate()
         first = self.find(start)
         last = self.find(stop - 1) + 1
@@ -65,7 +65,7 @@ class RangeQuery(SuffixQuery):
         return self.combine(head, tail) if heads else tail
 
     def query_range(self, start: int, stop: int) -> Any:
-        """The result for the elements [start, stop), counted from the oldest. Raises ValueError if they are not there.
+        """The result for the elements [start, stop), counted from the oldest. Raises ValueError if they do not exist.
 
         `query_range(0, len(window))` is `query()`, and `query_range(len(window) - n, len(window))` is `query_last(n)`.
         """

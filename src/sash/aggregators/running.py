@@ -1,12 +1,12 @@
-"""Running: a window that grows until it is emptied at once, one aggregate and no elements.
+"""Running: a window that grows until it is emptied at once: one aggregate and no elements.
 
-For windows that only ever begin anew: a session, all since the start. One ⊕ an insert, none a query; evicting takes
-none either, but only the whole window leaves, so between the first eviction and the last there is no answer.
+For windows that only restart: sessions, lifetimes. One ⊕ an insert, none a query or an evict; elements leave only all
+together, so between the first eviction and the last there is no result.
 
     inserted    a   ab   abc                      total
     evicted          bc    c    ·                 …  …  identity
 
-Invariant: with all elements still there, `total` is ⊕ over them; with some gone, they are all on their way out.
+Invariant: `total` is ⊕ over all elements, until the first is evicted; then all must be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sash.aggregators.in_order import InOrder, State
 
 
 class Running(InOrder):
-    """A running total. It is no sliding window: not in the catalogue, and used where nothing leaves singly.
+    """A running total, for windows whose elements do not leave one by one; not in the catalogue.
 
     >>> from sash.monoids import Max
     >>> window = Running(Max())

@@ -92,7 +92,7 @@ class SlickDequeNonInv(RegisteredRanges):
         return self.vals[low]
 
     def answer(self, k: int, n: int) -> State:
-        """The same on one walk along the deque for all ranges, as they come longest first."""
+        """The same in one walk along the deque for all ranges, the longest first."""
         if k == 0:
             self.node = self.H
         while self.positions[self.node] < self.E - n:

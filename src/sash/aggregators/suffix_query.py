@@ -1,7 +1,7 @@
-"""What structures share that answer shorter windows from the state they have.
+"""The bases of structures that answer shorter windows (suffixes) from the same state.
 
-    Shorter     the youngest elements, any number: fills `last(n)`, gets `query_last(n)`
-    Ranged      ranges registered once and answered together: `ranges=`, `watch(n)`, `query_ranges()`
+    SuffixQuery        any number of youngest elements: defines `last(n)`, inherits `query_last(n)`
+    RegisteredRanges   ranges registered once and answered together: `ranges=`, `watch(n)`, `query_ranges()`
 
         oldest                          youngest
           v   v   v   v   v   v   v   v   v
@@ -23,7 +23,7 @@ from sash.monoids import Monoid
 
 
 class SuffixQuery(InOrder):
-    """A window that answers for its youngest elements as well."""
+    """A window that also answers queries of its youngest elements."""
 
     last: Callable[[int], State]
 
@@ -57,13 +57,13 @@ class RegisteredRanges(SuffixQuery):
         super().__init__(monoid)
 
     def watch(self, n: int) -> None:
-        """Register one more range: from now on it is answered, for what is in the window already as well."""
+        """Register one more range; it also covers the elements that are in the window already."""
         added = checked_ranges((n,))
         self.track(added[0])
         self.ranges += added
 
     def query_ranges(self) -> tuple[Any, ...]:
-        """The result for each range, in the order of `ranges`; one longer than the window is that of all of it."""
+        """The result for each range, in the order of `ranges`; for a range longer than the window that of all of it."""
         if not self.size():
             return tuple(self.monoid.nothing() for _ in self.ranges)
         answers = {n: self.answer(k, n) for k, n in enumerate(longest_first(self.ranges))}
@@ -76,7 +76,7 @@ class RegisteredRanges(SuffixQuery):
             self.track(n)
 
     def copy(self) -> Self:
-        """A window of its own with the same elements and ranges; the elements themselves are shared."""
+        """An independent window with the same elements and ranges; the elements themselves are shared."""
         twin = super().copy()
         twin.ranges = self.ranges
         return twin
@@ -88,7 +88,7 @@ def longest_first(ranges: Iterable[int]) -> list[int]:
 
 
 def checked_ranges(ranges: Iterable[int]) -> tuple[int, ...]:
-    """The ranges as ints. Raises TypeError or ValueError naming the one that is no number of elements."""
+    """The ranges as ints. Raises TypeError or ValueError, naming the invalid one."""
     if not isinstance(ranges, Iterable):
         raise TypeError(f"ranges= takes several numbers of elements, such as (3, 5); got {ranges!r}")
     found = tuple(whole("a range", n) for n in ranges)

@@ -1,9 +1,9 @@
-"""What the structures in order of time share: elements come in any order and leave from anywhere.
+"""The base of time-ordered structures: elements arrive in any order and leave from anywhere.
 
-    Example(Timed)      annotations are its state, as in `window.py`; the algorithm, on lifted values, is
+    Example(TimeOrdered)      annotations are its state, as in `base.py`; the algorithm, on lifted values, is
 
-        begin()                     the empty window
-        find(t)                     (node, place, found): where an element of this time is, or belongs
+        begin()                     create the empty window
+        find(t)                     (node, place, found): the place of an element of this time
         put(node, place, found, t, v)      insert there; equal times combine
         take_out(node, place)       remove from there
         cut(t)                      remove all up to and including a time
@@ -13,8 +13,8 @@
         size(), vacant()            the number of elements; is there none?
 
 A time is anything with a total order under `<`: numbers, strings, datetimes, tuples such as (time, sequence number).
-The algorithm asks for nothing else, and compares before it changes anything, so that a time which cannot be ordered
-with the others is refused and the window stays as it was.
+The algorithm needs nothing else, and compares before it changes anything, so that a time which cannot be ordered with
+the others is refused and the window does not change.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Time = Any
 """Anything with a total order."""
 
 ALIKE = frozenset({int, float, str, bytes, datetime, date, timedelta})
-"""Types of which two values that can be ordered with a third can be ordered with each other; not so tuples."""
+"""Types whose values can be ordered with each other if both can be ordered with a third; tuples are not."""
 
 Place = tuple[int, int, bool]
-"""A node, a place in it, and whether the time sought is there."""
+"""A node, a place in it, and whether the time was found there."""
 
 
 class TimeOrdered(Aggregator):
@@ -59,16 +59,16 @@ class TimeOrdered(Aggregator):
     def insert(self, time: Time, *row: Any) -> None:
         """Add an element at a time. If there is one of that time, the two are combined, the later arrival second.
 
-        A null is an element that no aggregate sees. An aggregate of several inputs takes them one by one or as one
+        Aggregates ignore a null element. An aggregate of several inputs takes them as separate arguments or as one
         tuple. Raises ValueError for a time that is None or NaN, TypeError for one that cannot be ordered with the
-        others; then the window stays as it was.
+        others; then the window does not change.
         """
         node, place, found = self._placed(time)
         self._step(self.put, node, place, found, time, self._lifted(row))
         self.tidy()
 
     def insert_many(self, times: Iterable[Time], *columns: Iterable[Any]) -> None:
-        """Add many elements: in any order, times may repeat; arrival is the order of those of equal times.
+        """Add many elements, in any order; elements of equal times are combined in the given order.
 
         Each partial aggregate that they touch is computed once. `columns` are the inputs of the aggregate, or one
         column of tuples. Raises ValueError if they differ in length, and as `insert` does; then nothing was added.
@@ -94,9 +94,9 @@ class TimeOrdered(Aggregator):
         self.tidy()
 
     def evict(self, time: Time = None) -> None:
-        """Remove the oldest element, or that of a time: then nothing happens if there is none.
+        """Remove the oldest element, or that of a time, if there is one.
 
-        Raises IndexError if the oldest is to leave an empty window, and for the time what `insert` raises.
+        Raises IndexError without a time on an empty window, and for a time the errors of `insert`.
         """
         if time is not None:
             node, place, found = self._placed(time)
@@ -111,7 +111,7 @@ class TimeOrdered(Aggregator):
     def evict_through(self, time: Time) -> None:
         """Remove all elements up to and including a time, in time logarithmic in their number.
 
-        What they held is released in the course of later operations, or by `len()`. Raises what `insert` raises.
+        Later operations, or `len()`, release their memory. Raises the errors of `insert`.
         """
         self._placed(time)
         self._step(self.cut, time)
@@ -120,7 +120,7 @@ class TimeOrdered(Aggregator):
     def query(self, from_time: Time = None, to_time: Time = None) -> Any:
         """The aggregate of the window, or of its elements from one time to another, both included, lowered.
 
-        An end that is not given is open. Where there is no element, what the monoid declares for the empty window.
+        An omitted end is unbounded. Without elements the result is the monoid's `empty`.
         """
         if from_time is None and to_time is None:
             return self.monoid.nothing() if self.vacant() else self.monoid.lower(self.aggregate())
@@ -146,7 +146,7 @@ class TimeOrdered(Aggregator):
         self.begin()
 
     def _placed(self, time: Time) -> Place:
-        """Where a time belongs. Raises ValueError or TypeError if it has no place."""
+        """The place of a time. Raises ValueError or TypeError for an invalid time."""
         require_time(time)
         try:
             return self.find(time)
@@ -168,7 +168,7 @@ class TimeOrdered(Aggregator):
 
 
 def require_time(time: Time) -> None:
-    """Raises ValueError for None and NaN, TypeError for what has no order."""
+    """Raises ValueError for None and NaN, TypeError for values without an order."""
     try:
         if time is None or bool(time != time):
             raise ValueError(f"a time must be an ordered value; got {time!r}")

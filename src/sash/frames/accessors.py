@@ -1,7 +1,7 @@
 """Accessors: `df.sash.rolling(…)` on frames of pandas and polars.
 
-They are registered where pandas and polars are loaded, and else when they are first imported: loading both costs half
-a second, which a query on Arrow, or on the other of the two, should not pay.
+They are registered with pandas and polars if these are loaded, else when they are imported: loading both takes half a
+second, which queries on Arrow, or on the other of the two, should not pay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _with_polars(polars: Any) -> None:
 
 
 WITH = {"pandas": _with_pandas, "polars": _with_polars}
-"""How to register with each package."""
+"""The function that registers with each package."""
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
@@ -53,7 +53,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         self.names = names
 
     def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec of a package awaited, as the other finders give it, with the registration behind its execution."""
+        """The spec of a watched package from the other finders, with the registration after its execution."""
         if name not in self.names:
             return None
         self.names.discard(name)
@@ -71,7 +71,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
 
 
 def register() -> None:
-    """Register with what is loaded, and await the rest."""
+    """Register with loaded packages, and watch for the import of the others."""
     awaited = set()
     for name, register_with in WITH.items():
         if name in sys.modules:

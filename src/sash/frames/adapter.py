@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FrameResult:
-    """A column of results. `source` is the column whose values it selects from, so that it may have its type."""
+    """A column of results. `source` is the column whose values it contains, if any, for its type."""
 
     name: str
     column: ResultColumn
@@ -29,12 +29,12 @@ class FrameResult:
 
     @property
     def values(self) -> pa.Array:
-        """As a column of Arrow."""
+        """The results as an Arrow column."""
         return self.column.arrow()
 
     @property
     def numbers(self) -> NDArray[Any] | None:
-        """Floats with NaN for null, or integers without a null, where Arrow has not seen the results; else None."""
+        """Floats with NaN for null, or integers without a null, if the results are not in Arrow yet; else None."""
         numbers, valid = self.column.numbers, self.column.valid
         if numbers is None or self.column.type not in (pa.float64(), pa.int64()):
             return None
@@ -46,7 +46,7 @@ class FrameResult:
 
 
 class Adapter(Protocol):
-    """A frame of some kind, as `execute` sees it."""
+    """The interface of a frame for `execute`."""
 
     @property
     def names(self) -> list[str]:
@@ -60,14 +60,14 @@ class Adapter(Protocol):
         """A column in Arrow. Raises TypeError, naming it, if Arrow has no such type."""
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
-        """The frame, or the rows of it that are kept, with more columns."""
+        """The frame, or the chosen rows of it, with more columns."""
 
     def of_slides(self, results: Sequence[FrameResult]) -> Any:
         """A new frame of the same kind."""
 
 
 def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:
-    """Column names, and after them the names of index levels that are no columns."""
+    """Column names, then the names of index levels that are not columns."""
     return [*names, *(name for name in extra if name not in names)]
 
 

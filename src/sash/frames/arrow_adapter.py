@@ -11,7 +11,7 @@ from sash.frames.adapter import FrameResult, Ints
 
 
 def arrow_adapter(data: Any) -> ArrowAdapter:
-    """A frame of Arrow. A stream is read to its end. Raises TypeError for what is none."""
+    """An adapter for Arrow data. A stream is read to its end. Raises TypeError for other data."""
     if isinstance(data, pa.Table):
         return ArrowAdapter(data, pa.Table)
     if isinstance(data, pa.RecordBatch):
@@ -26,7 +26,7 @@ def arrow_adapter(data: Any) -> ArrowAdapter:
 
 
 class ArrowAdapter:
-    """A table, and the kind of frame that it came as."""
+    """A table, and the original kind of frame."""
 
     def __init__(self, table: pa.Table, kind: type) -> None:
         self.table, self.kind = table, kind
@@ -34,7 +34,7 @@ class ArrowAdapter:
         self.rows: int = table.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        # by place: where two columns have one name, the query says so
+        # by position: the query reports duplicate names
         return self.table.column(self.names.index(name))
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:

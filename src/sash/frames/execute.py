@@ -1,4 +1,4 @@
-"""Runs queries on frames: the columns that a query reads go in as Arrow, and results come back to the frame.
+"""Run queries on frames: convert the columns that a query reads to Arrow, and the results to the kind of frame.
 
 frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row ──────┬─▶ in the input's order ──▶ frame
                  └─▶ rows sorted ──▶ operator, mode "sorted", else ─────┘
@@ -24,7 +24,7 @@ from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
 SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
-"""The aggregates whose results are values of a column, and have its type."""
+"""The aggregates whose results are values of a column, with its type."""
 
 
 def run(query: Query, data: Any) -> Any:
@@ -81,7 +81,7 @@ def compute(query: Query, frame: Adapter) -> Any:
 
 
 def _stateless(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
-    """Results for each row, where they need no operator; else None."""
+    """Results for each row, if they need no operator; else None."""
     table = pa.RecordBatch.from_pydict(columns)
     bound_query = query.bind(table.schema)
     if not is_stateless(bound_query):
@@ -126,7 +126,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
 
 
 def _source(aggregate: AggregateSpec) -> str | None:
-    """The column whose values the results are, if they are."""
+    """The column whose values the results are, if there is one."""
     selects = isinstance(aggregate.monoid, SELECTS) and aggregate.monoid.returns is None
     return aggregate.columns[-1] if selects else None
 
@@ -137,7 +137,7 @@ def _source(aggregate: AggregateSpec) -> str | None:
 def _slides(
     bound_query: BoundQuery, rows: SortedFrame, found: pa.Table, types: dict[str, pa.DataType]
 ) -> list[FrameResult]:
-    """Slides by key, in the order in which keys first came, then by their ends, then by window."""
+    """Order slides by the first appearance of their keys, then by their ends, then by window."""
     columns = {name: _joined(found.column(name)) for name in found.schema.names}
     ends = columns["window_end"]
     numbers = bound_query.time.numbers(ends)[0] if bound_query.time is not None else ends.to_numpy()

@@ -1,4 +1,4 @@
-"""Sorts the rows that have a time for the operator, and puts results back where the rows were.
+"""Sort the rows that have a time for the operator, and return results in the order of the input.
 
 input      b5  a3  a∅  a1  b2           key and time; ∅: no time
 order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
@@ -43,13 +43,13 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return decode(column)
     if column.num_chunks == 0:
         return pa.array([], value_type(column.type))
-    # each by itself: chunks may have different dictionaries
+    # chunk by chunk: they may have different dictionaries
     chunks = [decode(chunk) for chunk in column.chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:
-    """The `by` columns that come as dictionaries, whose rows need not be looked up again."""
+    """The `by` columns that are dictionaries, whose rows need not be hashed again."""
     found = {}
     for name in by:
         column = columns[name]
@@ -62,7 +62,7 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 
 def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
-    """Sort rows. Cheap where they are sorted already."""
+    """Sort rows. Cheap if they are sorted already."""
     rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
     timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
     given = table if rows.timed is None else table.filter(array(timed))
@@ -73,10 +73,10 @@ def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
 
 @dataclass(frozen=True)
 class ResultPlaces:
-    """Where the results of rows are: for each row of the output, its result, or none."""
+    """The result of each row of the output, or none."""
 
     take: pa.Array | None
-    """None: as they are."""
+    """None: unchanged."""
     kept: Ints | None
     """The rows of the input that are in the output; None: all."""
 
@@ -86,7 +86,7 @@ class ResultPlaces:
 
 
 def places(rows: SortedFrame, given: Ints | None) -> ResultPlaces:
-    """Places for the results of all rows, or of those `given`, by their numbers in the input."""
+    """The places of the results of all rows, or of the `given` ones, by their numbers in the input."""
     if rows.source is None and given is None and rows.timed.all():
         return ResultPlaces(None, None)
     source = given if given is not None else rows.source

@@ -15,11 +15,11 @@ from sash.frames.adapter import FrameResult, Ints, not_in_arrow, with_index
 from sash.kernels.column.column_kernels import RowThreads
 
 NARROW = 64
-"""Columns up to which a frame may hold each by itself, which is cheap to make; pandas works on wide ones as blocks."""
+"""Frames of up to this many columns hold each separately, which is cheap; pandas handles wide ones as blocks."""
 
 
 def pandas_adapter(data: Any) -> PandasAdapter:
-    """A frame of pandas. Raises TypeError for what is none, and for columns whose names are no text."""
+    """An adapter for pandas. Raises TypeError for other data, and for column names that are not text."""
     if not isinstance(data, pd.DataFrame):
         raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}")
     for name in data.columns:
@@ -60,7 +60,7 @@ class PandasAdapter:
         return found
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
-        # the columns themselves, not copies of them
+        # no copies of the columns
         frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
         made = {one.name: self._as_pandas(one) for one in results}
         if type(frame) is pd.DataFrame and frame.columns.is_unique and len(frame.columns) < NARROW:
@@ -73,7 +73,7 @@ class PandasAdapter:
         return pd.DataFrame({one.name: self._as_pandas(one) for one in results})
 
     def _as_pandas(self, result: FrameResult) -> Any:
-        """Results as a pandas array; of the source column's type, where they are values of it."""
+        """Results as a pandas array; of the source column's type, if they are values of it."""
         kind = None if result.source is None else self._given(result.source).dtype
         numbers = result.numbers
         if numbers is not None and kind in (None, numbers.dtype):

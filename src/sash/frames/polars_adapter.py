@@ -12,7 +12,7 @@ from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 
 
 def polars_adapter(data: Any) -> PolarsAdapter:
-    """A frame of polars. Raises TypeError for what is none."""
+    """An adapter for polars. Raises TypeError for other data."""
     if not isinstance(data, pl.DataFrame):
         raise TypeError(f"a query runs on a polars DataFrame or LazyFrame; got a {type(data).__qualname__}")
     return PolarsAdapter(data)
@@ -52,7 +52,7 @@ class PolarsAdapter:
         return pl.DataFrame([self._as_polars(one) for one in results])
 
     def _as_polars(self, result: FrameResult) -> Any:
-        """Results as a series; of the source column's type, where they are values of it."""
+        """Results as a series; of the source column's type, if they are values of it."""
         values: Any = pl.from_arrow(result.values)
         if result.source is not None:
             values = values.cast(self.frame.schema[result.source])

@@ -1,13 +1,13 @@
-"""The algebra: what an aggregate is, and the laws it keeps.
+"""The algebra: monoids, and the laws that they obey.
 
-A monoid has four names to fill: `identity`, `lift`, `combine`, `lower`. With ⊕ for `combine`:
+A monoid defines four names: `identity`, `lift`, `combine`, `lower`. With ⊕ for `combine`:
 
     identity      combine(identity, a) == a == combine(a, identity)
     associative   combine(combine(a, b), c) == combine(a, combine(b, c))
 
 and, where it is declared,
 
-    inverse       inverse(combine(a, b), a) == b                 exactly: the oldest part comes off
+    inverse       inverse(combine(a, b), a) == b                 exactly: removes the oldest part
     commutative   combine(a, b) == combine(b, a)
     selective     combine(a, b) is b if picks_right(a, b) else a
     exact         the laws above hold without a tolerance
@@ -17,7 +17,7 @@ and, where it is declared,
            lift              combine            lower
     x ───────────▶ state ──────⊕──────▶ state ─────────▶ result
                      ▲                    │
-                     └──── identity ◀─────┘ nothing inserted yet
+                     └──── identity ◀─────┘ no input yet
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 Kind = Literal["bool", "int", "float"]
-"""What a compiled column can hold: `bool`, 64-bit `int`, 64-bit `float`."""
+"""The kinds of compiled columns: `bool`, 64-bit `int`, 64-bit `float`."""
 
 Domain = Literal["any", "hashable", "ordered", "number", "int", "bool", "text"]
-"""What an input of an aggregate must be."""
+"""The types of columns that an input accepts."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOLERANCE = 1e-9
-"""How far two states of an inexact monoid may lie apart, relative to their largest float."""
+"""The tolerance for two states of an inexact monoid, relative to their largest float."""
 
 
 class Monoid:
-    """An associative operation with an identity, and the way in and out of it.
+    """An associative operation with an identity, and functions from inputs and to results.
 
-    Subclasses fill the first four names; the next ones only if they hold. Instances are values: what an
-    instance depends on are its constructor's arguments, kept under their names.
+    Subclasses define the first four names; the next ones only if they hold. Instances are immutable values: an
+    instance depends only on its constructor's arguments, stored under their names.
 
     >>> from sash.monoids import Max
     >>> m = Max()
@@ -74,13 +74,13 @@ class Monoid:
     """Inputs that may be null without the row being skipped (the payload of `arg_max`)."""
 
     domain: tuple[Domain, ...] = ("any",)
-    """What each input must be."""
+    """The domain of each input."""
 
     interpreted_only: str = ""
-    """For monoids that never compile: why (their states are Python objects)."""
+    """For monoids that never compile: the reason (their states are Python objects)."""
 
     declares_empty: bool = True
-    """False only for a user's monoid without `empty`: its `lower` is asked about the empty window."""
+    """False only for a user's monoid without `empty`: the result of an empty window is then `lower(identity)`."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -92,30 +92,30 @@ class Monoid:
         return not identical(self.combine(a, b), a)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Do two states mean the same: exactly for exact monoids, else within `TOLERANCE`?"""
+        """Are two states equal: exactly for exact monoids, else within `TOLERANCE`?"""
         return agree(a, b, 0.0 if self.exact else TOLERANCE)
 
     def typed(self, *_kinds: Kind) -> Monoid:
         """The monoid as it runs on columns of these kinds: the same results, a flat typed state.
 
-        On columns `lower` is never called for a window without input, so a typed identity may be any
-        value with the law (-inf for the maximum of floats).
+        On columns `lower` is never called for a window without input, so a typed identity may be any value that obeys
+        the law (-inf for the maximum of floats).
         """
         return self
 
     def lifted(self, row: tuple[Any, ...]) -> Any:
-        """`lift(*row)`, or the identity where a null makes the row missing."""
+        """`lift(*row)`, or the identity if the row has a null."""
         for position, value in enumerate(row):
             if value is None and position not in self.nullable:
                 return self.identity
         return self.lift(*row)
 
     def seen(self, a: Any) -> Any:
-        """What a slide policy sees of a state: the state itself, or its plain value where that is an encoding."""
+        """The value of a state for a policy: the state itself, or its plain value if the state is an encoding."""
         return a
 
     def nothing(self) -> Any:
-        """What the empty window gives: `empty` where declared, else `lower(identity)`.
+        """The result of the empty window: `empty` if declared, else `lower(identity)`.
 
         Raises ValueError, naming the monoid, if `lower` fails on the identity.
         """
@@ -151,7 +151,7 @@ class Monoid:
         return Bound(self, columns)
 
     def __mul__(self, other: Monoid) -> Monoid:
-        """The direct product: both aggregates of the same input, side by side."""
+        """The direct product: both aggregates of the same input."""
         from sash.monoids.direct_product import DirectProduct
 
         return DirectProduct(self, other) if isinstance(other, Monoid) else NotImplemented
@@ -206,15 +206,15 @@ class Bound:
 
 
 def noinline(function: Function) -> Function:
-    """A function that compiled code calls where others are inlined: long, rare, or called from many places."""
+    """Mark a function that compiled code calls instead of inlining: long, rare, or called from many places."""
     function.noinline = True  # type: ignore[attr-defined]
     return function
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Is it one and the same: the same object, and in compiled code the same bits?
+    """Are they identical: the same object, and in compiled code the same bits?
 
-    `==` would part NaN from itself and take -0.0 for 0.0.
+    `==` is false for NaN and itself, and true for -0.0 and 0.0.
     """
     return a is b
 

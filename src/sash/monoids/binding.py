@@ -1,6 +1,6 @@
 """The decorator of the functions that bind aggregates to columns.
 
-It lists the aggregate, and turns Python's errors about arguments into ones that speak of columns and parameters.
+It registers the aggregate, and turns Python's errors about arguments into errors that name columns and parameters.
 """
 
 from __future__ import annotations

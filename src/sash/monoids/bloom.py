@@ -1,6 +1,6 @@
-"""A Bloom filter of the window: was this value in it? And the bytes and the hash that all sketches share.
+"""A Bloom filter of the window's values; and the bytes and the hash of items that all sketches share.
 
-What is the same value is told by its content, never by Python's `hash()`, which differs between processes:
+The bytes of a value determine its identity, never Python's `hash()`, which differs between processes:
 
     value                       bytes                                  the same as
     int, bool, whole float      "i" + two's complement, little-endian  1 == 1.0 == True, 0 == -0.0, as in Python
@@ -10,8 +10,8 @@ What is the same value is told by its content, never by Python's `hash()`, which
     date                        "d" + ISO 8601
     datetime                    "t" + ISO 8601, in UTC if it has a zone
 
-A column of integers that became floats on its way (pandas, for the sake of a null) so hashes as before. The
-hash is BLAKE2b, personalised by HASH_VERSION: stored states stay readable as long as that stays.
+So a column of integers that became floats (in pandas, because of a null) has the same hashes. The hash is BLAKE2b,
+personalised by HASH_VERSION: stored states stay readable as long as it does not change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PERSON = b"sash" + HASH_VERSION.to_bytes(2, "little")
 
 
 def encode_item(x: Any) -> bytes:
-    """The bytes of an item, one to one but for the sign of zero and of NaN; `decode_item` reads them.
+    """The bytes of an item, unique except for the sign of zero and of NaN; `decode_item` reads them.
 
     >>> encode_item("é"), encode_item(True), encode_item(300)
     (b's\\xc3\\xa9', b'o\\x01', b'i,\\x01')
@@ -94,7 +94,7 @@ def item_digest(x: Any) -> bytes:
 
 
 def item_hash(x: Any) -> int:
-    """The digest's first half as a 64-bit integer, which is what the native sketches take."""
+    """The digest's first half as a 64-bit integer, the input of the native sketches."""
     return int.from_bytes(item_digest(x)[:8], "little", signed=True)
 
 
@@ -184,8 +184,8 @@ class BloomFilter:
 
 
 def _bits_of(x: Any, bits: int, hashes: int) -> list[int]:
-    # two halves of one digest, stepped, serve as well as that many independent hashes (Kirsch, Mitzenmacher);
-    # an odd step of 64 bits keeps the positions apart
+    # two halves of one digest as start and step replace independent hashes (Kirsch, Mitzenmacher); an odd step of
+    # 64 bits makes the positions distinct
     digest = item_digest(x)
     at, step = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little") | 1
     return [(at + i * step) % bits for i in range(hashes)]
@@ -195,8 +195,7 @@ class Bloom(Monoid):
     """Which values the window holds, as a `BloomFilter`: `value in result`, wrongly "yes" now and then.
 
     With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; give ten bits a
-    value. Values are told apart as the table above says. The laws hold exactly, and the result does not
-    depend on the order.
+    value. The table above defines equal values. The laws hold exactly, and the result does not depend on the order.
 
     >>> m = Bloom(bits=2**10, hashes=5)
     >>> m.lift(1.0) == m.lift(1)

@@ -1,7 +1,7 @@
-"""The values themselves: all of them, the distinct ones, or their text joined. Space grows with the window.
+"""Collect values: all of them, the distinct ones, or their text joined. Space grows with the window.
 
-States are tuples and strings; no combine changes its operands, and each result is a new object, so what a
-caller does to a result never reaches the window.
+States are tuples and strings; no combine changes its operands, and each result is a new object, so a caller can change
+a result without an effect on the window.
 """
 
 from __future__ import annotations

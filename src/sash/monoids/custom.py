@@ -1,4 +1,4 @@
-"""An aggregate of one's own: `sash.monoid(...)`. Associative is all it must be."""
+"""User-defined aggregates: `sash.monoid(...)`. They must be associative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sash.monoids.algebra import Monoid
 
 
 class _Undeclared:
-    """No `empty` was given (None would be a declaration)."""
+    """The default of `empty` (None is a valid value)."""
 
     def __repr__(self) -> str:
         return "UNDECLARED"
@@ -19,12 +19,12 @@ UNDECLARED: Any = _Undeclared()
 
 
 def itself(x: Any) -> Any:
-    """What `lift` and `lower` do unless they are given."""
+    """The default of `lift` and `lower`."""
     return x
 
 
 class Custom(Monoid):
-    """A monoid made of functions. Built by `sash.monoid`, which documents the arguments."""
+    """A monoid of user-defined functions. Built by `sash.monoid`, which documents the arguments."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The direct product of monoids: several aggregates of the same input, side by side.
+"""The direct product of monoids: several aggregates of the same input.
 
-Built as pairs, first ⊗ rest, so that every function below is plain arithmetic on a pair and compiles:
+It is built of pairs, first ⊗ rest, so that every function is arithmetic on a pair and compiles:
 
     DirectProduct(A, B, C)   state (a, (b, (c, ())))   result (A.lower(a), B.lower(b), C.lower(c))
 """
@@ -14,7 +14,7 @@ from typing import Any
 from sash.monoids.algebra import Domain, Kind, Monoid
 
 _NARROW: tuple[Domain, ...] = ("any", "hashable", "ordered", "number", "text", "int", "bool")
-"""From wide to narrow: what all parts admit is what the narrowest admits."""
+"""From wide to narrow: a product accepts what its narrowest part accepts."""
 
 
 def _inputs(parts: tuple[Monoid, ...]) -> Iterator[tuple[Domain, ...]]:
@@ -22,7 +22,7 @@ def _inputs(parts: tuple[Monoid, ...]) -> Iterator[tuple[Domain, ...]]:
 
 
 class Unit(Monoid):
-    """The monoid of one element, the product of nothing: where the pairs end."""
+    """The trivial monoid, the empty product: the end of the pairs."""
 
     identity: Any = ()
     commutative = True
@@ -43,9 +43,9 @@ class Unit(Monoid):
 
 
 class DirectProduct(Monoid):
-    """Several monoids as one; the result is the tuple of theirs. Two may be written `Max() * Sum()`.
+    """Several monoids as one; the result is the tuple of their results. Two may be written `Max() * Sum()`.
 
-    Commutative, exact and invertible if all its parts are; never selective, for the parts may choose
+    Commutative, exact and invertible if all its parts are; never selective, because the parts may choose
     differently.
 
     >>> from sash.monoids import Max, Min
@@ -87,7 +87,7 @@ class DirectProduct(Monoid):
         return (self.first.lower(a[0]),) + self.rest.lower(a[1])  # noqa: RUF005
 
     def seen(self, a: Any) -> Any:
-        """The tuple of what the parts show."""
+        """The tuple of the parts' values."""
         return (self.first.seen(a[0]),) + self.rest.seen(a[1])  # noqa: RUF005
 
     @property

@@ -2,9 +2,9 @@
 
     hi = the sum, rounded to a float      |lo| <= ulp(hi) / 2
 
-Plain functions on (hi, lo) pairs that run interpreted and compiled. Sums may leave the range of floats on the
-way and come back: what a sum is must not depend on how it was grouped. So beyond the range a pair is kept
-scaled by 2**-48, in reverse order, which no pair within the range can look like:
+Plain functions on (hi, lo) pairs that run interpreted and compiled. Intermediate sums may exceed the range of floats:
+a sum must not depend on how it is grouped. So beyond the range a pair is scaled by 2**-48 and stored in reverse order,
+which distinguishes it from every pair within the range:
 
     within the range     (hi, lo)                       |lo| <= 2**970
     beyond the range     (lo * 2**-48, hi * 2**-48)     |second| >= 2**976; good for 2**48 of the largest floats
@@ -34,20 +34,20 @@ _SPLITTER = 2.0**27 + 1.0
 
 
 def two_sum(a: float, b: float) -> Pair:
-    """a + b without loss: the rounded sum and what the rounding left."""
+    """The exact sum a + b: the rounded sum and its rounding error."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def quick_two_sum(a: float, b: float) -> Pair:
-    """a + b without loss, for |a| >= |b|."""
+    """The exact sum a + b, for |a| >= |b|."""
     s = a + b
     return s, b - (s - a)
 
 
 def two_square(a: float) -> Pair:
-    """a * a without loss, for 2**-485 <= |a| <= 2**500; below, the remainder is lost to underflow."""
+    """The exact square a * a, for 2**-485 <= |a| <= 2**500; below, the error term underflows."""
     c = _SPLITTER * a
     high = c - (c - a)
     low = a - high
@@ -56,7 +56,7 @@ def two_square(a: float) -> Pair:
 
 
 def two_product(a: float, b: float) -> Pair:
-    """a * b without loss, for factors up to 2**990 whose product lies between 2**-960 and 2**1000."""
+    """The exact product a * b, for factors up to 2**990 whose product is between 2**-960 and 2**1000."""
     c, d = _SPLITTER * a, _SPLITTER * b
     high_a, high_b = c - (c - a), d - (d - b)
     low_a, low_b = a - high_a, b - high_b
@@ -65,7 +65,7 @@ def two_product(a: float, b: float) -> Pair:
 
 
 def raw_add(a: Pair, b: Pair) -> Pair:
-    """The sum of two pairs; not finite where it leaves the range."""
+    """The sum of two pairs; not finite beyond the range."""
     s, s_rest = two_sum(a[0], b[0])
     t, t_rest = two_sum(a[1], b[1])
     v, v_rest = quick_two_sum(s, s_rest + t)
@@ -73,13 +73,13 @@ def raw_add(a: Pair, b: Pair) -> Pair:
 
 
 def raw_add_float(a: Pair, x: float) -> Pair:
-    """The sum of a pair and a float; not finite where it leaves the range."""
+    """The sum of a pair and a float; not finite beyond the range."""
     s, rest = two_sum(a[0], x)
     return quick_two_sum(s, a[1] + rest)
 
 
 def add(a: Pair, b: Pair) -> Pair:
-    """The sum of two pairs, wherever it lies."""
+    """The sum of two pairs of any size."""
     c = raw_add(a, b)
     if abs(c[0]) <= LARGEST and abs(a[1]) + abs(b[1]) <= _LIMIT:
         return c
@@ -108,12 +108,12 @@ def value(a: Pair) -> float:
 
 
 def ratio(a: Pair, n: int) -> float:
-    """The pair over a count, as a float: in range again, maybe, where the pair is beyond it."""
+    """The pair divided by a count, as a float: it may be in range even if the pair is not."""
     return a[0] / n if abs(a[1]) <= _LIMIT else a[1] / n * _UP
 
 
 def square(x: float) -> Pair:
-    """x * x as a pair; infinite beyond the range, for sums of squares never come back."""
+    """x * x as a pair; infinite beyond the range, because sums of squares never decrease."""
     if abs(x) <= 2.0**500:
         return two_square(x)
     hi, lo = two_square(x * 2.0**-24)
@@ -140,7 +140,7 @@ def of_words(high: int, low: int) -> Pair:
 
 
 def of_any(x: Any) -> Pair:
-    """Whatever `exact.number` takes, as a pair; never compiled."""
+    """A number that `exact_integer.number` accepts, as a pair; never compiled."""
     x = number(x)
     if isinstance(x, float):
         return of_float(x)
@@ -149,11 +149,11 @@ def of_any(x: Any) -> Pair:
 
 
 READERS: dict[Kind, Callable[[Any], Pair]] = {"bool": of_int, "int": of_int, "float": of_float}
-"""How a value of a column becomes a pair."""
+"""The function that converts a value of a column to a pair."""
 
 
 def same_pair(a: Pair, b: Pair) -> bool:
-    """Do two pairs mean the same number, within `TOLERANCE` of it?"""
+    """Are two pairs the same number, within `TOLERANCE` of it?"""
     if abs(a[1]) <= _LIMIT and abs(b[1]) <= _LIMIT:
         return agree(a, b, TOLERANCE)
     return agree(_scaled(a), _scaled(b), TOLERANCE)

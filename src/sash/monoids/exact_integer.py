@@ -1,9 +1,8 @@
-"""Numbers in a Python loop: what is taken for one, and sums of them without any rounding.
+"""Numbers in a Python loop: validation, and exact sums.
 
-A sum of integers and floats is held in one Python integer, which is as long as it must be. Every float is a
-multiple of 2**-1074, every square of one a multiple of 2**-2148: counted in such units all sums are whole. Below
-the units lie five counts of 64 bits each, so that to combine is `a + b`, to take off is `a - b`, and the sum of
-nothing is 0:
+A sum of integers and floats is one Python integer of any length. Every float is a multiple of 2**-1074, every square of
+one a multiple of 2**-2148: in such units all sums are integers. Below the units are five counts of 64 bits each, so
+that combine is `a + b`, inverse is `a - b`, and the identity is 0:
 
     ── total, in units of 2**-1074, signed ──┬─ NaN ─┬─ -inf ─┬─ +inf ─┬─ floats ─┬─ inputs ─
                                             320     256      192      128        64         0
@@ -37,9 +36,9 @@ _ABSURD = 2**1000
 
 
 def number(x: Any) -> int | float:
-    """The input as a Python int or float: booleans and NumPy's scalars are taken, nothing else.
+    """The input as a Python int or float; accepts also booleans and NumPy's scalars.
 
-    Raises TypeError for what is no number or would lose digits as one (Decimal, Fraction), OverflowError for
+    Raises TypeError for other objects, also numbers that would lose digits (Decimal, Fraction), OverflowError for
     integers of 2**1000 and beyond.
     """
     if isinstance(x, float):
@@ -109,7 +108,7 @@ def _bounded(x: int) -> int:
 
 
 def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
-    """The sum: None of nothing, an int of ints, else a float, correctly rounded.
+    """The sum: None without inputs, an int for ints, else a float, correctly rounded.
 
     >>> lowered_sum(units(3) + units(-0.5), UNIT, "sum")
     2.5
@@ -125,7 +124,7 @@ def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
 
 
 def plain_sum(state: int, unit: int) -> int | float:
-    """The sum, whatever its size: an int of ints, 0 of nothing, else a float.
+    """The sum, of any size: an int for ints, 0 without inputs, else a float.
 
     >>> plain_sum(2 * units(2**63), UNIT) == 2**64
     True
@@ -135,7 +134,7 @@ def plain_sum(state: int, unit: int) -> int | float:
 
 
 def lowered_mean(state: int, unit: int) -> float | None:
-    """The sum over the number of inputs, correctly rounded; None of nothing."""
+    """The sum divided by the number of inputs, correctly rounded; None without inputs."""
     counts = state & _ALL_COUNTS
     return _quotient(state >> _COUNTS, counts, (counts & _COUNT) << unit) if counts else None
 

@@ -1,7 +1,7 @@
-"""What stands where in the window: the first, the last, the n-th value; and M4, the corners of a plot.
+"""Values by position in the window: the first, the last, the n-th value; and M4, for plots.
 
-Nulls are missing, so the first value is the first that is not null. A NaN is a value like any other. States
-say whether they hold anything, so no value has to stand for "nothing yet":
+Nulls are skipped, so the first value is the first that is not null. NaN is a value like any other. States have a flag
+for "has a value", so that no value is reserved:
 
     First, Last   (has, value)
     M4            (has, first, min, max, last)
@@ -16,11 +16,11 @@ from sash.monoids.exact_integer import one_kind
 from sash.monoids.order import Max, Min
 
 ZERO: dict[Kind, Any] = {"bool": False, "int": 0, "float": 0.0}
-"""What fills a typed state that holds nothing yet."""
+"""The value of a typed state without a value yet."""
 
 
 class _End(Monoid):
-    """What the first and the last value share."""
+    """The base of `First` and `Last`."""
 
     selective = True
     exact = True
@@ -41,7 +41,7 @@ class _End(Monoid):
         return a[1]
 
     def seen(self, a: Any) -> Any:
-        """The value; None of nothing."""
+        """The value; None without one."""
         return a[1]
 
 
@@ -143,7 +143,7 @@ class M4(Monoid):
         return (True, a[1], self.least.combine(a[2], b[2]), self.greatest.combine(a[3], b[3]), b[4])
 
     def lower(self, a: Any) -> Any:
-        # asked of a value, not of `has`: typed, that is never None, and the question compiles to nothing
+        # a test of the value, not of `has`: in typed states it is never None, and the test compiles to nothing
         if a[1] is None:
             return None
         return (a[1], a[2], a[3], a[4])

@@ -1,8 +1,8 @@
 """Any and all of booleans; and, or, exclusive or of the bits of integers.
 
-Without input the result is null, not the neutral value (False for any, -1 for bit_and): in a loop the state
-is then None; on columns, where emptiness is known from elsewhere, it is the neutral value. Integers are of
-any size in a loop and of 64 bits in a column, two's complement with an unending sign: both give the same bits.
+Without input the result is null, not the neutral value (False for any, -1 for bit_and): in a loop the state is then
+None; on columns, where the loops count values, it is the neutral value. Integers have any size in a loop and 64 bits in
+a column, two's complement with an infinite sign: both give the same bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sash.monoids.exact_integer import one_kind
 
 
 class _Truth(Monoid):
-    """What any and all share: one of the two truth values decides."""
+    """The base of any and all: one of the two truth values decides."""
 
     domain = ("bool",)
     commutative = True
@@ -81,7 +81,7 @@ def _refuse_floats(monoid: Monoid, kinds: tuple[Kind, ...]) -> None:
 
 
 class _Bits(Monoid):
-    """What bit_and and bit_or share. Booleans count as 0 and 1."""
+    """The base of bit_and and bit_or. Booleans count as 0 and 1."""
 
     domain = ("int",)
     commutative = True
@@ -145,8 +145,8 @@ class BitOr(_Bits):
 class BitXor(Monoid):
     """The bits that are set in an odd number of values.
 
-    The state is (number of values, bits): the bits alone could not tell nothing from two equal values when
-    the oldest comes off. Booleans count as 0 and 1.
+    The state is (number of values, bits): the bits alone are the same for no values and two equal ones. Booleans count
+    as 0 and 1.
 
     >>> m = BitXor()
     >>> window = m.combine(m.lift(0b110), m.lift(0b011))

@@ -1,12 +1,12 @@
-"""The longest run of increasing values: where it starts and ends, how far it reaches, how many it holds.
+"""The longest run of increasing values: its start and end, interval and count.
 
-A window's summary keeps the runs that can still grow at either end, and the best run within:
+A state has the runs that can still grow at either end, and the longest run within:
 
     prefix            best              suffix
     3 5 8 | 2 | 1 2 4 6 | 5 | 4 5
     ─────       ───────       ───
 
-Two neighbours join their runs where the last value of the one is below the first of the other.
+Two states join their runs if the last value of the older is below the first of the younger.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, checked_kinds, in_range
 from sash.monoids.first_last import ZERO
 
-# the places of a state, named; `at` is what says where an element is, its time for one
+# the indices of a state; `at` is the coordinate of an element, such as its time
 N, FIRST, LAST, FIRST_AT, LAST_AT = 0, 1, 2, 3, 4
 PREFIX, PREFIX_END, SUFFIX, SUFFIX_START = 5, 6, 7, 8
 BEST, BEST_START, BEST_END = 9, 10, 11
@@ -86,7 +86,7 @@ class LongestRun(Monoid):
 
     def lower(self, a: Any) -> Any:
         start, end = a[BEST_START], a[BEST_END]
-        # asked of a place, not of the number: typed, that is never None, and the question compiles to nothing
+        # a test of a coordinate, not of the count: in typed states it is never None, and the test compiles to nothing
         return None if start is None else (start, end, self.interval(start, end), a[BEST])
 
 

@@ -4,8 +4,8 @@ The state is the number of values, their mean as a double-double pair (an offset
 lies around it), and sums of powers of the distances from it: M2 = Σ (x - mean)², M3, M4. Two states merge by the
 gap between their means; the formulas are those of Chan, Golub and LeVeque for M2, of Pébay for M3 and M4.
 
-Where those sums would leave the range of floats, or lose digits at its lower end, the state takes another form
-(`relative.py`), so that a result is there whenever it is a float. NaN and infinite inputs make the result NaN.
+If those sums would overflow, or lose digits by underflow, the state takes another form (`relative.py`), so that there
+is a result whenever it is a float. NaN and infinite inputs make the result NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def near(a: float, b: float, scale: float) -> bool:
 
 
 def blur(deviation: float) -> float:
-    """A scale for what was divided by a deviation: floats at the lower end of the range have few digits."""
+    """A scale for quotients by a deviation: floats at the lower end of the range have few digits."""
     return _TINY / deviation / TOLERANCE if deviation > 0.0 else 0.0
 
 
@@ -47,7 +47,7 @@ def check_ddof(ddof: Any) -> int:
 
 
 class _Moments(Monoid):
-    """What all moments share: how a number is read, and when two states mean the same."""
+    """The base of moments: reads numbers, and compares states."""
 
     domain = ("number",)
     commutative = True
@@ -83,7 +83,7 @@ def _six(a: Any) -> Moments:
 class Var(_Moments):
     """The variance: the mean square distance from the mean, over n - ddof.
 
-    Null for n <= ddof. Infinite where it leaves the range of floats (values some 1e154 apart).
+    Null for n <= ddof. Infinite beyond the range of floats (values some 1e154 apart).
 
     >>> m = Var()
     >>> m.lower(m.combine(m.lift(1e9 + 1), m.lift(1e9 + 2)))
@@ -133,7 +133,7 @@ class Var(_Moments):
 class Std(Var):
     """The standard deviation: the square root of the variance, over n - ddof.
 
-    Null for n <= ddof. It is there even where the variance is not, since its square is no float.
+    Null for n <= ddof. It is finite even if the variance exceeds the range of floats.
 
     >>> m = Std(ddof=0)
     >>> m.lower(m.combine(m.lift(1), m.lift(3)))

@@ -1,8 +1,8 @@
-"""Minimum and maximum, and what hangs on them: of numbers, strings, dates, whatever has an order.
+"""Minimum and maximum, arg_min and arg_max, counts of extremes and range, for all values with an order.
 
-A NaN is a value and wins over every number, from either side; of equal values the first in order stays.
-Without input the state is None; on columns it is the least (or greatest) value of the column's kind. Where
-that would not do, for a payload or a count hangs on it, the state says apart whether it holds anything.
+NaN is a value and wins over every number, for both; the first of equal values wins. Without input the state is None; on
+columns it is the least (or greatest) value of the column's kind. States with a payload or a count have a flag for "has
+a value" instead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}
 
 
 class _Contest(Monoid):
-    """A contest: which value wins, and with which a column's contest may begin."""
+    """An order: which value wins, and the initial value on columns."""
 
     worst: ClassVar[dict[Kind, Any]]
     loses: Callable[[Any, Any], bool]
-    """Does the first argument, the elder, give way to the second?"""
+    """Does the second argument, the younger, win over the first?"""
 
 
 class _Least(_Contest):
@@ -123,7 +123,7 @@ class _WinnerCount(_Contest):
         return (a[0], a[1] + b[1])
 
     def lower(self, a: Any) -> Any:
-        # asked of the value, not of the count: typed, that is never None, and no optional result is compiled
+        # a test of the value, not of the count: typed, it is never None, and no optional result is compiled
         return None if a[0] is None else a[1]
 
 
@@ -146,7 +146,7 @@ class MaxCount(_WinnerCount, _Greatest):
 
 
 class _WinnerPayload(_Contest):
-    """What came with the winning value. The state is (has, value, payload)."""
+    """The payload of the winning value. The state is (has, value, payload)."""
 
     domain = ("ordered", "any")
     nullable = (1,)

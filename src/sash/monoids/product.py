@@ -1,12 +1,12 @@
 """Product and geometric mean.
 
-Zeros are counted apart, so that the rest has a size and a sign. On the way nothing overflows:
+Zeros are counted separately, so that the other factors have a magnitude and a sign. No intermediate result overflows:
 
     int      (zeros, sign, minus)            minus = -|product of the others|, 0 once that exceeds 2**63
     float    (zeros, mantissa, exponent)     product of the others = mantissa * 2**exponent
 
-The size of a product of nonzero integers only grows, so "beyond 64 bits" stays, whatever the grouping. The sign
-is apart and the size negative because 2**63 is beyond the range and -2**63 is not.
+The magnitude of a product of nonzero integers only grows, so "beyond 64 bits" is permanent, for any grouping. The sign
+is separate and the magnitude negative because 2**63 is out of range and -2**63 is not.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class IntProduct(Monoid):
 def minus_product(a: int, b: int) -> int:
     """-(a * b) for integers from -2**63 to 0; 0 if that is below -2**63.
 
-    Compiled, the product wraps: up to 9.3e18, less than 2**64, the wrong sign tells.
+    Compiled, the product wraps: up to 9.3e18, less than 2**64, which the wrong sign reveals.
     """
     size = float(a) * float(b)
     minus = -(a * b)

@@ -4,12 +4,12 @@ Arguments come in the order (x, y), the line is of y on x: SQL's regr_slope and 
 with a null in either column is missing.
 
 The state is the number of pairs, both means as double-double pairs, the sums of squared distances from them and
-of their products: (n, x hi, x lo, y hi, y lo, M2x, M2y, C). Where one of the sums of squares would leave the range of
-floats, or lose digits at its lower end, it is (-n, x hi, x lo, y hi, y lo, deviation of x, deviation of y,
+of their products: (n, x hi, x lo, y hi, y lo, M2x, M2y, C). If one of the sums of squares would overflow, or lose
+digits by underflow, it is (-n, x hi, x lo, y hi, y lo, deviation of x, deviation of y,
 correlation): as for the moments (`relative.py`). NaN and infinite inputs make the result NaN.
 
-Means move by steps of double-double precision: of values that cancel, such as spikes of 1e16 up and down, the mean
-keeps the digits of what is left, and so does an intercept.
+Means have double-double precision: if values cancel, such as spikes of 1e16 up and down, the mean keeps the digits of
+the others, and so does an intercept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Sums = tuple[int, float, float, float, float, float, float, float]
 
 
 def merged(a: Sums, b: Sums) -> Sums:
-    """The sums of two moderate states together."""
+    """The merged sums of two moderate states."""
     n = a[0] + b[0]
     x, y = (a[1], a[2]), (a[3], a[4])
     x_gap = raw_add((b[1], b[2]), (-a[1], -a[2]))
@@ -58,7 +58,7 @@ def moved(mean: Pair, gap: Pair, part: int, n: int, each: float) -> Pair:
 
 @noinline
 def merged_far(a: Sums, b: Sums) -> Sums:
-    """The sums of two states of any size together; moderate again where they can be."""
+    """The merged sums of two states of any size; moderate if possible."""
     if a[5] != a[5] or b[5] != b[5]:
         return (abs(a[0]) + abs(b[0]), 0.0, 0.0, 0.0, 0.0, math.nan, math.nan, math.nan)
     x = magnitude(max(abs(a[1]), deviation(a[0], a[5])), max(abs(b[1]), deviation(b[0], b[5])))
@@ -96,7 +96,7 @@ def _is_grown_moderate(m2: float, exponent: int) -> bool:
 
 
 class _Regression(Monoid):
-    """What all of them share: all but `lower`."""
+    """The base of regressions: everything except `lower`."""
 
     domain = ("number", "number")
     identity: Any = (0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -147,7 +147,7 @@ class _Regression(Monoid):
 
 
 def _standard(a: Any) -> Sums:
-    """A state in its relative form with a positive count, whatever its form: to compare two."""
+    """A state of either form in its relative form with a positive count, for comparisons."""
     if a[0] <= 0:
         return (-a[0], *a[1:])
     x, y = deviation(a[0], a[5]), deviation(a[0], a[6])
@@ -231,8 +231,8 @@ class Slope(_Regression):
 class Intercept(_Regression):
     """Where the least-squares line of y on x meets x = 0.
 
-    Null where x does not vary, so also for a single pair. It is the mean of y less slope times the mean of x: the
-    smaller it is beside these, the fewer digits it has.
+    Null where x does not vary, so also for a single pair. It is the mean of y minus slope times the mean of x: the
+    smaller it is relative to these, the fewer digits it has.
 
     >>> m = Intercept()
     >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))

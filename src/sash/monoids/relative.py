@@ -1,12 +1,11 @@
-"""Moments of values whose squares leave the range of floats: states that say how large they are, and of which shape.
+"""Moments of values whose squares exceed the range of floats: states as sizes and unit-free shapes.
 
     moderate     ( n, mean hi, mean lo, M2,        M3,       M4)         sums of powers of the distances from the mean
     relative     (-n, mean hi, mean lo, deviation, skewness, kurtosis)   where M2 is not within the range below
 
-The deviation, √(M2 / n), is a float whenever the values are; skewness and kurtosis have no unit. So the sign of the
-count says which form a state has, and what is of moderate size costs no more than a comparison. Two states that do not
-merge into a moderate one are brought to the size of 1 by a power of two, which rounds nothing, merged there, and
-brought back.
+The deviation, √(M2 / n), is a float whenever the values are; skewness and kurtosis have no unit. The sign of the count
+tells the form of a state, so that moderate states cost one comparison more. Two states that do not merge into a
+moderate one are scaled to a size of 1 by a power of two, which is exact, merged, and scaled back.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from sash.monoids.algebra import noinline
 from sash.monoids.double_double import LARGEST, Pair, raw_add, raw_add_float
 
 Moments = tuple[int, float, float, float, float, float]
-"""The state of a kurtosis, of either form. Less is wanted of a variance: its M3 and M4 are 0."""
+"""The state of a kurtosis, of either form. For a variance M3 and M4 are 0."""
 
 _SMALLEST = 5e-324
 
 
 def is_moderate(m2: float, same_mean: bool, least: float, most: float) -> bool:
-    """Is a merged M2 within the range? One of 0 is, unless the square of a gap between the means was lost."""
+    """Is a merged M2 within the range? 0 is, unless the square of a gap between the means has underflowed."""
     return least <= m2 <= most or (m2 == 0.0 and same_mean)
 
 
@@ -33,7 +32,7 @@ def gap_between(a: Pair, b: Pair) -> float:
 
 
 def merged(a: Moments, b: Moments) -> Moments:
-    """The moments of two moderate states together."""
+    """The merged moments of two moderate states."""
     n = a[0] + b[0]
     mean = (a[1], a[2])
     gap = gap_between(mean, (b[1], b[2]))
@@ -54,7 +53,7 @@ def merged(a: Moments, b: Moments) -> Moments:
 
 @noinline
 def merged_far(a: Moments, b: Moments, least: float, most: float) -> Moments:
-    """The moments of two states of any size together; moderate again where M2 lies between `least` and `most`."""
+    """The merged moments of two states of any size; moderate if M2 is between `least` and `most`."""
     if a[3] != a[3] or b[3] != b[3]:
         return (abs(a[0]) + abs(b[0]), 0.0, 0.0, math.nan, math.nan, math.nan)
     exponent = magnitude(max(abs(a[1]), deviation(a[0], a[3])), max(abs(b[1]), deviation(b[0], b[3])))
@@ -113,7 +112,7 @@ def kurtosis(n: int, m2: float, m4: float) -> float:
 
 
 def standard(a: Moments) -> Moments:
-    """A state in its relative form with a positive count, whatever its form: to compare two."""
+    """A state of either form in its relative form with a positive count, for comparisons."""
     if a[0] <= 0:
         return (-a[0], *a[1:])
     if a[3] == 0.0 or a[3] != a[3]:

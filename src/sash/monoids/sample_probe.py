@@ -1,4 +1,4 @@
-"""Trying a monoid on sample rows, to learn what its states and results look like."""
+"""Run a monoid on sample rows, to find the types of its states and results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAMPLES: dict[Kind, tuple[Any, ...]] = {
     "int": (1, 2, 5, 3, 8, 4, 9),
     "float": (1.5, 2.25, 5.0, 3.5, 8.75, 4.0, 9.5),
 }
-"""Values to try a monoid on: enough, and different enough, for a fourth moment and a regression to have a result."""
+"""Sample values: enough distinct ones for results of a fourth moment and of a regression."""
 
 
 def sample_rows(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -25,7 +25,7 @@ def sample_rows(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def outcomes(monoid: Monoid, rows: Iterable[tuple[Any, ...]]) -> tuple[list[Any], list[Any], str]:
-    """States and results of sample rows, and why the last that failed did. What fails on one is judged by the others.
+    """States and results of sample rows, and the last error. A row that fails is skipped.
 
     >>> from sash.monoids import Max
     >>> outcomes(Max(), [(3,), (5,)])

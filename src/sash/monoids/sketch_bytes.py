@@ -1,8 +1,8 @@
-"""The bytes of native sketches, looked at before DataSketches reads them.
+"""Validate the bytes of native sketches before DataSketches reads them.
 
-DataSketches believes what bytes say of themselves: a list of 255 values for which there is room for 8 is copied over
-whatever lies behind it, and a table of 2**40 entries is allocated. So the parts of a sketch are compared with its
-parameters and with each other here, and what does not agree is refused with a ValueError.
+DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it, and
+a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with each
+other; a mismatch is a ValueError.
 
     HLL     preamble 8 │ list of coupons; or 12 │ set of coupons; or 40 │ a register a byte
     KLL     preamble 8 │ one value; or 20 │ where levels begin │ least, greatest │ values, the lowest level first

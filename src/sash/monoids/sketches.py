@@ -1,17 +1,17 @@
-"""Mergeable sketches, on Apache DataSketches: much about many values, in little space, within an error bound.
+"""Mergeable sketches of Apache DataSketches: approximate aggregates in little space, within an error bound.
 
-A state is a native sketch and the few values that came after it. A value costs a tuple until there are KEPT
-of them, then they go into a copy of the sketch together; no state is ever changed. Measured, event after event
-into a large state: 3.5 times as fast as a copy an event for `approx_distinct`, 8 times for `frequent_items`.
+A state is a native sketch and the few values that came after it. Values are collected in a tuple until there are KEPT
+of them, then a copy of the sketch takes all of them; states are immutable. For single events into a large state this is
+3.5 times as fast as a copy per event for `approx_distinct`, 8 times for `frequent_items`.
 
     state        native: 1,000,000 values     kept: "a", "q", "b"
     combine      native + native              kept + kept, or all into the new native
 
-Estimates of the same values in another grouping differ, within the bounds. Those of `approx_quantile` differ
-from run to run once it samples (more than about k values): its algorithm, KLL, tosses coins.
+Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when it
+samples (more than about k values): its algorithm, KLL, is randomised.
 
-Values are told apart by their content (the table in `bloom.py`): 1, 1.0 and True are one value, NaN is one
-value. Nulls are missing. What `dump` writes is ours, around the bytes of DataSketches.
+The table in `bloom.py` defines equal values: 1, 1.0 and True are one value, NaN is one value. Nulls are skipped. `dump`
+writes a header of ours around the bytes of DataSketches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sash.monoids.bloom import HASH_VERSION, decode_item, encode_item, item_hash
 from sash.monoids.sketch_bytes import check_hll, check_items, check_kll, kll_items, split_texts
 
 KEPT = 32
-"""How many values a state keeps beside its sketch; more of them gained nothing."""
+"""The number of values that a state keeps besides its sketch; more gained nothing."""
 
 _HEADER = struct.Struct("<BII")
 
@@ -45,7 +45,7 @@ def datasketches_library() -> Any:
 
 
 class Sketch:
-    """The state of a sketch: a native one, or None, and the values that came after it. Never changed."""
+    """The state of a sketch: a native one, or None, and the values that came after it. Immutable."""
 
     __slots__ = ("kept", "monoid", "native")
 
@@ -67,7 +67,7 @@ class Sketch:
 
 
 class SketchMonoid(Monoid):
-    """What the sketches share. Each says how to make, fill and write a native sketch."""
+    """The base of sketches. Subclasses create, fill and write a native sketch."""
 
     identity: Any = None
     commutative = True
@@ -86,14 +86,14 @@ class SketchMonoid(Monoid):
         self.check_native(data)
         try:
             return type(self.native()).deserialize(data)
-        except (IndexError, RuntimeError) as error:  # what the exceptions of C++ become
+        except (IndexError, RuntimeError) as error:  # translated C++ exceptions
             raise ValueError(f"DataSketches does not read a state of {self!r}: {error}") from error
 
     def write_native(self, native: Any) -> bytes:
         return bytes(native.serialize())
 
     def join(self, natives: list[Any], values: tuple[Any, ...]) -> Any:
-        """A new native sketch of what these hold and of the values."""
+        """A new native sketch that merges these and the values."""
         new = copy.copy(natives[0]) if natives else self.native()
         for other in natives[1:]:
             new.merge(other)
@@ -132,7 +132,7 @@ class SketchMonoid(Monoid):
     def load(self, data: bytes) -> Any:
         if not data:
             return None
-        # checked here, and in `check_native`, for DataSketches believes what bytes say of themselves
+        # checked here, and in `check_native`, because DataSketches trusts the lengths in the bytes
         header, body = data[: _HEADER.size], data[_HEADER.size :]
         version, size, checksum = _HEADER.unpack(header) if len(header) == _HEADER.size else (0, 0, 0)
         if version != HASH_VERSION or size > len(body) or zlib.crc32(body) != checksum:
@@ -143,7 +143,7 @@ class SketchMonoid(Monoid):
         return Sketch(self, self.read_native(rest) if rest else None, kept)
 
     def same(self, a: Any, b: Any) -> bool:
-        """Do two states mean the same, within the bounds of the sketch?"""
+        """Are two states equal, within the bounds of the sketch?"""
         if a is None or b is None:
             return a is b
         return self.close(a.whole(), b.whole())

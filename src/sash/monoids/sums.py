@@ -1,13 +1,13 @@
 """Count, sum, mean, sum of squares.
 
-In a loop sums are exact (`exact.py`): of ints an int, as soon as a float is among them a float, correctly rounded.
-On columns they are held wider than the column:
+In a loop sums are exact (`exact_integer.py`): an int for ints, with a float among them a float, correctly rounded. On
+columns their states are wider than the column:
 
     int, bool    two words, value = high * 2**32 + low, 0 <= low < 2**32      exact, invertible
-    float        a double-double pair (`twofold.py`)                        never undone by subtraction
+    float        a double-double pair (`double_double.py`)                    never undone by subtraction
 
-An integer sum beyond 64 bits is an error of `lower`, not of `combine`: whether a window has a sum does not depend
-on the order of combining. NaN and infinities are values: inf + -inf is NaN, and so is all that meets a NaN.
+An integer sum beyond 64 bits is an error of `lower`, not of `combine`: it does not depend on the order of combining.
+NaN and infinities are values: inf + -inf is NaN, and so is every sum with a NaN.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Count(Monoid):
 
 
 class _Exact(Monoid):
-    """A state of `exact.py`: one Python integer."""
+    """A state of `exact_integer.py`: one Python integer."""
 
     domain = ("number",)
     identity: Any = 0

@@ -1,4 +1,4 @@
-"""An aggregate whose result is its state: what several aggregates are lowered from."""
+"""An aggregate whose result is its state, from which several aggregates are lowered."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Queries: validated, bound to a schema, planned and explained.
 
-`query`        Query, frozen data                  `options`     how a query runs, never what it computes
+`query`        Query, frozen data                  `options`     how a query runs; results do not depend on it
 `rolling`      a query and data in one call        `dispatch`    finds the host for the data
 `validation`   checks of arguments                 `api_types`   types of the public API
 `binder`       binds a query to a schema           `bound_query` BoundQuery, WindowSpec, AggregateSpec
 `time_axis`    durations in units of a column      `types`       input and result types of aggregates
 `type_probe`   result types of user aggregates     `default_schema`  types where no schema is given
 `planner`      chooses structures                  `state_sharing`   aggregates that share one state
-`explain`      the plan as text                    `fingerprint` the name of a query's state
+`explain`      the plan as text                    `fingerprint` identifies the state of a query
 `event_window` sash.Window, for a Python loop, with `event_clock`, `evictor` and `loop_aggregate`
 """
 

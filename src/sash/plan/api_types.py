@@ -1,7 +1,7 @@
-"""The types of the public API: the words that arguments take, and the kinds of frames.
+"""The types of the public API: literals of arguments, and protocols of frames.
 
-Frames are described by what they have, not by their packages: a user's type checker then needs neither pandas nor
-polars nor pyspark, and a package that is not installed does not turn every call into `Any`.
+Frames are protocols, not classes of their packages: a user's type checker then needs neither pandas nor polars nor
+pyspark, and a package that is not installed does not turn every call into `Any`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sash.windows.duration import Duration
 from sash.windows.specs import WindowKind
 
 Emit = Literal["final", "changes", "eager"]
-"""When results leave."""
+"""When results are emitted."""
 
 Late = Literal["drop", "flag", "error"]
-"""What happens to rows that come after the watermark has passed them."""
+"""What to do with late rows."""
 
 Mode = Literal["rows", "given", "sorted"]
 """How an operator gets its watermark: from its rows, from `advance` alone, or not at all."""
@@ -52,13 +52,13 @@ Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""
 
 OneWindow = WindowKind | SupportsIndex | str | timedelta | Duration
-"""A window, or what stands for one: a number of rows, a duration such as "1h"."""
+"""A window, or its short form: a number of rows, a duration such as "1h"."""
 
 Windows = OneWindow | Mapping[str, OneWindow]
 """A window, or several by name."""
 
 Aggregate = Bound | Monoid
-"""What a `Window` takes: an aggregate of columns, or a monoid for events as they are."""
+"""An aggregate of a `Window`: an aggregate of columns, or a monoid that takes whole events."""
 
 EventTime = SupportsIndex | float | date
 """A time: a number in units of the time column, a datetime (also that of pandas), or a date."""
@@ -93,7 +93,7 @@ class ArrowStream(Protocol):
 
 Frame = PandasFrame | SchemaFrame
 FrameT = TypeVar("FrameT", bound=PandasFrame | SchemaFrame)
-"""A frame that comes back as the kind it was given as."""
+"""A frame; results have the same type."""
 
 ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 """The arrays of a dict of columns; each may have a dtype of its own."""

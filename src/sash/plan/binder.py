@@ -1,4 +1,4 @@
-"""Binds a query to a schema: a BoundQuery, or an error that names what does not fit."""
+"""Bind a query to a schema: a BoundQuery, or an error that names the column."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ KINDS: Mapping[type[WindowKind], KindName] = {
 
 
 def bind(query: Query, schema: pa.Schema) -> BoundQuery:
-    """The query on columns of these types.
+    """The query bound to columns of these types.
 
-    Raises KeyError for a column that is not there, TypeError or ValueError for one that does not fit.
+    Raises KeyError for a missing column, TypeError or ValueError for one that does not fit.
     """
     _distinct(schema)
     for what, names in (("by=", query.by), ("on=", query.on)):
@@ -77,7 +77,7 @@ def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
 
 
 class UnknownColumn(KeyError, ValueError):
-    """A query names a column that the data does not have: a KeyError, and as other bad arguments a ValueError."""
+    """A query names a column that the data does not have: a KeyError and, like other bad arguments, a ValueError."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError shows its argument in quotes

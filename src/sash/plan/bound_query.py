@@ -1,4 +1,4 @@
-"""A query on column types: every size in units, every aggregate with its type.
+"""A query bound to a schema: sizes in units of their columns, aggregates with their types.
 
 BoundQuery ─┬─ time: TimeAxis                  the column that windows are measured on
             ├─ windows: WindowSpec, …          the windows, in the order of the query
@@ -30,7 +30,7 @@ KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """An aggregate on its columns: their types (dictionaries count as their values) and the type of its result."""
+    """An aggregate with the types of its columns (of dictionaries the values) and of its result."""
 
     name: str
     monoid: Monoid
@@ -65,7 +65,7 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query with the types of its columns. `fingerprint` names its state."""
+    """A query with the types of its columns. `fingerprint` identifies its state."""
 
     query: Query
     schema: pa.Schema
@@ -119,7 +119,7 @@ class BoundQuery:
 
 
 def _wide(field: pa.Field) -> pa.Field:
-    """A field of results: a dictionary gets indices wide enough for the values of many batches."""
+    """A field of results: indices of dictionaries are wide enough for the values of many batches."""
     import pyarrow as pa
 
     kind = field.type

@@ -1,8 +1,8 @@
-"""Finds the host for the data of a query, by name: a lower layer imports no higher one.
+"""Find the host for the data of a query, by name: a lower layer does not import a higher one.
 
 pandas, polars, pyarrow         sash.frames
 a dict of NumPy arrays          sash.frames
-any other Arrow stream          sash.frames     DuckDB's relations, say: what has `__arrow_c_stream__`
+any other Arrow stream          sash.frames     objects with `__arrow_c_stream__`, such as DuckDB's relations
 pyspark                         sash.spark
 an iterator of record batches   sash.engine
 """

@@ -1,10 +1,10 @@
-"""EventClock: the times of events in a loop, as numbers that only rise.
+"""EventClock: the times of events in a loop, as numbers that never decrease.
 
-    3, 4.5                      as they are                sizes are numbers
+    3, 4.5                      unchanged                  sizes are numbers
     datetime, naive or aware    nanoseconds                sizes are durations
     date                        nanoseconds, whole days    sizes are durations, of whole days
 
-The first time decides what the others are. One that is behind the last is refused: a loop has nowhere to keep it.
+The first time determines the kind of the others. A time before the last is refused: a loop has no reorder buffer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _NAMES = {
 class EventClock:
     """The last value of a measured column, as a number.
 
-    `what` is its name in messages. `size` is a Duration or a number where something is measured on it, and `of`
-    what that is; `hint` says what to do about a value that is behind.
+    `what` is its name in messages. `size` is the Duration or number of the window that is measured on it, and `of` that
+    window; `hint` is the advice for a value before the last.
     """
 
     def __init__(self, what: str, of: str = "", size: Any = None, hint: str = "") -> None:
@@ -44,16 +44,16 @@ class EventClock:
         self.clear()
 
     def clear(self) -> None:
-        """Start anew."""
+        """Forget the last value."""
         self.kind: str | None = None
         self.last: int | float | None = None
         self.value: Any = None
 
     def read(self, value: Any) -> int | float:
-        """A value as a number; the clock stays as it is.
+        """A value as a number, without a change of the clock.
 
-        Raises TypeError if it is not of the kind that the sizes or earlier values are of, ValueError if it is no
-        time (NaN, an infinity) or behind the last; all name it.
+        Raises TypeError if its kind is not that of the sizes or earlier values, ValueError if it is not a time (NaN, an
+        infinity) or is before the last; all name it.
         """
         number: int | float
         kind = type(value)
@@ -68,7 +68,7 @@ class EventClock:
         return number
 
     def move(self, value: Any, number: int | float) -> None:
-        """Set the clock to this value, which was read."""
+        """Set the clock to a value that `read` has accepted."""
         if self.kind is None:
             self.kind = self._of_any_kind(value)[0]
         self.last, self.value = number, value
@@ -124,7 +124,7 @@ class EventClock:
 
 
 def length(size: Any) -> int | float:
-    """A size in the numbers of a clock: an integer where possible, so that large times are not rounded."""
+    """A size as a number of the clock: an integer if possible, so that large times are not rounded."""
     if isinstance(size, Duration):
         return size.nanoseconds
     return int(size) if float(size).is_integer() else float(size)

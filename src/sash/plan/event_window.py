@@ -1,11 +1,11 @@
-"""sash.Window: a window for a Python loop. An event in, the aggregates out.
+"""sash.Window: a window for a Python loop that takes one event at a time and returns the aggregates.
 
-    push(x, time) ──▶ place it ──▶ lift it ──▶ it enters ──▶ the oldest leave ──▶ the aggregates
-                      (refused? nothing has changed)        └─── evictor.py ────┘
+    push(x, time) ──▶ validate ──▶ lift ──▶ insert ──▶ evict the oldest ──▶ the aggregates
+                      (an error changes nothing)       └─ evictor.py ─┘
 
-Each aggregate has a structure of its own, chosen as a query's is: a running total where the oldest can be taken off
-exactly, else `TwoStacksLite`, or `DABALite` where no single step may be long. Events never leave Session, Punctuation
-and Lifetime windows one by one: their aggregates are folded.
+Each aggregate has its own structure, chosen as for a query: a running total if the monoid has an exact inverse, else
+`TwoStacksLite`, or `DABALite` for bounded latency. Session, Punctuation and Lifetime windows never evict single events:
+their aggregates are folded.
 """
 
 from __future__ import annotations
@@ -184,14 +184,14 @@ class Window:
 
     @property
     def structures(self) -> dict[str, str]:
-        """Which structure each aggregate has, by name; one alone has the name ""."""
+        """The structure of each aggregate, by name; a single one has the name ""."""
         return {aggregate.name: aggregate.structure_name for aggregate in self._aggregates}
 
     def __len__(self) -> int:
         return self._held
 
     def __bool__(self) -> bool:
-        return True  # `if window:` asks whether there is one
+        return True  # `if window:` tests for None
 
     def __copy__(self) -> Self:
         return self.copy()
@@ -259,7 +259,7 @@ def _per_event(window: Any) -> WindowKind:
 
 
 def _given(aggregate: Any, aggregates: Mapping[str, Any]) -> dict[str, Any]:
-    """The aggregates by name; one alone has the name ""."""
+    """The aggregates by name; a single one has the name ""."""
     if aggregate is None and not aggregates:
         raise TypeError("a Window needs an aggregate: sash.Window(10, sash.monoids.Max()), or high=sash.max('price')")
     if aggregate is not None and aggregates:

@@ -1,17 +1,16 @@
-"""How a window moves in a loop: where it starts anew, and how many of the oldest events leave. One class a kind.
+"""Evictors: how a window in a loop restarts, and how many of the oldest events it evicts. One class per kind.
 
-                        starts anew                    the oldest leave
-    CountEvictor        –                              beyond the size
-    TimeEvictor         –                              at or before t - size
-    DeltaEvictor        –                              size or more behind the column
+                        restarts                       evicts
+    CountEvictor        –                              events beyond the size
+    TimeEvictor         –                              events at or before t - size
+    DeltaEvictor        –                              events size or more behind in the column
     SessionEvictor      after a gap                    –
     PunctuationEvictor  after a row that is marked     –
     LifetimeEvictor     –                              –
-    PolicyEvictor       –                              as the policy says
+    PolicyEvictor       –                              as the policy decides
 
-An event is placed first (`place`: it may be refused, nothing has changed), then it enters (`enter`: true if a window
-starts with it), then the oldest leave (`leaving`: how many). Windows that only start anew need no structure: they are
-folded, `folds`.
+`place` validates an event without a change, `enter` inserts it and returns whether a window starts with it, `leaving`
+returns how many of the oldest to evict. Windows that only restart need no structure: they are folded (`folds`).
 """
 
 from __future__ import annotations
@@ -31,33 +30,33 @@ from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, T
 
 Number = int | float
 Placed = TypeVar("Placed")
-"""What an evictor needs to know of an event that it has accepted."""
+"""The evictor's data of an accepted event."""
 
 
 class Evictor(Generic[Placed]):
-    """How one kind of window moves."""
+    """The base of evictors."""
 
     folds: ClassVar[bool] = False
     waits: bool = False
-    """Does an event enter only when a later time has come?"""
+    """Does an event enter only at a later time?"""
 
     def __init__(self, window: Any) -> None:
         self.window = window
         self.clear()
 
     def clear(self) -> None:
-        """Start anew."""
+        """Reset to an empty window."""
 
     def place(self, x: Any, time: Number | None) -> Placed:
-        """What to know of the event when it enters. Raises if it is refused; nothing has changed then."""
+        """The data of an event for `enter`. Raises if it is refused, without a change."""
         raise NotImplementedError
 
     def enter(self, _place: Placed) -> bool:
-        """The event enters. Does a window start with it?"""
+        """Insert the event. Does a window start with it?"""
         return False
 
     def leaving(self, _held: int, _now: Number | None) -> int:
-        """How many of the oldest of the events that the window holds leave now."""
+        """The number of oldest events to evict, of those that the window holds."""
         return 0
 
     def ended(self, _now: Number) -> bool:
@@ -65,7 +64,7 @@ class Evictor(Generic[Placed]):
         return False
 
     def full(self, _held: int) -> bool:
-        """Does it have results yet?"""
+        """Does the window have results yet?"""
         return True
 
     def copy(self) -> Self:
@@ -87,7 +86,7 @@ class CountEvictor(Evictor[None]):
 
 
 class TimeEvictor(Evictor[Number]):
-    """The events of a length of time: those at or before `now - size`, a bound computed once, leave."""
+    """The events of a length of time: evicts those at or before `now - size`, computed once per event."""
 
     def __init__(self, window: Time) -> None:
         self.size = length(window.size)

@@ -1,4 +1,4 @@
-"""The plan as text: windows, results, structures and why, what is shared, costs and state.
+"""Print the plan: windows, results, structures with reasons, shared state, costs and sizes.
 
 >>> import sash
 >>> print(sash.Query(1000, high=sash.max("price")).explain())
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from sash.plan.query import Query
 
 EMISSION = {
-    "final": "each result leaves once, when nothing can change it",
-    "changes": "each result leaves once, when nothing can change it, if it differs from the key's last",
-    "eager": "results leave at once, and are revised when a row comes that changes them",
+    "final": "each result is emitted once, when it is final",
+    "changes": "each result is emitted once, when it is final, if it differs from the key's last",
+    "eager": "results are emitted at once, and revised by later rows",
 }
-"""When results leave."""
+"""Texts for `emit`."""
 
 LATE = {"drop": "are counted and dropped", "flag": "pass with _late true", "error": "raise an error"}
-"""What happens to rows that come too late."""
+"""Texts for `late`."""
 
 ELEMENTS = {"rows": "single rows", "time panes": "panes", "row panes": "panes in rows", "running": "a running partial"}
-"""What the elements of a group of windows are."""
+"""Texts for the elements of a group of windows."""
 
 
 def explain(query: Query, schema: pa.Schema | None = None) -> str:
@@ -93,7 +93,7 @@ def _windows(found: Plan) -> list[str]:
 
 def _results(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
-    first = "one row for each input row" if bound_query.per_row else "one row a key and slide"
+    first = "one row for each input row" if bound_query.per_row else "one row per key and slide"
     keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
     made = table(
         (aggregate.name, repr(query.aggregates[aggregate.name]), str(aggregate.result))
@@ -108,26 +108,26 @@ def _order(found: Plan) -> list[str]:
         return ["arrival: there is no on="]
     lines = [", then ".join((*query.on, "arrival"))]
     if query.lateness is None:
-        lines.append("no lateness=: rows come in order, and one behind is an error (frames are sorted first)")
+        lines.append("no lateness=: rows must be in order, an earlier one is an error (frames are sorted first)")
     else:
         behind = explain_text.amount(query.lateness)
-        lines.append(f"rows at most {behind} behind the latest time; later ones {LATE[query.late]}")
+        lines.append(f"rows at most {behind} behind the latest time; late rows {LATE[query.late]}")
     if query.forget is not None:
-        lines.append(f"a key silent for more than {explain_text.amount(query.forget)} starts anew")
+        lines.append(f"a key without rows for more than {explain_text.amount(query.forget)} expires")
     if query.ahead is not None:
-        lines.append(f"times more than {explain_text.amount(query.ahead)} ahead of the clock are no times")
+        lines.append(f"times more than {explain_text.amount(query.ahead)} ahead of the clock count as missing")
     return lines
 
 
 def _ties(found: Plan) -> list[str]:
     query, affected = found.bound_query.query, explain_text.ties(found.bound_query)
     if not affected:
-        return ["none: nothing here depends on the order of rows of equal time"]
+        return ["none: no result depends on the order of rows of equal time"]
     if not query.on:
-        return ["the order is that of arrival, which a Spark shuffle does not keep; it decides", *_indented(affected)]
+        return ["the order is that of arrival, which a Spark shuffle does not keep; it affects", *_indented(affected)]
     unique = query.on[0] if len(query.on) == 1 else f"({', '.join(query.on)})"
     return [
-        f"rows of a key with equal {unique} come in no certain order on Spark; it decides",
+        f"rows of a key with equal {unique} have no fixed order on Spark; it affects",
         *_indented(affected),
         f"the same on every host where {unique} is unique for a key; else add a tie-breaker to on=",
     ]
@@ -146,7 +146,7 @@ def _shared(found: Plan) -> list[str]:
 
 
 def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
-    """Where one structure answers several windows."""
+    """Lines about structures that answer several windows."""
     alike = {siblings(found.bound_query, group, place) for place in group.windows}
     return [
         f"{keeper.aggregate.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
@@ -157,9 +157,9 @@ def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
 
 
 def _one_state(found: Plan) -> list[str]:
-    """Where several aggregates are lowered from one state."""
+    """Lines about aggregates that share one state."""
     return [
-        f"{keeper.aggregate.name}: one state, which also gives {_listed([member.aggregate.name for member in others])}"
+        f"{keeper.aggregate.name}: one state, shared with {_listed([member.aggregate.name for member in others])}"
         for keeper, *others in found.states
         if others
     ]
@@ -170,7 +170,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _structures(found: Plan) -> list[str]:
-    """For each window and aggregate a structure, then what each of these structures costs."""
+    """The structure of each window and aggregate, then the costs of these structures."""
     aggregates, specs = found.bound_query.aggregates, found.bound_query.windows
     each = [[found.choices[place, number] for number in range(len(aggregates))] for place in range(len(specs))]
     if all(choices == each[0] for choices in each):
@@ -185,15 +185,15 @@ def _structures(found: Plan) -> list[str]:
         )
     used = dict.fromkeys(choice.structure for choice in found.choices.values())
     costs = table((f"{name}:", _cost(name)) for name in used)
-    lines += ["costs in ⊕ an insert, evict, query; n elements in the window", *_indented(costs)]
+    lines += ["costs in ⊕ per insert, evict, query; n elements in the window", *_indented(costs)]
     special = [aggregate.name for aggregate in aggregates if has_column_kernel(found.bound_query, aggregate)]
     if special:
-        lines.append(f"where all rows are at hand: kernels of whole columns for {', '.join(special)}")
+        lines.append(f"on frames and sorted batches: whole-column kernels for {', '.join(special)}")
     return lines + _apart(found)
 
 
 def _apart(found: Plan) -> list[str]:
-    """Which aggregates have one structure for each size where all rows are at hand."""
+    """Lines about aggregates that have one structure for each size on frames."""
     if found.bound_query.query.options.structure is not None or not is_stateless(found.bound_query):
         return []
     several = {number for (_, number), choice in found.choices.items() if choice.structure in SEVERAL_SIZES}
@@ -202,7 +202,7 @@ def _apart(found: Plan) -> list[str]:
         for n in sorted(several)
         if not has_column_kernel(found.bound_query, found.bound_query.aggregates[n])
     ]
-    return [f"where all rows are at hand: TwoStacksLite for each size of {', '.join(named)}"] if named else []
+    return [f"on frames and sorted batches: TwoStacksLite for each size of {', '.join(named)}"] if named else []
 
 
 def _cost(name: str) -> str:
@@ -219,17 +219,17 @@ def _state(found: Plan) -> list[str]:
     for group in found.groups:
         held = explain_text.elements(bound_query, group)
         if group.kind == "rows":
-            held += f", each with {', '.join(_kept(found, group)) or 'nothing but its place'}"
+            held += f", each with {', '.join(_kept(found, group)) or 'only its position'}"
         else:
             held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
-        lines.append(f"{_names(found, group.windows)}: a key keeps {held}")
+        lines.append(f"{_names(found, group.windows)}: each key holds {held}")
     if query.lateness is not None:
-        lines.append(f"rows of the last {explain_text.amount(query.lateness)} wait until none before them can come")
+        lines.append(f"rows of the last {explain_text.amount(query.lateness)} wait in the reorder buffer")
     return lines
 
 
 def _kept(found: Plan, group: WindowGroup) -> list[str]:
-    """The columns of a single row: the time, and what windows and aggregates read."""
+    """The columns of a row: the time, and those that windows and aggregates read."""
     bound_query = found.bound_query
     specs = [bound_query.windows[place] for place in group.windows]
     read = [bound_query.time.column] if bound_query.time else []

@@ -1,4 +1,4 @@
-"""Words for windows, their elements and ties, as `explain` prints them."""
+"""Texts of `explain` for windows, their elements and ties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BOUNDS = {"right": "(]", "left": "[)", "both": "[]", "neither": "()"}
 
 ORDERED = ("count", "delta", "policy", "punctuation")
-"""The kinds of windows that tell rows of equal time apart."""
+"""The kinds of windows that distinguish rows of equal time."""
 
 
 def amount(value: Any) -> str:
@@ -23,7 +23,7 @@ def amount(value: Any) -> str:
 
 
 def holds(spec: WindowSpec) -> str:
-    """Which rows a window holds."""
+    """The rows of a window."""
     window: Any = spec.window
     if spec.kind == "time":
         left, right = tuple(_BOUNDS[spec.closed])
@@ -38,7 +38,7 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "punctuation":
         return f"rows up to one with {window.column!r} true"
     if spec.kind == "policy":
-        return f"rows that {window.evict_name} does not give up, seeing {', '.join(map(repr, window.over))}"
+        return f"rows that {window.evict_name} does not evict, by {', '.join(map(repr, window.over))}"
     return "all rows since the key's start"
 
 
@@ -67,7 +67,7 @@ def label(spec: WindowSpec) -> str:
 
 
 def elements(bound_query: BoundQuery, group: WindowGroup) -> str:
-    """What is kept for a key, and how much of it."""
+    """The state of a key, and its size."""
     specs = [bound_query.windows[place] for place in group.windows]
     if group.kind == "running":
         return "one partial"
@@ -77,7 +77,7 @@ def elements(bound_query: BoundQuery, group: WindowGroup) -> str:
 
 
 def _longest(specs: list[WindowSpec]) -> list[str]:
-    """The longest window of each kind: the others lie within."""
+    """The longest window of each kind: it contains the others."""
     found: dict[Any, WindowSpec] = {}
     for spec in specs:
         at = (spec.kind, spec.column, id(spec.window) if spec.kind == "policy" else None)
@@ -92,9 +92,9 @@ def _reach(spec: WindowSpec) -> str:
 
 
 def most_panes(specs: list[WindowSpec]) -> int:
-    """How many panes lie in the longest window, at most.
+    """The greatest number of panes in the longest window.
 
-    A pane ends where a window starts or ends. A grid of edges that lies on another adds none.
+    A pane ends where a window starts or ends. A grid of edges that coincides with another adds none.
 
     >>> from types import SimpleNamespace as Window
     >>> most_panes([Window(size=86400, every=60, offset=0)]), most_panes([Window(size=5, every=2, offset=0)])
@@ -104,7 +104,7 @@ def most_panes(specs: list[WindowSpec]) -> int:
     needed = {grid for grid in grids if not any(_lies_on(grid, other) for other in grids - {grid})}
     longest = max(specs, key=lambda spec: spec.size or 0)
     size, (_, starts) = Fraction(longest.size or 1), _grids(longest)
-    # a window holds its end and not its start: of the grid of starts one less may lie within
+    # a window includes its end but not its start: it holds one edge less of the grid of starts
     return sum(size // grid[0] if grid == starts else -(-size // grid[0]) for grid in needed)
 
 
@@ -122,7 +122,7 @@ def _lies_on(grid: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) 
 
 
 def ties(bound_query: BoundQuery) -> list[str]:
-    """What depends on the order of rows of equal time: windows, then aggregates."""
+    """The windows, then the aggregates, that depend on the order of rows of equal time."""
     found = [
         f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if spec.kind in ORDERED
     ]

@@ -1,14 +1,14 @@
-"""The fingerprint of a query: the name of its state.
+"""The fingerprint of a query: identifies its state.
 
-State outlives the process, so it is named by all that gives it its meaning: windows in units, aggregates and which of
-them share a state, keys, order, lateness and forgetting, and the columns' names and types. How it is computed and when
-results leave (options, emit, late, ahead) is not included. Python's `hash`, which differs between processes, is not
-used.
+State outlives the process, so its identity covers everything that determines its meaning: windows in units, aggregates
+and which of them share a state, keys, order, lateness and forgetting, and the columns' names and types. It does not
+cover how results are computed and emitted (options, emit, late, ahead). It does not use Python's `hash`, which differs
+between processes.
 
 Aggregates are named by `monoids/monoid_key.py`; a user's without a name by what its code depends on
 (kernels/jit/code_fingerprint.py), which differs between Pythons.
 
-No module of sash and no private name of it is in a fingerprint: state outlives a change of ours, too.
+A fingerprint has no module and no private name of sash: state survives a reorganisation of sash, too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 
 VERSION = 1
-"""Of what is hashed, and how."""
+"""The version of the hashed data and of the hash."""
 
 
 def fingerprint(bound_query: BoundQuery) -> str:
-    """32 hexadecimal digits: equal for equal meaning, in every process."""
+    """32 hexadecimal digits: equal for equal queries, in every process."""
     meaning = {
         "version": VERSION,
         "by": bound_query.by,
@@ -45,7 +45,7 @@ def fingerprint(bound_query: BoundQuery) -> str:
     lowered = [
         [one.number, group[0].number, one.reads] for group in shared_states(bound_query.aggregates) for one in group[1:]
     ]
-    if lowered:  # those have no columns of their own in the state
+    if lowered:  # these have no columns in the state
         meaning["lowered"] = lowered
     text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
@@ -73,16 +73,16 @@ _DECLARED = ("identity", "commutative", "selective", "exact", "declares_empty", 
 
 
 def code(thing: Any) -> str:
-    """A key for a user's function or nameless monoid, by what its code depends on.
+    """A key for a user's function or nameless monoid, from everything its code depends on.
 
-    Where that has no stable key (a captured object, say), the names of the functions stand for it.
+    If that has no stable key (because of a captured object, say), the key has only the names of the functions.
     """
-    # imported here: it brings Numba, which no query of our own aggregates needs
+    # imported here: it loads Numba, which queries of our own aggregates do not need
     from sash.kernels.jit.code_fingerprint import NotKeyed, state_key
 
     functions: dict[str, Any] = {"function": thing}
     declared: dict[str, Any] = {}
-    if isinstance(thing, Custom):  # what `sash.monoid` was given; its own functions stand for nothing
+    if isinstance(thing, Custom):  # the functions passed to `sash.monoid`; its own methods do not matter
         given = {name: vars(thing).get(name) for name in _FUNCTIONS}
         functions = {name: None if function is identity_function else function for name, function in given.items()}
         declared = {name: getattr(thing, name) for name in _DECLARED}

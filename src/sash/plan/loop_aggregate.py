@@ -1,6 +1,6 @@
 """LoopAggregate: one aggregate of a window in a loop: the monoid, the columns it reads, and a structure.
 
-The planner chooses the structure as for a query. Where rows never leave one by one, a running fold takes its place.
+The planner chooses the structure as for a query. Windows that do not evict single rows use a running fold instead.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RunningFold:
 class LoopAggregate:
     """One aggregate of a window.
 
-    Raises TypeError if it is none, or does not admit the structure that is forced; ValueError for a sketch where one
-    would be held for each event.
+    Raises TypeError if it is not an aggregate, or the forced structure does not accept it; ValueError for a sketch if
+    the window needs one for each event.
     """
 
     def __init__(self, name: str, aggregate: Any, evictor: Evictor[Any], prefer: Any, structure: Any) -> None:
@@ -66,14 +66,14 @@ class LoopAggregate:
         chosen = _structure(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
         self.last = -1
-        """The number of the last event that was not missing: the window has one if it is not older than the window."""
+        """The number of the last event with a value: the window has a value if it is not older than the window."""
 
     @property
     def structure_name(self) -> str:
         return FOLD if isinstance(self.structure, RunningFold) else type(self.structure).__name__
 
     def lifted(self, x: Any) -> tuple[bool, State]:
-        """Whether the event is not missing for this aggregate, and the state that it is lifted to."""
+        """Whether the event has a value for this aggregate, and its lifted state."""
         if self.bound is not None:
             values = row(x, self.bound)
         else:
@@ -84,17 +84,17 @@ class LoopAggregate:
         return True, self.monoid.lift(*values)
 
     def result(self, oldest: int) -> Any:
-        """The aggregate, lowered; `empty` where all events from the oldest on are missing."""
+        """The aggregate, lowered; `empty` if no event from the oldest on has a value."""
         return self.monoid.lower(self.structure.aggregate()) if self.last >= oldest else self.monoid.empty
 
     def insert(self, number: int, present: bool, state: State) -> None:
-        """Insert the event of this number, as `lifted` gave it."""
+        """Insert the event of this number, as `lifted` returned it."""
         self.structure.push(state)
         if present:
             self.last = number
 
     def evict(self, count: int) -> None:
-        """Drop so many of the oldest events."""
+        """Evict the n oldest events."""
         self.structure.drop(count)
 
     def evict_all(self) -> None:
@@ -102,7 +102,7 @@ class LoopAggregate:
         self.structure.clear()
 
     def clear(self) -> None:
-        """Start anew."""
+        """Reset to an empty window."""
         self.last = -1
         self.structure.clear()
 

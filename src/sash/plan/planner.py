@@ -1,6 +1,6 @@
-"""The planner: for each window and aggregate the cheapest structure whose requirements hold.
+"""The planner: chooses the cheapest structure whose requirements hold, for each window and aggregate.
 
-windows ──▶ groups of windows that share elements      (window, aggregate) ──▶ structure, and why
+windows ──▶ groups of windows that share elements      (window, aggregate) ──▶ structure, and the reason
 
 The elements of a group:
 
@@ -26,7 +26,7 @@ from sash.plan.state_sharing import Member, shared_states
 from sash.plan.types import kind
 
 DEQUE_SIZES = 8
-"""From how many sizes on one SlickDequeNonInv answers for all, in place of one TwoStacksLite each.
+"""From this number of sizes on, one SlickDequeNonInv answers all of them, instead of one TwoStacksLite each.
 
 Measured on the live engine, a maximum of floats, calls of 100,000 rows, windows of 10 to 200 rows; how much faster the
 deque is at 2, 3, 5, 8, 20, 50 sizes:
@@ -37,8 +37,8 @@ deque is at 2, 3, 5, 8, 20, 50 sizes:
     one key      at each row             –     –     –  0.94  0.98     –
                  slides of 1 s           –     –     –  1.02  1.05     –
 
-⊕ of a maximum costs next to nothing, and writing the results is most of the work. What it saves as well is memory: with
-20 sizes of up to 1,000 rows an operator held 143 MB instead of 657 MB.
+⊕ of a maximum costs next to nothing, and writing the results is most of the work. It also saves memory: with 20 sizes
+of up to 1,000 rows an operator held 143 MB instead of 657 MB.
 """
 
 INDEX_SIZES = 8
@@ -59,10 +59,10 @@ knows its ranges only where they are numbers of rows, ran on a column at 0.5 wit
 """
 
 SEVERAL_SIZES = ("SlickDequeNonInv", "FlatFIT")
-"""The structures of which one in a slot answers for all windows that differ only in size."""
+"""The structures that answer all windows that differ only in size."""
 
 FOLD = "running fold"
-"""What a running group needs in place of a structure."""
+"""The name of the running fold, which running groups use in place of a structure."""
 
 ElementKind = Literal["rows", "time panes", "row panes", "running"]
 
@@ -77,7 +77,7 @@ class WindowGroup:
 
 @dataclass(frozen=True)
 class Choice:
-    """A structure of the catalogue (or the running fold), and why."""
+    """A structure of the catalogue (or the running fold), and the reason."""
 
     structure: str
     why: str
@@ -85,9 +85,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a query is computed: what is shared, and a structure for each (window, aggregate).
+    """How a query is computed: groups of windows, shared states, and a structure for each (window, aggregate).
 
-    `states` are the aggregates by the state that they are lowered from: the first of each group keeps it.
+    `states` are groups of aggregates that share a state; the first of each group owns it.
     """
 
     bound_query: BoundQuery
@@ -102,7 +102,7 @@ class Plan:
 
 
 def plan(bound_query: BoundQuery) -> Plan:
-    """The plan of a query. Raises TypeError, naming the missing property, if the options force what cannot be."""
+    """The plan of a query. Raises TypeError, naming the missing property, if the options force an unfit structure."""
     groups, states = window_groups(bound_query), _states(bound_query)
     choices = {}
     for group in groups:
@@ -110,14 +110,14 @@ def plan(bound_query: BoundQuery) -> Plan:
             for keeper, *others in states:
                 choice = choices[place, keeper.number] = _choice(bound_query, group, place, keeper.aggregate)
                 for member in others:
-                    # raises, if the options force a structure that this aggregate cannot have
+                    # raises if the options force a structure that this aggregate does not fit
                     _choice(bound_query, group, place, member.aggregate)
                     choices[place, member.number] = _lowered(choice, keeper, member)
     return Plan(bound_query, groups, MappingProxyType(dict(sorted(choices.items()))), states)
 
 
 def _states(bound_query: BoundQuery) -> tuple[tuple[Member, ...], ...]:
-    """The aggregates by state. The trees of emit="eager" hold one aggregate each."""
+    """Group aggregates by state. The trees of emit="eager" hold one aggregate each."""
     if bound_query.query.emit == "eager":
         return tuple((Member(number, one, "itself"),) for number, one in enumerate(bound_query.aggregates))
     return shared_states(bound_query.aggregates)
@@ -142,7 +142,7 @@ def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
 
 
 def element_kind(spec: WindowSpec) -> ElementKind:
-    """What the elements of a window are."""
+    """The kind of a window's elements."""
     if spec.kind in ("session", "punctuation", "lifetime"):
         return "running"
     if spec.kind == "time" and spec.slide == "time":
@@ -151,7 +151,7 @@ def element_kind(spec: WindowSpec) -> ElementKind:
 
 
 def is_stateless(bound_query: BoundQuery) -> bool:
-    """Can a host that has all rows compute each result from the table alone, without state?"""
+    """Can a host that has all rows compute the results without state?"""
     query = bound_query.query
     return (
         bound_query.per_row
@@ -166,7 +166,7 @@ COLUMN_KERNELS: tuple[type[Monoid], ...] = (m.Max, m.Min, m.ArgMax, m.ArgMin, m.
 
 
 def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool:
-    """Does an aggregate run by its whole-column kernel, where all rows are at hand?"""
+    """Does an aggregate run its whole-column kernel on frames?"""
     options = bound_query.query.options
     as_planned = options.structure is None and options.prefer == "throughput"
     return as_planned and is_stateless(bound_query) and type(aggregate.monoid) in COLUMN_KERNELS
@@ -179,7 +179,7 @@ def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[i
 
 
 def but_size(spec: WindowSpec) -> tuple[object, ...]:
-    """All that two windows must have in common for one structure to answer both."""
+    """The properties that two windows must share for one structure to answer both."""
     over = id(spec.window) if spec.kind == "policy" else None
     return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over)
 
@@ -188,7 +188,7 @@ def but_size(spec: WindowSpec) -> tuple[object, ...]:
 
 
 def typed(aggregate: AggregateSpec) -> Monoid:
-    """The monoid as it runs on its columns: its typed form where they are of numbers."""
+    """The monoid as it runs on its columns: its typed form if they are numbers."""
     kinds = [kind(type_) for type_ in aggregate.types]
     if aggregate.monoid.interpreted_only or None in kinds:
         return aggregate.monoid
@@ -200,18 +200,18 @@ def _choice(bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: 
     if bound_query.query.emit == "eager":
         return Choice("FiBA", "a row goes to its place at once, whenever it comes")
     if group.kind == "running":
-        return Choice(FOLD, "the window only grows until it starts anew")
+        return Choice(FOLD, "the window only grows until it restarts")
     monoid = typed(aggregate)
     if options.structure is not None:
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].kind == "policy":
-        return Choice("AMTA", "a policy gives up any number of rows at once, in a logarithmic number of ⊕")
+        return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
     sizes = len({bound_query.windows[other].size for other in siblings(bound_query, group, place)})
     return choose(monoid, options.prefer, sizes)
 
 
 def choose(monoid: Monoid, prefer: Prefer, sizes: int = 1) -> Choice:
-    """The structure for a window whose rows leave one by one; `sizes`: how many windows differ only in size."""
+    """The structure for a window that evicts single rows; `sizes`: the number of windows that differ only in size."""
     if prefer == "latency":
         return _constant_time(monoid)
     if monoid.inverse is not None and monoid.exact:  # an inverse within a tolerance would drift
@@ -236,7 +236,7 @@ def _forced(record: Record, monoid: Monoid, aggregate: AggregateSpec) -> Choice:
 
 
 def _constant_time(monoid: Monoid) -> Choice:
-    """Of the structures whose worst case is constant, the one with the least ⊕ on average, then the least space."""
+    """The structure with the fewest ⊕ on average, then the least space, among those with a constant worst case."""
     fit = [
         record
         for record in IN_ORDER.values()

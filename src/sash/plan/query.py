@@ -1,7 +1,7 @@
 """Query: windows and aggregates, partitioned and ordered by columns. Frozen data.
 
 Query ──bind(schema)──▶ BoundQuery ──plan──▶ Plan ──explain──▶ text
-  │    columns, types, units       structures, what is shared
+  │    columns, types, units       structures, sharing
   └──operator(schema) / run(data): found by name in the layers above
 """
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 _OPTIONAL = {"lateness": None, "emit": "final", "late": "drop", "forget": None, "ahead": None, "retract": None}
-"""Arguments that `repr` leaves out where they have their defaults."""
+"""Arguments that `repr` omits if they have their defaults."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Query:
     """What to compute: aggregates over sliding, hopping, tumbling or session windows, partitioned and ordered.
 
-    A query is immutable and knows no data. `run(data)` computes it on a frame or a stream of record batches,
-    `operator()` gives an operator with live state, `explain()` the plan.
+    A query is immutable and has no data. `run(data)` computes it on a frame or a stream of record batches,
+    `operator()` returns an operator with live state, `explain()` the plan.
 
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
         several by name. Names are appended to the columns of results: `high_1h`.
@@ -125,10 +125,10 @@ class Query:
         return all(window.slide == "row" for window in self.windows.values())
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
-        """The query on columns of these types: everything in units and with its type.
+        """Bind the query to columns of these types: sizes in units, aggregates with types.
 
-        Raises KeyError, which here is a ValueError as well, for an unknown column, TypeError or ValueError for a
-        column that does not fit, each by name.
+        Raises KeyError (here also a ValueError) for an unknown column, TypeError or ValueError for a column that does
+        not fit; all name the column.
         """
         from sash.plan.binder import bind
 
@@ -141,22 +141,22 @@ class Query:
         return found
 
     def plan(self, schema: pa.Schema) -> Plan:
-        """The structures and what is shared. Raises as `bind`, and TypeError if `options` force what cannot be."""
+        """The plan: structures and shared state. Raises as `bind`, and TypeError for an unfit `Options(structure=)`."""
         from sash.plan.planner import plan
 
         return plan(self.bind(schema))
 
     def explain(self, schema: pa.Schema | None = None) -> str:
-        """The plan as text: windows, structures and why, what is shared, what ties may change, costs and state.
+        """The plan as text: windows, structures with reasons, shared state, the effect of ties, costs and state.
 
-        Without a schema the types are assumed, and the text says so.
+        Without a schema it assumes types, and prints them.
         """
         from sash.plan.explain import explain
 
         return explain(self, schema)
 
     def fingerprint(self, schema: pa.Schema) -> str:
-        """32 hexadecimal digits that name the state of this query: equal for equal meaning, in every process."""
+        """32 hexadecimal digits that identify the state of this query: equal for equal queries, in every process."""
         return self.bind(schema).fingerprint
 
     def operator(
@@ -167,7 +167,7 @@ class Query:
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
     ) -> Operator:
-        """An operator for this query: record batches in, record batches out, with state alive in between.
+        """An operator for this query: it takes and returns record batches, with live state between calls.
 
         schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
         mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only
@@ -220,7 +220,7 @@ class Query:
         return hash(self._meaning())
 
     def _meaning(self) -> tuple[Any, ...]:
-        # as tuples, for the order of windows and of aggregates is that of the results' columns
+        # as tuples, because the order of windows and of aggregates is that of the result columns
         scalars = tuple(getattr(self, name) for name in ("by", "on", *_OPTIONAL, "options"))
         return (*scalars, tuple(self.windows.items()), tuple(self.aggregates.items()))
 

@@ -1,11 +1,11 @@
-"""Which aggregates of a query have a state of their own, and which are lowered from the state of another.
+"""Find aggregates of a query that can share one state.
 
     mean(x)   (n, high, low)  ──lower──▶  mean             one state, four results
-                      │   └─────────────▶  sum             the leaves that are its own state
-                      └─────────────────▶  count(x)        the values that the window holds, which every one counts
+                      │   └─────────────▶  sum             the scalars of its state
+                      └─────────────────▶  count(x)        the number of values, which every aggregate counts
 
-Only what is equal to the last bit is shared: the state of one is that of the other, or consists of some of its scalars,
-combined by the same arithmetic. Two aggregates that share a state read the same columns, and so skip the same rows.
+Shared results are equal to the last bit: the state of one aggregate is that of the other, or some of its scalars,
+combined by the same arithmetic. Aggregates that share a state read the same columns, and so skip the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sash.monoids.algebra import Monoid
 from sash.plan.bound_query import AggregateSpec
 
 Reads = Literal["itself", "state", "sum", "count"]
-"""What an aggregate is lowered from: its own state, an equal one, the sum in a mean's, or the count of values."""
+"""The source of an aggregate's result: its own state, an equal one, the sum in a mean's, or the count of values."""
 
 FAMILIES: tuple[tuple[type[Monoid], ...], ...] = (
     (m.Mean, m.Sum),
@@ -28,18 +28,19 @@ FAMILIES: tuple[tuple[type[Monoid], ...], ...] = (
     (m.Skewness,),
     (m.Kurtosis,),
 )
-"""Aggregates that differ only in `lower`; of mean and sum the mean has the count beside the sum.
+"""Aggregates that differ only in `lower`; the state of a mean has the count besides the sum.
 
-A kurtosis has all that a skewness needs, but takes its relative form at another size of M2: they are not one family.
+The state of a kurtosis has everything that a skewness needs, but becomes relative at another size of M2: they do not
+form a family.
 """
 
 SUM_IN_MEAN = (1, 2)
-"""Which scalars of a mean's state on columns are that of a sum. In a loop both states are one integer."""
+"""The scalars of a mean's state on columns that are the state of a sum. In a loop both states are one integer."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """An aggregate by its position in the query, and what it is lowered from."""
+    """An aggregate, its position in the query, and the source of its result."""
 
     number: int
     aggregate: AggregateSpec
@@ -47,7 +48,7 @@ class Member:
 
 
 def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
-    """The aggregates by state: in each group the first keeps it, and the others are lowered from it."""
+    """Group aggregates by state: the first of each group owns it, and the others are lowered from it."""
     keepers: dict[int, int] = {}
     for number, aggregate in enumerate(aggregates):
         keepers[number] = next(
@@ -68,14 +69,14 @@ def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ..
 
 
 def _family(aggregates: Sequence[AggregateSpec], aggregate: AggregateSpec) -> list[int]:
-    """The aggregates of the same family: the means before the sums, whose state they have."""
+    """The aggregates of the same family: means before sums, whose state they contain."""
     family = next((family for family in FAMILIES if type(aggregate.monoid) in family), ())
     found = [k for k, other in enumerate(aggregates) if type(other.monoid) in family]
     return sorted(found, key=lambda k: type(aggregates[k].monoid) is m.Sum)
 
 
 def _same_rows(keeper: AggregateSpec, aggregate: AggregateSpec) -> bool:
-    """Do both see the same rows: those without a null in the same columns?"""
+    """Do both read the same rows: those without a null in the same columns?"""
     return not keeper.monoid.nullable and {*keeper.columns} == {*aggregate.columns}
 
 

@@ -1,9 +1,9 @@
 """TimeAxis: a column that windows are measured on, as numbers.
 
     timestamp[ms]    int64, in ms            date32    int64, in days       date64   int64, in ms
-    (u)int8 … 64     int64, as they are      float16 … 64   float64, as they are
+    (u)int8 … 64     int64, unchanged        float16 … 64   float64, unchanged
 
-Sizes come as durations for columns of time and as numbers for columns of numbers; neither is rounded.
+Sizes are durations for columns of times and numbers for columns of numbers; neither is rounded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INT64 = 2**63 - 1
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """A column of times, or of whatever a Delta window is measured in.
+    """A column of times, or the column of a Delta window.
 
     >>> import pyarrow as pa
     >>> TimeAxis.of("ts", pa.timestamp("ms")).number(Duration.of("10s"), "size= of Time")
@@ -56,7 +56,7 @@ class TimeAxis:
 
     @property
     def timed(self) -> bool:
-        """Is it of timestamps or dates, so that sizes are durations?"""
+        """Is it a column of timestamps or dates, so that sizes are durations?"""
         import pyarrow.types as is_
 
         return bool(is_.is_timestamp(self.type) or is_.is_date(self.type))
@@ -99,7 +99,7 @@ class TimeAxis:
             )
         import pyarrow.types as is_
 
-        # dates in milliseconds are whole days all the same
+        # dates in milliseconds are whole days, too
         step, name = (UNITS["d"], "days") if is_.is_date(self.type) else (self.unit, self.type.unit)
         if value.nanoseconds % step:
             raise ValueError(

@@ -2,7 +2,7 @@
 
     float64 column      1.5  2.25  5.0  …   ──lift, combine, lower──▶   results, and their common Arrow type
 
-Where that fails, or Arrow has no type for the results, the error asks for `returns=`.
+If that fails, or Arrow has no type for the results, the error asks for `returns=`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ WANTED: dict[Domain, str] = {
     "bool": "booleans",
     "text": "text",
 }
-"""What a domain asks for, in words."""
+"""Texts for domains."""
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
@@ -56,7 +56,7 @@ def value_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _without_views(type_: pa.DataType) -> pa.DataType:
-    """A type whose texts and bytes are not views, also within lists and structs: Arrow cannot move those."""
+    """The type without views of texts and bytes, also within lists and structs: Arrow cannot take from views."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -73,7 +73,7 @@ def _without_views(type_: pa.DataType) -> pa.DataType:
 
 
 def admits(domain: Domain, type_: pa.DataType) -> bool:
-    """Is a column of this type what a domain asks for?"""
+    """Does a column of this type belong to a domain?"""
     import pyarrow.types as is_
 
     number = is_.is_boolean(type_) or is_.is_integer(type_) or is_.is_floating(type_)
@@ -89,7 +89,7 @@ def admits(domain: Domain, type_: pa.DataType) -> bool:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Is it text, of whatever width?"""
+    """Is it a type of text?"""
     import pyarrow.types as is_
 
     return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
@@ -107,7 +107,7 @@ def kind(type_: pa.DataType) -> Kind | None:
 
 
 def check(label: str, monoid: Monoid, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
-    """Raises TypeError, naming the aggregate, the column and its type, if it is not what the aggregate reads."""
+    """Raises TypeError, naming the aggregate, the column and its type, if the aggregate does not accept it."""
     domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
     for column, type_, domain in zip(columns, types, domains, strict=False):
         if not admits(domain, type_):

@@ -1,4 +1,4 @@
-"""Checks of a query's arguments, before there is a schema.
+"""Validate a query's arguments, before there is a schema.
 
 windows   shorthands become windows, names are checked      by, on      tuples of names
 lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
@@ -26,7 +26,7 @@ PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
 
 OUTPUTS = ("window", "window_start", "window_end", "_late", "_row", "_revision")
-"""The columns that results have beside the aggregates."""
+"""The columns of results besides the aggregates."""
 
 SLIDE = ("window_start", "window_end")
 EMIT: tuple[str, ...] = get_args(Emit)
@@ -48,7 +48,7 @@ def window(value: Any, what: str = "windows=") -> WindowKind:
 
 
 def windows(value: Any) -> dict[str, WindowKind]:
-    """All windows by name; one alone has the name ""."""
+    """All windows by name; a single one has the name ""."""
     if not isinstance(value, Mapping):
         return {"": window(not_an_aggregate("windows", value))}
     if not value:

@@ -5,7 +5,7 @@
 `batch`          repartition, sort, one operator a partition; large keys are split by time range
 `stream`         pack, one operator a shard on Spark's state, unpack
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
-`arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: what all workers share
+`arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
 """
 
 from sash.spark.route import explain, run

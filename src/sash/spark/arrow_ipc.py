@@ -12,7 +12,7 @@ BYTES = 1 << 17
 Spark limits the blobs that it sends to Python at once by their number, not by their bytes."""
 
 ROWS = 16
-"""Rows that a blob takes in a shuffle: all but the first are empty."""
+"""The number of rows of a blob in a shuffle: all but the first are empty."""
 
 
 def blob_slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

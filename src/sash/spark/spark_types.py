@@ -1,8 +1,8 @@
-"""Columns of a DataFrame as Arrow types, and results as Spark types.
+"""Convert types of DataFrame columns to Arrow, and types of results to Spark.
 
     Arrow, as a query gives it            Spark
     bool, int8 … int64, float32/64        boolean, tinyint … bigint, float, double
-    uint8, uint16, uint32                 the next wider integer, for Spark has none without sign
+    uint8, uint16, uint32                 the next wider integer, because Spark has no unsigned ones
     uint64                                decimal(20, 0)
     float16                               float
     string, large, view                   string            binary likewise
@@ -34,13 +34,13 @@ ZONE = "UTC"
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The columns of a DataFrame as its rows come to a worker, with timestamps in UTC.
+    """The columns of a DataFrame as a worker gets them, with timestamps in UTC.
 
     >>> from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
     >>> arrow_schema(StructType().add("ts", TimestampType()).add("x", ArrayType(IntegerType()))).types
     [TimestampType(timestamp[us, tz=UTC]), ListType(list<element: int32>)]
 
-    Raises TypeError, naming the column, if Spark has no way to hand it to Python.
+    Raises TypeError, naming the column, if Spark cannot send it to Python.
     """
     fields = []
     for field in schema.fields:
@@ -56,7 +56,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Results as Spark's types: what the DataFrame's schema is before any job runs.
+    """The Spark schema of results, known before any job runs.
 
     >>> import pyarrow as pa
     >>> spark_schema(pa.schema({"n": pa.int64(), "all": pa.list_(pa.float64())})).simpleString()
@@ -77,7 +77,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def wire(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type in which Spark reads values of a type."""
+    """The Arrow type that Spark reads for a type."""
     if is_.is_dictionary(kind):
         return wire(kind.value_type)
     if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
@@ -120,7 +120,7 @@ def _flat(kind: pa.DataType) -> pa.DataType:
 
 
 def casts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as one of another schema with the same names. Costs nothing for columns that have their type already.
+    """Cast a batch to another schema with the same names. Free for columns that have their type already.
 
     Raises ValueError, naming the column, if a value does not fit.
     """
@@ -142,7 +142,7 @@ def _cast(column: Any, field: pa.Field) -> Any:
 
 
 def bytes_of(kind: pa.DataType) -> int | None:
-    """How many bytes a value takes; None of types whose values differ in that.
+    """The size of a value in bytes; None for types of variable size.
 
     >>> bytes_of(pa.int64()), bytes_of(pa.bool_()), bytes_of(pa.string())
     (8, 1, None)

@@ -1,4 +1,4 @@
-"""What every function that Spark's workers call shares: batches of a useful size in, readable errors out."""
+"""Input and errors of functions in Spark's workers: batches of a useful size, and readable errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.spark.spark_types import casts
 
 BYTES = 2**26
-"""Bytes that are enough for one batch, however few rows they are."""
+"""The size in bytes at which a batch is complete, however few rows it has."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def message_only(output: Iterator[T]) -> Iterator[T]:
-    """Pass output on; if it raises, Spark shows the user the message without our traceback."""
+    """Yield the output; if it raises, Spark shows the user the message without our traceback."""
     try:
         yield from output
     except Exception:

@@ -1,9 +1,9 @@
-"""For tests, ours and yours: the laws of the algebra, and the reference of all queries.
+"""Tools for tests, ours and yours: the laws of the algebra, and the reference implementation of queries.
 
-`check_laws(monoid, values)` tests a monoid of your own. `Reference(query, schema)` is an operator by definition,
-simple and slow, and `assert_same` compares the outputs of two of them. `ADVERSARIAL` has streams that break careless
-sums; `exact_windows` and `worst_error` tell by how much. `sash.testing.strategies`, `queries` and `streams` have
-Hypothesis strategies for the inputs of aggregates, for queries and for whole streams (and need `hypothesis`).
+`check_laws(monoid, values)` tests a monoid of your own. `Reference(query, schema)` is a simple and slow operator that
+follows the definitions, and `assert_same` compares the outputs of two operators. `ADVERSARIAL` has streams that break
+careless sums; `exact_windows` and `worst_error` measure the error. `sash.testing.strategies` has Hypothesis strategies
+for the inputs of aggregates (and needs `hypothesis`).
 """
 
 from sash.testing.adversarial import ADVERSARIAL, exact_windows, worst_error

@@ -1,9 +1,9 @@
 """Streams of floats that break careless sums and moments, and exact results for their windows.
 
 0.3  −1.1  +1e16  0.8  −1e16  1.4  …
-     ╰──────── window ──────╯          its sum is of the size of 1, and all its digits lie below those of the spikes
+     ╰──────── window ──────╯          its sum is near 1, and all its digits are below those of the spikes
 
-name                   what goes wrong where windows move by subtraction, or moments by squares
+name                   the error of running sums with subtraction, or of moments from squares
 spikes of 1e16         one up, one down: they meet in a window, cancel, and leave
 spikes of 1e22         the same, beyond what 106 bits could hold twice
 offset of 1e9          the variance is 1, the squares are 1e18
@@ -25,10 +25,10 @@ from fractions import Fraction
 from itertools import accumulate
 
 Stream = Callable[[int], list[float]]
-"""Length to values; the same ones each time."""
+"""From a length to values, deterministic."""
 
 Exact = list[Fraction | None]
-"""A result of each window, None where there is none to compare with."""
+"""The result of each window, None if there is none to compare with."""
 
 
 def _gauss(length: int, mean: float, deviation: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Rows as they arrive: their keys, times and order, and whether they are late.
+"""Arriving rows by definition: their keys, times and order, and whether they are late.
 
     number     0      1      2      3       4
     time       10     30     5      null    25          lateness 10
@@ -43,19 +43,19 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
 
 
 def python_values(column: Any) -> list[Any]:
-    """A column as Python objects; nanoseconds, which Python's own types do not have, as whole numbers."""
+    """A column as Python objects; nanoseconds, which Python's types lack, as integers."""
     nanoseconds = getattr(column.type, "unit", None) == "ns"
     return [scalar.value if nanoseconds else scalar.as_py() for scalar in column]
 
 
 def places(axis: Any, batch: pa.RecordBatch) -> list[Number | None]:
-    """Where the rows lie on an axis; None for null, NaN and the infinities."""
+    """The coordinates of rows on an axis; None for null, NaN and the infinities."""
     numbers, valid = axis.numbers(batch.column(axis.column))
     return [number if ok else None for number, ok in zip(numbers.tolist(), valid.tolist(), strict=True)]
 
 
 def alike(value: Any) -> Any:
-    """A value as `==` and `hash` can compare it: NaN is NaN, -0.0 is 0.0, lists and the like item by item.
+    """A value for `==` and `hash`: NaN equals NaN, -0.0 equals 0.0, lists and the like by item.
 
     >>> alike(float("nan")) == alike(float("nan")), alike([-0.0, (1, None)])
     (True, (0.0, (1, None)))
@@ -70,7 +70,7 @@ def alike(value: Any) -> Any:
 
 
 def tie(value: Any) -> tuple[int, Any]:
-    """A tie-breaker's value as Python can sort it: NaN after every number, null after everything.
+    """A sort key for a tie-breaker's value: NaN after every number, null after everything.
 
     >>> sorted([None, 2.0, float("nan"), 1.0], key=tie)
     [1.0, 2.0, nan, None]

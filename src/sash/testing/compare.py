@@ -1,9 +1,9 @@
-"""Compares two outputs: row by row, floats within a tolerance, order only where it is promised.
+"""Compare two outputs: row by row, floats within a tolerance, order only where it is guaranteed.
 
     got        a 1.0   b 7   a 2.0                a  1.0  2.0        b  7
     expected   a 1.0   a 2.0   b 7     by key:    a  1.0  2.0        b  7        the same
 
-Within a group the rows are compared in order, or as a bag: each row of the one with a row of the other.
+Within a group the rows are compared in order, or as a multiset.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOLERANCE = 1e-12
-"""How far floats may lie apart, relative to the larger: the shape of the fold differs from host to host."""
+"""The relative tolerance of floats: the order of additions differs between hosts."""
 
 Rows = list[dict[str, Any]]
 
@@ -36,7 +36,7 @@ def assert_same(
 
     `got` and `expected` are record batches, tables, lists of batches with one schema, or lists of dicts. `by` names
     the columns within whose groups the order counts (if `ordered`); `loose` gives columns a tolerance of their own,
-    and columns in `without` are not looked at.
+    and columns in `without` are ignored.
 
     >>> import pyarrow as pa
     >>> first = pa.record_batch({"k": ["a", "b", "a"], "x": [0.1 + 0.2, 7.0, 2.0]})

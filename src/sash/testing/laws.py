@@ -7,7 +7,7 @@
     commutative   combine(a, b) == combine(b, a)
     selective     combine(a, b) is b if picks_right(a, b) else a
     dump, load    load(dump(a)) == a
-    compiled      the machine code gives what Python gives
+    compiled      machine code and Python agree
 
 States are compared by `monoid.same`: exactly if the monoid is declared exact, else floats within 1e-9 of the
 largest, or, where the operands cancelled, within 1e-25 of the largest operand. Every law is tried on lifted
@@ -27,10 +27,10 @@ from typing import Any
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree, agree_within, largest_float
 
 CANCELLED = 1e-25
-"""What may be left, relative to the largest operand, where numbers of 106 bits cancel each other."""
+"""The tolerance relative to the largest operand, if numbers of 106 bits cancel."""
 
 MOST_TRIPLES = 400
-"""How many triples of states are tried, at most; all of them if there are fewer."""
+"""The greatest number of triples of states to try; all of them if there are fewer."""
 
 
 class LawError(AssertionError):
@@ -73,7 +73,7 @@ def _row(monoid: Monoid, value: Any) -> tuple[Any, ...]:
 
 
 def _kinds(rows: list[tuple[Any, ...]]) -> tuple[Kind, ...] | None:
-    """The kinds of the columns that the values make, or None if they are no columns of numbers."""
+    """The kinds of the columns of these values, or None if they are not numbers."""
     kinds: list[Kind] = []
     for column in zip(*rows, strict=True):
         names: dict[type, Kind] = {bool: "bool", int: "int", float: "float"}
@@ -95,7 +95,7 @@ def _check(monoid: Monoid, rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
     states = _states(monoid, rows)
     pairs = [(a, b) for a, b, _ in _triples(states)]
     checked: dict[str, Callable[[], None]] = {
-        "unchanged": lambda: _unchanged(monoid, states),  # first: where it fails, so do others, less clearly
+        "unchanged": lambda: _unchanged(monoid, states),  # first: it explains failures of the others
         "identity": lambda: _identity(monoid, states),
         "associative": lambda: _associative(monoid, states),
     }
@@ -161,7 +161,7 @@ def _associative(monoid: Monoid, states: list[Any]) -> None:
 
 
 def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> Callable[..., bool]:
-    """The same, or as good as the operands allow; for an exact monoid only the same."""
+    """Equal, or equal within the accuracy of the operands; for an exact monoid only equal."""
     if monoid.exact:
         return same
     return lambda left, right: same(left, right) or agree_within(left, right, CANCELLED * largest_float(operands))
@@ -209,7 +209,7 @@ def _round_trip(monoid: Monoid, states: list[Any]) -> None:
 
 
 def _result(lower: Callable[[Any], Any], state: Any) -> Any:
-    """What `lower` gives, or the type of what it raises: an overflow is an answer, too."""
+    """The result of `lower`, or the type of its exception: an overflow is a result, too."""
     try:
         return lower(state)
     except Exception as error:
@@ -222,7 +222,7 @@ def _result(lower: Callable[[Any], Any], state: Any) -> Any:
 def _check_columns(
     monoid: Monoid, kinds: tuple[Kind, ...], rows: list[tuple[Any, ...]], laws: tuple[str, ...]
 ) -> Report:
-    """The typed form: its laws, its results beside the generic form's, its machine code beside Python."""
+    """Check the typed form: its laws, its results against the generic form, its machine code against Python."""
     from sash.kernels.loops.elementwise import Compiled, NotCompiled
 
     if monoid.interpreted_only:
@@ -259,7 +259,7 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def _same_code(typed: Monoid, machine: Any, rows: list[tuple[Any, ...]]) -> None:
-    """Each function on each state, compiled, beside Python."""
+    """Compare each compiled function on each state with Python."""
     lifted = [typed.lift(*row) for row in rows]
     _columns_agree("lift", rows, machine.lift(rows), lifted, typed.same)
     states = [typed.identity, *_states(typed, rows)]
@@ -274,7 +274,7 @@ def _same_code(typed: Monoid, machine: Any, rows: list[tuple[Any, ...]]) -> None
     if typed.selective:
         picked = [bool(typed.picks_right(a, b)) for a, b in pairs]
         _columns_agree("picks_right", pairs, machine.picks_right(left, right), picked, agree)
-    inhabited = states[2:]  # not the identity: on columns `lower` never sees it
+    inhabited = states[2:]  # not the identity: on columns `lower` never gets it
     lowered = [_result(typed.lower, state) for state in inhabited]
     _columns_agree("lower", inhabited, machine.lower(inhabited), lowered, _close)
 

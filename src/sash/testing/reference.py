@@ -1,17 +1,17 @@
-"""Reference: an operator by definition of windows, order, lateness and emission, simple and slow.
+"""Reference: a simple and slow operator that follows the definitions of windows, order, lateness and emission.
 
-It has the methods of an operator, and operators are tested against it. It keeps all rows in a list; after each call it
-computes every result again from the definition of its window (`window_oracle.py`):
+It has the methods of an operator, and operators are tested against it. It keeps all rows in a list, and recomputes
+every result after each call from the definition of its window (`window_oracle.py`):
 
     process ──▶ each row: timed, late or untimed? W rises ──▶ all results so far ──▶ those to emit now
                        (arrival_oracle.py)                     (window_oracle.py)
 
-    final      what W has made final and was not emitted yet
-    changes    the same, where it differs from the key's previous result
-    eager      what is new or has changed since the last call; a slide that a late row has emptied, without results
+    final      results below W that were not emitted yet
+    changes    those of them that differ from the key's previous result
+    eager      results that are new or have changed since the last call; an emptied slide without results
 
-A final result never changes: a row that comes later has a time of at least W. That is why they can all be computed
-from all rows, whenever one likes.
+A final result never changes, because later rows have times of at least W. So it can be computed from all rows at any
+time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One aggregate of one window; null while that is not full where it has to be."""
+    """One aggregate of one window; null if the window must be full and is not."""
 
     spec: AggregateSpec
     rows: tuple[Row, ...]
@@ -47,7 +47,7 @@ class Cell:
 
     @cached_property
     def mark(self) -> Any:
-        """What distinguishes it from another result: its value where that is exact, else its inputs."""
+        """Its identity for comparison: its value if it is exact, else its inputs."""
         if is_exact(self.spec):
             return alike(self.value)
         return (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """One row of the output. Of a per-row query `row` is the input's; else there are `start` and `end`."""
+    """One row of the output. For a per-row query `row` is the input's; else there are `start` and `end`."""
 
     name: Any
     life: int
@@ -72,7 +72,7 @@ class ReferenceResult:
 
 
 class Reference:
-    """An operator by definition: slow, and right.
+    """A slow operator that follows the definitions.
 
     >>> import pyarrow as pa, sash
     >>> query = sash.Query(2, by="k", high=sash.max("x"))
@@ -81,8 +81,8 @@ class Reference:
     [3, 3, 2]
 
     Raises ValueError for a row behind without `lateness`, for late ones with `late="error"`, and for unsorted input
-    in mode "sorted"; the call then changes nothing. A Delta column that decreases is a ValueError as soon as it comes,
-    while an operator may wait until the row's turn.
+    in mode "sorted"; the call then changes nothing. A Delta column that decreases is a ValueError on arrival, while an
+    operator may raise it when it releases the row.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Reference:
     # ---- what comes in ----
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take a batch, and return what can be emitted now."""
+        """Process a batch, and return the results to emit."""
         taken, late, untimed, watermark = self._classified(batch)
         self._batches.append(batch)
         self._number += batch.num_rows
@@ -126,12 +126,12 @@ class Reference:
         return self.advance(math.inf)
 
     def late_rows(self) -> pa.RecordBatch:
-        """The late and the untimed rows since the last call, as they came."""
+        """The late and the untimed rows since the last call, in order of arrival."""
         numbers, self._late_rows = self._late_rows, []
         return self._input_rows(numbers)
 
     def _classified(self, batch: pa.RecordBatch) -> tuple[list[Row], list[Row], list[Row], Number]:
-        """The rows of a batch that are taken, those that are late, those that are untimed; and W after them."""
+        """The accepted, the late and the untimed rows of a batch; and W after them."""
         taken: list[Row] = []
         late: list[Row] = []
         untimed: list[Row] = []
@@ -176,7 +176,7 @@ class Reference:
     # ---- all results so far ----
 
     def _results(self) -> Iterator[ReferenceResult]:
-        """Every result there is by now, of each key in order, final or not."""
+        """Every current result, for each key in order, final or not."""
         keys: dict[Any, list[Row]] = {}
         for row in self._taken:
             keys.setdefault(row.key, []).append(row)
@@ -217,7 +217,7 @@ class Reference:
     # ---- what is emitted now ----
 
     def _to_emit(self, processed: bool) -> list[tuple[ReferenceResult, int, int]]:
-        """The results that leave with this call, each with its `_row` and `_revision`."""
+        """The results that this call emits, each with its `_row` and `_revision`."""
         if self.query.emit == "eager":
             return self._new_or_changed() if processed else []
         due = [result for result in self._results() if result.due.final(self._watermark_of(result.row.key))]
@@ -251,7 +251,7 @@ class Reference:
         return changed
 
     def _no_cells(self) -> tuple[Cell, ...]:
-        """The results of a slide that a late row has emptied: nulls."""
+        """The results of a slide that became empty: nulls."""
         return tuple(Cell(spec, (), False) for _, spec in self._columns())
 
     # ---- the output ----
@@ -318,7 +318,7 @@ def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult
 
 
 def is_exact(spec: AggregateSpec) -> bool:
-    """Is the aggregate exact on columns of these types? A sum is of integers, and is not of floats."""
+    """Is the aggregate exact on columns of these types? A sum of integers is, a sum of floats is not."""
     import pyarrow.types as types
 
     tests = (("bool", types.is_boolean), ("int", types.is_integer), ("float", types.is_floating))

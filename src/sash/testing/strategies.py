@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the inputs of aggregates, the awkward values included.
+"""Hypothesis strategies for the inputs of aggregates, including edge cases.
 
 NaN, infinities, -0.0, the largest and smallest floats, the limits of int64, empty and astral strings.
 Importing this module needs `hypothesis`.
@@ -40,7 +40,7 @@ _DOMAINS: dict[Domain, tuple[st.SearchStrategy[Any], ...]] = {
 
 
 def columns(domain: Domain) -> tuple[st.SearchStrategy[Any], ...]:
-    """A strategy for each type of column an input may be: the values of one column are of one type."""
+    """A strategy for each type of column that an input accepts."""
     return _DOMAINS[domain]
 
 

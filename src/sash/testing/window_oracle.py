@@ -1,7 +1,7 @@
-"""Windows by their definition: which rows each of them holds, found by looking at all rows of the key.
+"""Windows by their definition: the rows of each window, found by scanning all rows of the key.
 
-The engine is tested against this. `rows` is always what a key has had since it last started anew, in order: by time,
-then tie-breakers, then arrival. There are two questions:
+The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time, then
+tie-breakers, then arrival. Two functions:
 
     per_row(spec, rows)     for each row, the rows of the window that ends at it
 
@@ -13,7 +13,7 @@ then tie-breakers, then arrival. There are two questions:
         time       0    5    10   15   20
         Time(10, every=5)  [0, 10) · [5, 15) · [10, 20) …
 
-Nothing here is fast, and nothing is shared with the engine but the bound query.
+Nothing here is fast, and only the bound query is shared with the engine.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 Number = int | float
 
 Spec = Any
-"""A `sash.plan.bound_query.WindowSpec`, untyped: which of its fields are set depends on its kind."""
+"""A `sash.plan.bound_query.WindowSpec`, untyped: its kind determines which fields are set."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row that came in: its arrival number, its key, its time, and its values as Python has them."""
+    """A row: its arrival number, key, time, and values as Python objects."""
 
     number: int
     key: tuple[Any, ...]
@@ -41,12 +41,12 @@ class Row:
     ties: tuple[Any, ...]
     values: dict[str, Any]
     places: dict[str, Any]
-    """Where it lies on the axis of each Delta window: by column, as a number."""
+    """Its coordinate on the axis of each Delta window, by column."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """When a result is final: once the watermark has passed a time, or has reached it; without a time at once.
+    """When a result is final: when the watermark has passed a time, or has reached it; without a time at once.
 
     >>> Due(10, passed=True).final(10), Due(10, passed=False).final(10)
     (False, True)
@@ -63,7 +63,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Slide:
-    """One window of a query with `every`; `full` is false where its aggregates are null for want of rows."""
+    """One window of a query with `every`; `full` is false if it has too few rows and its aggregates are null."""
 
     rows: tuple[Row, ...]
     full: bool
@@ -138,7 +138,7 @@ def _policy(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _seen(spec: Spec, rows: Sequence[Row]) -> tuple[Any, ...]:
-    """What a policy sees of some rows: a value for each aggregate that it is over."""
+    """The arguments of a policy for some rows: a value for each aggregate of `over`."""
     return tuple(over.monoid.seen(state(over, rows)) for over in spec.over)
 
 
@@ -154,7 +154,7 @@ _PER_ROW: dict[str, Callable[[Spec, Sequence[Row]], Iterator[Sequence[Row]]]] = 
 
 
 def inside(closed: str, low: Number, time: Any, high: Number) -> bool:
-    """Does a time lie between two bounds, with the sides that are closed?
+    """Is a time between two bounds, with the closed sides?
 
     >>> [inside(closed, 0, 0, 5) for closed in ("left", "right", "both", "neither")]
     [True, False, True, False]
@@ -163,17 +163,17 @@ def inside(closed: str, low: Number, time: Any, high: Number) -> bool:
 
 
 def before_end(closed: str, time: Any, end: Number) -> bool:
-    """Does a time lie before the end of a window, or on it where that side is closed?"""
+    """Is a time before the end of a window, or at it if that side is closed?"""
     return bool(time <= end if closed in ("right", "both") else time < end)
 
 
 def sessions(spec: Spec, rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows, split wherever one comes `gap` or more after the one before."""
+    """The rows, split where one is `gap` or more after the previous one."""
     return split(rows, lambda previous, row: row.time - previous.time >= spec.size)
 
 
 def lives(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
-    """The rows, split wherever the key was silent for longer than `forget`: there it starts anew."""
+    """The rows, split where the key had no row for longer than `forget`: there it restarts."""
     return split(rows, lambda previous, row: forget is not None and row.time - previous.time > forget)
 
 
@@ -193,8 +193,8 @@ def split(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[R
 def slides(spec: Spec, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
     """The windows of a spec over the rows of a key, in order.
 
-    `anew` is the time at which the key starts anew after these rows, if it does: a slide in time that ends later does
-    not hold them, and a session that is open then is final once the watermark has passed it.
+    `anew` is the time at which the key restarts after these rows, if it does: a slide in time that ends later does not
+    hold them, and a session that is open then is final when the watermark has passed it.
     """
     if spec.slide == "rows":
         return list(_every_rows(spec, rows))
@@ -239,7 +239,7 @@ def _every_time(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterato
 
 
 def _end_after(spec: Spec, time: Any) -> Iterator[Any]:
-    """Where the slide ends in which a row is new: the first end that it lies before."""
+    """The end of the slide in which a row is new: the first end after it."""
     steps = (time - spec.offset) // spec.every
     while not before_end(spec.closed, time, spec.offset + steps * spec.every):
         steps += 1
@@ -255,7 +255,7 @@ def _ends_that_hold(spec: Spec, time: Any) -> Iterator[Any]:
 
 
 def _closed_sessions(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
-    """The sessions of a key. One that is open when `forget` expires the key is over, and leaves with the rest of it."""
+    """The sessions of a key. The expiry of the key by `forget` ends an open one, which is emitted then."""
     for session in sessions(spec, rows):
         end = session[-1].time + spec.size
         expired = session[-1] is rows[-1] and anew is not None and anew < end
@@ -264,7 +264,7 @@ def _closed_sessions(spec: Spec, rows: Sequence[Row], anew: Number | None) -> It
 
 
 def _punctuated(spec: Spec, rows: Sequence[Row]) -> Iterator[Slide]:
-    """The windows that a true row has ended; what comes after the last of them waits for its own."""
+    """The windows that a marked row has ended; later rows wait for the next mark."""
     for i, (row, window) in enumerate(zip(rows, per_row(spec, rows), strict=True)):
         if row.values[spec.column]:
             counted = (i + 1 - len(window), i + 1)
@@ -280,13 +280,13 @@ def _is_full(spec: Spec, window: Sequence[Row]) -> bool:
 
 
 def inputs(spec: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
-    """The rows that an aggregate takes: those without a null in its columns, but for the payload of `arg_*`."""
+    """The rows that an aggregate reads: those without a null in its columns, except the payload of `arg_*`."""
     needed = [column for i, column in enumerate(spec.columns) if i not in spec.monoid.nullable]
     return [row for row in rows if all(row.values[column] is not None for column in needed)]
 
 
 def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
-    """The aggregate of some rows, not lowered: all of them folded, from the oldest."""
+    """The aggregate of some rows, not lowered: a fold from the oldest."""
     total = spec.monoid.identity
     for row in inputs(spec, rows):
         total = spec.monoid.combine(total, spec.monoid.lift(*(row.values[column] for column in spec.columns)))
@@ -294,5 +294,5 @@ def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
 
 
 def aggregate(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
-    """The aggregate of some rows; `empty` where none of them has an input."""
+    """The aggregate of some rows; `empty` if none of them has an input."""
     return spec.monoid.lower(state(spec, rows)) if inputs(spec, rows) else spec.monoid.empty

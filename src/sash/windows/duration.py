@@ -1,9 +1,9 @@
-"""Durations: lengths of time, as users write them and as integers count them.
+"""Durations: lengths of time, parsed from text and timedelta, as whole nanoseconds.
 
     "500ms"  "10s"  "15m"  "1h"  "7d"     a number and a unit: ns us ms s m h d w
     timedelta(minutes=15)                 the same as "15m"
 
-A duration is a whole number of nanoseconds, so that nothing is rounded on its way to a column of any unit.
+A duration is a whole number of nanoseconds, so that its conversion to the unit of any column is exact.
 """
 
 from __future__ import annotations

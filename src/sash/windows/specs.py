@@ -8,10 +8,10 @@
     Session("10m")        ■ ■       [■ ■ ▼]           the rows without a gap
     Punctuation("end")    · ■✓[■ ■ ■ ■ ▼]             the rows since the last mark
     Lifetime()           [■ ■ ■ ■ ■ ■ ■ ▼]            all rows
-    Policy(evict, over)   · · · ·[■ ■ ■ ▼]            what a function does not give up
+    Policy(evict, over)   · · · ·[■ ■ ■ ▼]            the rows that a function does not evict
 
-Without `every` there is a window for each row. With it there is one a slide: every k rows, every length of
-time, or at the close of a session or a punctuated window. `slide` says which, `step` how far.
+Without `every` there is a window for each row. With it there is one per slide: every k rows, every length of
+time, or at the close of a session or a punctuated window. `slide` is the kind, `step` the distance.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BoundAggregate(Protocol):
 
 
 class WindowKind:
-    """What all windows share: values with fields, compared by them."""
+    """The base of windows: immutable values with fields, compared by them."""
 
     every: Any = None
 
@@ -313,7 +313,7 @@ class Policy(WindowKind):
     evict: Callable[[Any, Any], bool]
     over: Any
     alone: bool = field(init=False, default=False)
-    """Was `over` one aggregate by itself?"""
+    """Was `over` a single aggregate?"""
 
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
@@ -327,7 +327,7 @@ class Policy(WindowKind):
         _set(self, evict=evict, over=tuple(several), alone=one)
 
     def gives_up(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
-        """Ask `evict`, given a value for each aggregate of `over`."""
+        """Call `evict` with a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
 
     @property
@@ -349,7 +349,7 @@ def _set(window: Any, **values: Any) -> None:
 
 
 def _bound(value: Any) -> bool:
-    # by its attributes: this package imports nothing of ours
+    # by its attributes: this package imports no other of sash
     return hasattr(value, "monoid") and hasattr(value, "columns")
 
 
@@ -365,7 +365,7 @@ def _rows_or_time(window: Any) -> Any:
 
 
 def _plain(what: str, every: Any) -> Any:
-    """A Count or a Time that says how far to slide. Raises ValueError if it says more."""
+    """A Count or a Time as the distance of slides. Raises ValueError if it has more than a size."""
     if every is not None and every != type(every)(every.size):
         raise ValueError(f"{what} must be a {type(every).__name__} with only a size; got {every!r}")
     return every

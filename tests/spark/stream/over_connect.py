@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sash.spark
 from sash.testing import assert_same
-from sash.testing.queries import loose
+from tests.shared.queries import loose
 from tests.shared.quick_java import QUICK_JAVA
 from tests.spark.cases import SCHEMA, in_one_order
 from tests.spark.stream.running import files, source, start

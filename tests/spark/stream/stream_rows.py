@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sash import Query
 from sash.plan.time_axis import TimeAxis
-from sash.testing.queries import rewritten
+from tests.shared.queries import rewritten
 from tests.spark.cases import CASES, SCHEMA, rows
 
 LATENESS: dict[str, Any] = {"t": 6, "tf": 1.5, "ts": "3m", "d": "12h", "day": "6d"}

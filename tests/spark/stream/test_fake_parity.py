@@ -3,7 +3,7 @@
 import pytest
 
 from sash.testing import assert_same
-from sash.testing.queries import loose
+from tests.shared.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
 from tests.spark.stream.fake_spark import FakeStream
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected

@@ -15,8 +15,8 @@ import sash
 from sash import Query
 from sash.spark.spark_types import casts
 from sash.testing import Reference, assert_same
-from sash.testing.queries import SCALES, loose, queries, rewritten
-from sash.testing.streams import Case, calls
+from tests.shared.queries import SCALES, loose, queries, rewritten
+from tests.shared.streams import Case, calls
 from tests.spark.stream.fake_spark import FakeStream
 
 

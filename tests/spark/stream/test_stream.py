@@ -20,8 +20,8 @@ import sash.spark
 from sash import Options, Query, Time
 from sash.spark.stream.sharding import labels, spark_hash
 from sash.testing import assert_same
-from sash.testing.queries import loose
 from tests.shared.effort import seldom
+from tests.shared.queries import loose
 from tests.spark.cases import SCHEMA, in_one_order
 from tests.spark.stream.running import done, files, source, start
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected

@@ -1,14 +1,15 @@
-"""Where windows start and end, for rows [first, stop) in order of key and time.
+"""Starts and ends of windows, for rows [first, stop) in order of key and time.
 
     Time       from the first row within `size` of the row's time, to the last of its peers
     Count      the last `size` rows up to the row itself
-    Session    from the row that came `gap` or more after the one before it, to the last of the peers
+    Session    from the last row that is `gap` or more after the one before it, to the last of the peers
     Lifetime   from the key's first row, to the last of the peers
     Delta      from the first row within `size` of the row's value, to the row itself
     Punctuation  from the row after the last marked one, to the row itself
 
-Starts and ends never go back, so each is found by going on from the last. Every kernel returns the lengths of the
-shortest and of the longest window.
+Starts and ends never decrease, so each search continues from the last. The rule for starts is that of live and eager
+windows (`loops/bound_rules.py`); the search differs: all rows are known, so that four ranges of them are searched at
+once. Every kernel returns the lengths of the shortest and of the longest window.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.per_key import key_at
+from sash.kernels.loops.bound_rules import first_from, precedes, window_start
 from sash.monoids.algebra import noinline
 
 _QUARTER = 16
-"""Rows from which on it pays to look for starts in four places at once."""
+"""The least number of rows in each of four ranges that are searched at once."""
 
 
 def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
@@ -38,9 +40,9 @@ def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) ->
 
 
 def _by_value(closed: bool, peers: int) -> Any:
-    """Rows whose value is beyond the row's, less the size (`closed`: or at it); `least` where that would wrap around.
+    """Bounds of windows measured on a column: `closed`: the start is in the window; `least`: the least value.
 
-    Ends: at the row itself (`peers` 0), behind the last of its peers (1), or at the first of them (-1).
+    They end after the row itself (`peers` 0), after the last of its peers (1), or before the first of them (-1).
     """
 
     def by_value(
@@ -71,43 +73,25 @@ def _by_value(closed: bool, peers: int) -> Any:
 
 
 BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
-"""By whether the start is inside, and by where windows end."""
-
-
-def _below(value: Any, size: Any, least: Any) -> Any:
-    """The difference, or `least` where it would be lower.
-
-    It is not computed first and looked at then: signed integers do not wrap around, LLVM is told (`nsw`), and drops the
-    look.
-    """
-    return value - size if value >= least + size else least
+"""By whether the start is in the window, and by where windows end."""
 
 
 @noinline
 def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
-    """Where the window of a row starts, by halving."""
-    low, high = begin, row
-    threshold = _below(values[row], size, least)
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < threshold or (not closed and values[middle] == threshold):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """The first row of a row's window, by bisection."""
+    return first_from(values, begin, row, window_start(values[row], size, least + size, least), closed)
 
 
 def _step(values: Any, size: Any, least: Any, closed: bool, row: int, lo: int, los: Any) -> tuple[int, int]:
-    """Either the start goes on, or the row has it. No branch: which it is, a processor can't guess."""
-    low = _below(values[np.uint64(row)], size, least)
-    value = values[np.uint64(lo)]
-    on = int(((value < low) if closed else (value <= low)) & (lo < row))
+    """Advance the start by one, or assign it to the row and advance the row; without a branch to mispredict."""
+    start = window_start(values[np.uint64(row)], size, least + size, least)
+    on = int(precedes(values[np.uint64(lo)], start, closed) & (lo < row))
     los[np.uint64(row)] = lo
     return row + 1 - on, lo + on
 
 
 def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
-    """Starts of rows of one key: four quarters at once, for each step has to wait for the one before it."""
+    """Starts of rows of one key: four quarters at once, because each step waits for the result of the last."""
     count = (stop - first) // 4
     one, two, three, four = first, first + count, first + 2 * count, first + 3 * count
     lo1 = _start(values, size, least, closed, begin, one)
@@ -118,8 +102,8 @@ def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first:
     lo2 = _start(values, size, least, closed, begin, two)
     lo3 = _start(values, size, least, closed, begin, three)
     lo4 = _start(values, size, least, closed, begin, four)
-    # a quarter takes a step for each row and one for each row that its start goes on; the shortest tells how long
-    # all may go on together
+    # a quarter takes a step for each row and one for each row that its start advances; all four run for as many steps
+    # as the shortest takes
     steps = _start(values, size, least, closed, begin, two - 1) - lo1
     steps = min(steps, _start(values, size, least, closed, begin, three - 1) - lo2)
     steps = min(steps, _start(values, size, least, closed, begin, four - 1) - lo3)
@@ -137,13 +121,13 @@ def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first:
 
 @noinline
 def _steps(values: Any, size: Any, least: Any, closed: bool, row: int, stop: int, lo: int, los: Any) -> None:
-    """Starts of rows one after the other."""
+    """Starts of rows, one at a time."""
     while row < stop:
         row, lo = _step(values, size, least, closed, row, lo, los)
 
 
 def _behind_peers(values: Any, end: int, first: int, stop: int, his: Any) -> None:
-    """Ends behind the last of the rows with the same value, of a key that ends at `end`."""
+    """Ends after the last row with the same value, for a key that ends at `end`."""
     hi = stop
     while hi < end and values[hi] == values[stop - 1]:
         hi += 1
@@ -156,7 +140,7 @@ def _behind_peers(values: Any, end: int, first: int, stop: int, his: Any) -> Non
 
 
 def _before_peers(values: Any, begin: int, first: int, stop: int, los: Any, his: Any) -> None:
-    """Ends at the first of the rows with the same value, of a key that begins at `begin`; starts go no farther."""
+    """Ends before the first row with the same value, for a key that begins at `begin`; limits starts to the ends."""
     hi = first
     while hi > begin and values[hi - 1] == values[first]:
         hi -= 1
@@ -178,7 +162,7 @@ def _lengths(los: Any, his: Any) -> tuple[int, int]:
 def by_starts(
     starts: Any, values: Any, peers: bool, edges: Any, first: int, stop: int, los: Any, his: Any
 ) -> tuple[int, int]:
-    """From the last row that is a start, or the key's first, to the last of the row's peers, or to the row itself."""
+    """Bounds from the last row that is a start, or the key's first, to the last peer, or to the row itself."""
     key = key_at(edges, first)
     begin, end = edges[key], edges[key + 1]
     lo, hi = first, first
@@ -203,7 +187,7 @@ def by_starts(
 
 
 def mapped(places: Any, los: Any, his: Any, first: int, stop: int, new_los: Any, new_his: Any) -> tuple[int, int]:
-    """Bounds among the rows that an aggregate sees: `places` says how many of these lie before each row."""
+    """Bounds among the rows that an aggregate reads: `places` has the number of these before each row."""
     shortest, longest = len(places), 0
     for i in range(first, stop):
         lo, hi = places[los[i]], places[his[i]]

@@ -1,4 +1,4 @@
-"""Which aggregate has a column kernel, and how it runs: bounds and results over ranges of rows, a thread each."""
+"""The column kernels of aggregates, and their execution: bounds and results over ranges of rows, a thread each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_lo
 from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.state_layout import DTYPES
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids.algebra import Kind, Monoid
 
-Numbers = NDArray[Any]
 Places = NDArray[np.int32] | NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SHARE = 1 << 16
-"""Rows that are worth a thread of their own: to start and join one takes some 90 µs."""
+"""The least number of rows for a thread: starting and joining one takes some 90 µs."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class CountBounds:
 
 @dataclass(frozen=True)
 class RangeBounds:
-    """Bounds of any kind, by row: [lo, hi), neither ever going back."""
+    """Bounds [lo, hi) for each row; neither ever decreases."""
 
     los: Places
     his: Places
@@ -52,15 +51,15 @@ class ColumnKernel:
     rows: Any
     ranges: Any
     scratch: int
-    """How many arrays, as long as the longest window, they need."""
+    """The number of scratch arrays, as long as the longest window."""
     result: str
     """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
     setting: int = 0
     least: int = 1
     """How many values a window must hold to have a result."""
-    anew: tuple[Any, Any] = (None, None)
-    """Slower kernels for the results that those leave uncertain, over Count windows and over ranges. Each is a kernel
-    of its own, so that it is compiled only for data that needs it."""
+    recompute: tuple[Any, Any] = (None, None)
+    """Slower kernels for uncertain results, over Count windows and over ranges. They are separate kernels, compiled
+    only for data that needs them."""
 
 
 def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | None:
@@ -77,20 +76,20 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
         return ColumnKernel(None, min_max.least_places, 3, "place")
     if one is m.Sum:
         if number == "float":
-            anew = sum_mean.sum_rows_anew, sum_mean.sum_ranges_anew
-            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", anew=anew)
+            recompute = sum_mean.sum_rows_recomputed, sum_mean.sum_ranges_recomputed
+            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", recompute=recompute)
         return ColumnKernel(None, sum_mean.word_sums, 0, "int")
     if one is m.Mean:
         if number == "float":
-            anew = sum_mean.mean_rows_anew, sum_mean.mean_ranges_anew
-            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", anew=anew)
+            recompute = sum_mean.mean_rows_recomputed, sum_mean.mean_ranges_recomputed
+            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", recompute=recompute)
         return ColumnKernel(None, sum_mean.word_means, 0, "float")
     if one is m.Var and isinstance(monoid, m.Var):
-        anew = variance.var_rows_anew, None
-        return ColumnKernel(variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+        recompute = variance.var_rows_recomputed, None
+        return ColumnKernel(variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute)
     if one is m.Std and isinstance(monoid, m.Std):
-        anew = variance.std_rows_anew, None
-        return ColumnKernel(variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, anew)
+        recompute = variance.std_rows_recomputed, None
+        return ColumnKernel(variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute)
     return None
 
 
@@ -106,7 +105,7 @@ class RowThreads:
         self.threads = threads or cores()
 
     def ranges(self, rows: int) -> list[tuple[int, int]]:
-        """The rows in ranges of the same length, one a thread, where that is worth one."""
+        """Split the rows into ranges of equal length, one per thread, of at least `SHARE` rows."""
         shares = max(1, min(self.threads, rows // SHARE))
         cuts = [rows * i // shares for i in range(shares + 1)]
         return list(itertools.pairwise(cuts))
@@ -119,9 +118,9 @@ class RowThreads:
         return SharedWork(task, ranges).run(len(ranges))
 
     def run_fixed(self, task: Callable[[int, int], Any], rows: int, longest: int) -> None:
-        """The task for ranges of rows that depend on the rows and the longest window, and not on the threads.
+        """Run a task for ranges of rows that do not depend on the number of threads.
 
-        Sums of floats that begin at other rows round otherwise: so results are the same for each number of threads.
+        Sums of floats that begin at other rows round differently: so results are the same for any number of threads.
         """
         cuts = fixed_cuts(rows, longest)
         threads = min(self.threads, len(cuts))
@@ -132,7 +131,7 @@ class RowThreads:
         SharedWork(task, cuts).run(threads)
 
     def share_fixed(self, longest: int) -> Callable[[Callable[[int, int], None], int], None]:
-        """`run_fixed` for windows of up to so many rows, as a kernel takes it."""
+        """`run_fixed` for windows of up to `longest` rows."""
         return lambda task, rows: self.run_fixed(task, rows, longest)
 
     def loop(self, kernel: Any, rows: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
@@ -143,14 +142,14 @@ class RowThreads:
     # ---- bounds ----
 
     def bounded(self, kernel: Any, rows: int, before: tuple[Any, ...]) -> RangeBounds:
-        """The bounds that a kernel of `bounds` gives."""
+        """The bounds that a kernel of `bounds` finds."""
         los, his = (np.empty(rows, index_type(rows)) for _ in range(2))
         lengths = self.loop(kernel, rows, before, (los, his))
         shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
         return RangeBounds(los, his, shortest, longest)
 
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
-        """Which ranges hold at least so many rows."""
+        """Which ranges hold at least `least` rows."""
         out = np.empty(len(given.los), np.bool_)
         self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
         return out
@@ -162,7 +161,7 @@ class RowThreads:
         return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
 
     def among(self, places: Places, given: RangeBounds) -> RangeBounds:
-        """Ranges over the rows that an aggregate sees; `places` says how many of them lie before each row."""
+        """Ranges over the rows that an aggregate reads; `places` has the number of these before each row."""
         return self.bounded(bounds.mapped, len(given.los), (places, given.los, given.his))
 
     # ---- results ----
@@ -170,7 +169,7 @@ class RowThreads:
     def aggregate(
         self, column: ColumnKernel, x: Numbers, given: CountBounds | RangeBounds, rows: int
     ) -> tuple[Numbers, Flags]:
-        """The results, and which of them are uncertain. What windows without values have is undefined."""
+        """The results, and which of them are uncertain. Results of windows without values are undefined."""
         out = np.empty(rows, _out(column, x))
         uncertain = np.zeros(rows, np.bool_)
         if not rows or not len(x):
@@ -194,9 +193,9 @@ class RowThreads:
             self.run_fixed(task, rows, given.longest)
 
         run(kernel)
-        anew = column.anew[0 if by_rows else 1]
-        if anew is not None and uncertain.any():
-            run(anew)
+        recompute = column.recompute[0 if by_rows else 1]
+        if recompute is not None and uncertain.any():
+            run(recompute)
         return out, uncertain
 
     # ---- order ----
@@ -216,9 +215,9 @@ class RowThreads:
 
 
 def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
-    """Rows in ranges, as many as a power of two, for any number of threads.
+    """Split rows into a power of two of ranges, independent of the number of threads.
 
-    A range looks back at a window's rows: there are so many ranges that this is no more than an eighth of all rows.
+    A range also reads the rows of a window before it: the number of ranges keeps this below an eighth of all rows.
     """
     shares = 1
     while 2 * (2 * shares) ** 2 * max(longest, 1) <= rows and rows // (2 * shares) >= SHARE:
@@ -227,7 +226,7 @@ def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
 
 
 def _plain(values: Numbers) -> Numbers:
-    """Values as integers of the same size: what only moves them is compiled once a size, not once a type."""
+    """Values as integers of the same size: kernels that only move values are compiled per size, not per type."""
     return np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
 
 
@@ -238,7 +237,7 @@ def _out(column: ColumnKernel, x: Numbers) -> Any:
 
 
 def index_type(rows: int) -> Any:
-    """The type of places among so many rows: what is half as long is read twice as fast."""
+    """The type of places among this many rows: half the bytes are read twice as fast."""
     return np.int32 if rows < 2**31 - 1 else np.int64
 
 

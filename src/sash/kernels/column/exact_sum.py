@@ -1,17 +1,17 @@
-"""Sums that may be added to and taken from without rounding: each float in three parts, summed apart.
+"""Running sums of floats without rounding: each float is split into three parts, which are summed separately.
 
     x  =  high  +  middle  +  rest
-          │        │          what is left: some 2**-90 of the largest value, in sums that are rounded
+          │        │          the remainder: some 2**-90 of the largest value, in sums that are rounded
           │        a multiple of a second unit, small enough that a window's sum of them is not rounded
           a multiple of a unit so coarse that the sum of a window's highs has no more than 53 bits
 
-So a running sum of highs is exact, whatever came and went, and that of middles too; only the rests round, far below
-the digits of the result. How far is known: `least` is the smallest result that has all its digits, and a smaller one
-is computed otherwise. Where no value has a rest, nothing rounds at all. Parting a float takes two
-additions (Rump, Ogita and Oishi, SIAM J. Sci. Comput. 31, 2008), which a processor does for four at once.
+So running sums of highs and of middles are exact, whatever was added and subtracted; only the rests round, far below
+the digits of the result. The error is bounded: `least` is the smallest result with all its digits, and smaller results
+are computed otherwise. If no value has a rest, nothing rounds. Splitting a float takes two additions (Rump, Ogita and
+Oishi, SIAM J. Sci. Comput. 31, 2008), vectorised four at a time.
 
-A sum is begun for values of some magnitude, with scratch for somewhat larger ones; who goes on with it has to see that
-they stay below the bound. For values that are not finite, or near the upper end of the range, none can be begun.
+A sum is started for values of some magnitude, with room for somewhat larger ones; the caller must check that values
+stay below the bound. Values that are not finite, or near the upper end of the range, have no such sum.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from typing import Any
 from sash.kernels.column.per_key import numpy_division
 
 BLOCK = 512
-"""Rows whose parts lie in the fastest memory at once."""
+"""The number of rows whose parts fit into the L1 cache."""
 PIECE = 8192
-"""Rows, at least, that are computed anew if one of them is uncertain."""
+"""The least number of rows to recompute if one of them is uncertain."""
 RUNS = 16
-"""Pieces after which a sum begins anew, so that the rounding of the rests has an end."""
+"""The number of pieces after which a sum restarts, to bound the rounding of the rests."""
 
 HIGH, MIDDLE, REST, BOUND, ABOVE, BELOW, RESTS, REACH, STEPS = range(9)
-"""What the state of a sum holds: the three sums; what values must stay below; what parts highs and middles; how many
-values had a rest; the largest sum of rests that was seen; how often it was rounded."""
+"""The state of a sum: the three sums; the bound of values; the constants that split highs and middles; the number of
+values with a rest; the largest sum of rests; how often it was rounded."""
 
 _LARGEST = sys.float_info.max
 _SPARE = 2
-"""Bits that values may grow by before a sum must begin anew."""
+"""Bits that values may grow by before a sum must restart."""
 _LOWEST, _HIGHEST = -800, 900
 _DIGITS = 60
-"""Bits of a result that are right, before it is rounded to 53."""
+"""Correct bits of a result before it is rounded to 53."""
 _MARGIN = 2.0 ** (_DIGITS - 52)
 
 
 @numpy_division
 def magnitude(x: Any, first: int, stop: int) -> int:
     """The least e so that all values are below 2**e; 1025 if some are not finite, -1074 if all are 0."""
-    # four at once, for each has to wait for the one before it
+    # four at once, because each step waits for the result of the last
     quarter = (stop - first) // 4
     a, b, c, d = x[first:stop], x[first + quarter : stop], x[first + 2 * quarter : stop], x[first + 3 * quarter : stop]
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
@@ -70,7 +70,7 @@ def bits_of(count: int) -> int:
 
 @numpy_division
 def parting(bound: float, size: int) -> float:
-    """What parts the highs of values within a bound, a power of two, of which up to `size` are summed."""
+    """The constant that splits off the highs of values within a bound, a power of two, for sums of up to `size`."""
     return math.ldexp(1.5 * bound, bits_of(size))
 
 
@@ -82,7 +82,7 @@ def high_of(value: float, above: float) -> float:
 
 @numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
-    """Begin a sum of up to `size` rows: [low, at) now, then such as those up to `stop`; False: there can be none."""
+    """Start a sum of up to `size` rows: [low, at) now, then rows up to `stop`; False if it is not possible."""
     exponent = max(magnitude(x, low, stop), _LOWEST) + _SPARE
     if exponent > _HIGHEST:
         return False
@@ -97,10 +97,10 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
 
 @numpy_division
 def least(state: Any, rest: float, steps: int) -> float:
-    """After so many more steps: the smallest result that has all its digits.
+    """The smallest result with all its digits, after `steps` more steps.
 
-    Every step may have rounded the sum of rests, at most by half of its last digit; between two looks at it, it grew
-    by no more than a rest for each row that came or went.
+    Every step may have rounded the sum of rests by at most half of its last digit; between two checks it grew by no
+    more than a rest for each row that entered or left.
     """
     state[STEPS] += steps
     state[REACH] = max(state[REACH], abs(rest))
@@ -121,14 +121,14 @@ def parted(value: float, above: float, below: float) -> tuple[float, float, floa
 
 @numpy_division
 def rounded(high: float, middle: float, rest: float) -> float:
-    """The sum of the sums. Highs are multiples of the last digit of any middle, so their sum loses nothing."""
+    """The total of the three sums. Highs are multiples of the last digit of any middle, so their sum is exact."""
     total = high + middle
     return total + ((middle - (total - high)) + rest)
 
 
 @numpy_division
 def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
-    """Add rows (`sign` 1) or take them off (-1); how many are too large to be parted so."""
+    """Add rows (`sign` 1) or subtract them (-1); returns how many are too large to be split."""
     values = x[first:stop]
     high, middle, rest = 0.0, 0.0, 0.0
     some, bad = 0, 0
@@ -150,9 +150,9 @@ def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
 
 @numpy_division
 def block_length(begin: int, at: int, stop: int, size: int, nothing: Any, zero: float) -> int:
-    """How many of the next rows, a block at most, have Count windows that all grow, or from all of which a row leaves.
+    """The length of the next block of rows whose Count windows all grow, or all lose a row.
 
-    If they grow, so many values of `nothing` become `zero`: they stand for the rows that leave.
+    If they grow, that many values of `nothing` become `zero`, in place of the rows that leave.
     """
     length = min(BLOCK, stop - at)
     if at < begin + size:
@@ -163,11 +163,11 @@ def block_length(begin: int, at: int, stop: int, size: int, nothing: Any, zero: 
 
 
 def moving(lengths: Any, begun: Any, slid: Any) -> Any:
-    """A kernel for the rows of one key whose sums go on from row to row, a piece at a time.
+    """A kernel of running sums for the rows of one key, a piece at a time.
 
-    `lengths` of a size says how many rows a piece has, and after how many pieces to begin anew; `begun` begins with the
-    window before a piece, if it can; `slid` goes on, and says how many results are uncertain: then the whole piece is.
-    Each is called in one place, for it is compiled there, inlined.
+    `lengths(size)` returns the number of rows of a piece, and the number of pieces before a restart; `begun` starts
+    with the window before a piece, if possible; `slid` continues, and returns the number of uncertain results: then the
+    whole piece is uncertain. Each has one call site, because it is inlined there.
     """
 
     @numpy_division

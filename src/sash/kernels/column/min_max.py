@@ -1,9 +1,9 @@
-"""Least and greatest values, and where they stand, over whole columns.
+"""Minimum and maximum, and their places, over whole columns.
 
-Of equal values the first in order stays, and a NaN wins over every number, as in `sash.monoids.order`.
+The first of equal values wins, and NaN wins over every number, as in `sash.monoids.order`.
 
-Costs, in comparisons a row: 3 over Count windows (van Herk, and Gil and Werman, found the blocks for image filters),
-3 over ranges.
+Cost: 3 comparisons a row over Count windows (the blocks are those of van Herk, and of Gil and Werman, for image
+filters), 3 over ranges.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sash.kernels.column.per_key import numpy_division, over_keys
 
 
 def greater(a: Any, b: Any) -> Any:
-    """Does b win over a, where the greatest is sought?"""
-    return (b > a) | ((b != b) & (a == a))  # without a branch, which random values would mislead
+    """Does b win over a, for the maximum?"""
+    return (b > a) | ((b != b) & (a == a))  # without a branch, which random values would mispredict
 
 
 def less(a: Any, b: Any) -> Any:
-    """Does b win over a, where the least is sought?"""
+    """Does b win over a, for the minimum?"""
     return (b < a) | ((b != b) & (a == a))
 
 

@@ -1,6 +1,6 @@
-"""Loops over rows in NumPy: those that it runs as fast as machine code, and for few rows those of `group_rows`.
+"""Loops over rows in NumPy: those that are as fast as machine code, and for few rows those of `group_rows`.
 
-To compile a loop takes some 100 ms, for which NumPy groups a few rows thousands of times.
+Compiling a loop takes some 100 ms, in which NumPy groups a few rows thousands of times.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 CHUNK = 1 << 15
-"""Rows that are compared at once, so that what is computed on the way stays in the processor's cache."""
+"""The number of rows to compare at once, so that intermediate arrays stay in the processor's cache."""
 
 FEW_ROWS = 256
-"""Up to so many rows, NumPy takes a few microseconds more than a kernel."""
+"""Up to this many rows, NumPy takes only a few microseconds more than a kernel."""
 
 # ---- for any number of rows ----
 
 
 def ascending(values: Any, first: int, stop: int) -> bool:
-    """Do the values of rows [first, stop), and the one before them, never fall?"""
+    """Are the values of rows [first, stop), and the one before them, ascending?"""
     for begin in range(max(first, 1), stop, CHUNK):
         end = min(begin + CHUNK, stop)
         if (values[begin:end] < values[begin - 1 : end - 1]).any():
@@ -38,7 +38,7 @@ def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
 
 
 def held(los: Any, his: Any, least: int, first: int, stop: int, out: Any) -> None:
-    """Which ranges hold at least so many rows."""
+    """Which ranges hold at least `least` rows."""
     for begin in range(first, stop, CHUNK):
         here = slice(begin, min(begin + CHUNK, stop))
         np.greater_equal(his[here] - los[here], least, out=out[here])

@@ -1,11 +1,11 @@
-"""Makes a kernel for rows of one key into one over a range of rows of many keys.
+"""Turn a kernel for the rows of one key into one for a range of rows of many keys.
 
-    edges     0           4       7               where keys begin, and the number of rows
+    edges     0           4       7               the first row of each key, and the number of rows
     rows      a a a a     b b b   c c c …
                   ├───── range ─────┤             a thread's rows
               calls   a[2:4]  b[0:3]  c[0:2]
 
-A call that begins in the middle of a key looks back at the rows before it, so ranges need not know of each other.
+A call that begins in the middle of a key reads the rows before it, so ranges are independent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OneKeyKernel = Callable[..., None]
 
 
 def numpy_division(kernel: Any) -> Any:
-    """Let a kernel divide as NumPy does: a check for 0, as in Python, keeps a loop from being vectorised."""
+    """Let a kernel divide as NumPy does: Python's check for 0 prevents vectorisation."""
     kernel.error_model = "numpy"
     return kernel
 
@@ -34,17 +34,17 @@ def over_keys(one_key: OneKeyKernel) -> Any:
         while first < stop:
             begin, end = edges[key], min(edges[key + 1], stop)
             if end > first:
-                # no window holds more than the key has: blocks need be no longer
+                # no window is longer than its key, and no block need be
                 one_key(x, begin, first, end, min(size, edges[key + 1] - begin), setting, out, uncertain, scratch)
                 first = end
             key += 1
 
-    over.__qualname__ = f"over_keys.{one_key.__qualname__}"  # by which machine code is kept
+    over.__qualname__ = f"over_keys.{one_key.__qualname__}"  # the name of its machine code
     return over
 
 
 def over_uncertain(one_key: OneKeyKernel) -> Any:
-    """The kernel that runs `one_key` for uncertain rows, each run of them in a key by itself."""
+    """The kernel that runs `one_key` for each run of uncertain rows in a key."""
 
     @numpy_division
     def over(
@@ -65,7 +65,7 @@ def over_uncertain(one_key: OneKeyKernel) -> Any:
 
 
 def over_uncertain_ranges(ranges: Any) -> Any:
-    """The kernel that runs `ranges` for uncertain rows, each run of them by itself."""
+    """The kernel that runs `ranges` for each run of uncertain rows."""
 
     @numpy_division
     def over(
@@ -82,7 +82,7 @@ def over_uncertain_ranges(ranges: Any) -> Any:
 
 
 def settled(uncertain: Any, first: int, stop: int) -> int:
-    """Unmark the results from `first` on, up to the first that is not uncertain, and say where that is."""
+    """Clear the marks of the uncertain results from `first` on; returns the first that is not uncertain."""
     while first < stop and uncertain[first]:
         uncertain[first] = False
         first += 1

@@ -1,12 +1,12 @@
-"""Tasks shared by threads, where a thread may fail to start.
+"""Share tasks among threads, some of which may fail to start.
 
-`threading.Thread.start` waits for the new thread, for ever if that dies for want of memory before it has said that it
-runs. Here the calling thread takes tasks as the others do, and waits only for threads that have taken one.
+`threading.Thread.start` waits for the new thread, forever if it runs out of memory before it signals its start. Here
+the calling thread takes tasks, too, and waits only for threads that have taken one.
 
     tasks     0 1 2 3 4 5 6 7
     caller    0   2     5   7   ──▶ waits for the helper, which has taken tasks
     helper      1   3 4   6
-    helper    never ran         ──▶ not waited for: when it runs it finds nothing to do
+    helper    never ran         ──▶ not waited for: when it runs there is no task left
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class SharedWork:
         self.results: list[Any] = [None] * len(ranges)
         self.errors: list[BaseException | None] = [None] * len(ranges)
         self.pending = list(range(len(ranges) - 1, -1, -1))
-        """Ranges that nobody has taken, the next one last: to pop it is atomic."""
+        """Ranges that no thread has taken, the next one last: popping is atomic."""
 
     def run(self, threads: int) -> list[Any]:
-        """The results of all ranges, computed by so many threads, this one among them. Raises what a task raised."""
+        """The results of all ranges, computed by `threads` threads, including this one. Raises a task's exception."""
         helpers = [Helper(self) for _ in range(threads - 1)]
         try:
             for helper in helpers:
                 helper.start()
             self.take_all()
-        finally:  # an interrupt, too, waits: helpers write to arrays of the caller's
+        finally:  # also after an interrupt: helpers write to the caller's arrays
             self.pending.clear()
             for helper in helpers:
                 helper.wait()
@@ -45,7 +45,7 @@ class SharedWork:
         return self.results
 
     def take_all(self) -> None:
-        """Take ranges until there are none."""
+        """Run tasks until no range is left."""
         while self.pending:
             try:
                 number = self.pending.pop()
@@ -67,7 +67,7 @@ class Helper:
         self.done.acquire()
 
     def start(self) -> None:
-        """Start the thread, if the system has one."""
+        """Start the thread, if the system allows it."""
         try:
             _thread.start_new_thread(self._run, ())
         except (RuntimeError, MemoryError):
@@ -81,6 +81,6 @@ class Helper:
             self.done.release()
 
     def wait(self) -> None:
-        """Wait until it has finished what it has taken; there is nothing left to take."""
+        """Wait until it has finished its task; none is left to take."""
         if self.is_working:
             self.done.acquire()

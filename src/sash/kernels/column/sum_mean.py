@@ -1,13 +1,13 @@
 """Sums and means over whole columns.
 
-Floats go on from row to row in parts that do not round (`exact_sum`): a sum has all its digits, or a piece of the
-column is computed anew, two ways: added up from the boundary of two stacks with what each addition lost beside it
-(`two_sum`; sums of this kind are as good as ones in twice the precision, as Ogita, Rump and Oishi show in SIAM J. Sci.
-Comput. 26, 2005), and joined from two such sums, never subtracted. A sum that is not finite is left to the monoid: it
-can tell an overflow on the way from an infinite input.
+Sums of floats run from row to row in parts that do not round (`exact_sum`): a sum has all its digits, or a piece of the
+column is recomputed from two stacks, without subtraction: sums from the boundary of the stacks in both directions, with
+the rounding errors of all additions (`two_sum`; such sums are as accurate as in twice the precision, as Ogita, Rump and
+Oishi show in SIAM J. Sci. Comput. 26, 2005). The monoid computes a sum that is not finite: it distinguishes an
+intermediate overflow from an infinite input.
 
-Integers are exact in two words, value = high * 2**32 + low, so those that leave are taken off. A sum beyond 64 bits is
-left to the monoid, which raises.
+Integers are exact in two words, value = high * 2**32 + low, so leaving values are subtracted. The monoid computes a sum
+beyond 64 bits, and raises.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _WORD = 2**31
 
 @numpy_division
 def joined(high: float, rest: float, other: float, other_rest: float) -> float:
-    """The sum of two sums, each with what it lost."""
+    """The sum of two sums, each with its rounding error."""
     total, lost = two_sum(high, other)
     return total + (lost + (rest + other_rest))
 
 
 def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
-    """Sums joined from those of two stacks, over Count windows and over ranges: right for whatever can be summed."""
+    """Sums from two stacks, over Count windows and over ranges: correct for all finite sums."""
 
     @numpy_division
     def one_key(
@@ -61,7 +61,7 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
             length = min(size, stop - block)
             end = block + length - 1
             high, rest, again, again_rest = 0.0, 0.0, 0.0, 0.0
-            # both ways at once: four chains of additions, none of which waits for another
+            # both directions at once: four independent chains of additions
             for j in range(length):
                 high, lost = two_sum(high, x[block + j])
                 rest += lost
@@ -123,7 +123,7 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
 
 
 def _running(divides: bool, name: str) -> tuple[Any, Any]:
-    """Sums that go on from row to row, by `exact_sum`; a piece in which one is uncertain is uncertain as a whole."""
+    """Running sums by `exact_sum`; if one result of a piece is uncertain, the whole piece is."""
 
     @numpy_division
     def slides(x: Any, begin: int, at: int, stop: int, size: int, _setting: int, out: Any, scratch: Any) -> int:
@@ -188,7 +188,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: A
         old = nothing[:length] if at < begin + size else x[at - size : at - size + length]
         new, found = x[at : at + length], out[at : at + length]
         some = 0
-        # apart from the sums, so that four rows are parted at once
+        # separate from the sums, so that four rows are split at once
         for j in range(length):
             one, two, three = exact_sum.parted(new[j], above, below)
             gone, gone2, gone3 = exact_sum.parted(old[j], above, below)
@@ -225,7 +225,8 @@ def slid_ranges(
 ) -> tuple[int, int, int]:
     """Sums of ranges [at, stop), from the sum of the rows [lo, hi); where they end, and how many are uncertain.
 
-    A block of ranges is what came after `hi` less what left before `lo`: the sums up to each row there, by look-up.
+    The sum of each range of a block is the previous sum plus the rows after `hi` minus those before the new start, by
+    prefix sums.
     """
     highs, middles, rests = scratch[0], scratch[1], scratch[2]
     lost_highs, lost_middles, lost_rests, state = scratch[3], scratch[4], scratch[5], scratch[6]
@@ -236,8 +237,8 @@ def slid_ranges(
             state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST] = 0.0, 0.0, 0.0
         length = within(his, at, min(exact_sum.BLOCK, stop - at), hi + exact_sum.BLOCK)
         length = within(los, at, length, lo + exact_sum.BLOCK)
-        if length == 0:  # a long step: by itself
-            # all places as words of 64 bits: for each combination of types `summed` is compiled anew
+        if length == 0:  # a long step: a block of its own
+            # all places as 64-bit integers: each combination of types compiles `summed` again
             bad += exact_sum.summed(x, hi, np.int64(his[at]), state, 1.0)
             exact_sum.summed(x, lo, np.int64(los[at]), state, -1.0)
             lo, hi = los[at], his[at]
@@ -251,7 +252,7 @@ def slid_ranges(
         )
         sums, starts, ends = out[at : at + length], los[at : at + length], his[at : at + length]
         for j in range(length):
-            # as words without a sign: else each look-up asks whether the place is counted from the end
+            # unsigned: a signed index is checked for counting from the end
             came, went = np.uint64(ends[j] - hi), np.uint64(starts[j] - lo)
             found = exact_sum.rounded(
                 highs[came] - lost_highs[went], middles[came] - lost_middles[went], rests[came] - lost_rests[went]
@@ -269,7 +270,7 @@ def slid_ranges(
 
 @numpy_division
 def within(places: Any, at: int, length: int, limit: int) -> int:
-    """How many of the next places, which rise, are not beyond a limit."""
+    """The number of next places, which ascend, up to a limit."""
     if length == 0 or places[at + length - 1] <= limit:
         return length
     low, high = 0, length
@@ -284,7 +285,7 @@ def within(places: Any, at: int, length: int, limit: int) -> int:
 
 @numpy_division
 def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, rests: Any) -> int:
-    """The parts of rows, from place 1 on; how many rows are too large to be parted so."""
+    """Split rows into parts, from place 1 on; returns how many rows are too large to be split."""
     values = x[first:stop]
     bound, above, below = state[exact_sum.BOUND], state[exact_sum.ABOVE], state[exact_sum.BELOW]
     some, bad = 0, 0
@@ -299,7 +300,7 @@ def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, r
 
 @numpy_division
 def prefixes(come: int, gone: int, state: Any, scratch: Any) -> None:
-    """The parts that came, and those that went, as sums up to each place: six at once, where there are both."""
+    """Prefix sums of the entering and of the leaving parts: six at once, if there are both."""
     high, middle, rest = state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST]
     high2, middle2, rest2 = 0.0, 0.0, 0.0
     scratch[0, 0], scratch[1, 0], scratch[2, 0], scratch[3, 0], scratch[4, 0], scratch[5, 0] = (
@@ -334,8 +335,8 @@ def prefixes(come: int, gone: int, state: Any, scratch: Any) -> None:
 
 sum_rows, sum_ranges = _running(False, "sum")
 mean_rows, mean_ranges = _running(True, "mean")
-sum_rows_anew, sum_ranges_anew = _two_ways(False, "sum")
-mean_rows_anew, mean_ranges_anew = _two_ways(True, "mean")
+sum_rows_recomputed, sum_ranges_recomputed = _two_ways(False, "sum")
+mean_rows_recomputed, mean_ranges_recomputed = _two_ways(True, "mean")
 
 
 def _words(divides: bool, name: str) -> Any:

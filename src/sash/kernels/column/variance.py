@@ -4,13 +4,12 @@ Sums of x - c and of its square, for c a value near the window:
 
     M2 = Σ (x - c)² - (Σ (x - c))² / n
 
-Over Count windows c serves a piece of a few windows, and the sums go on from row to row in parts that do not round
-(`exact_sum`). Where that does not do, and over ranges, c is the element at the boundary of two stacks, which every
-window there holds. What additions lose is added up beside them (`two_sum`), so that a sum has all its digits however
-many rows it is of. The more c lies apart from the window's mean, the more digits the difference costs; a result that
-may have lost three of them is uncertain, and so is one whose squares left the range of floats or may have lost digits
-at its lower end. The monoid computes those. Where the values of a window are all equal, its variance is 0, and
-certain.
+Over Count windows one c serves a piece of a few windows, and the sums run from row to row in parts that do not round
+(`exact_sum`). Where that fails, and over ranges, c is the element at the boundary of two stacks, which every window
+there holds. The rounding errors of additions are summed, too (`two_sum`), so that a sum has all its digits for any
+number of rows. The farther c is from the window's mean, the more digits the difference costs; a result that may have
+lost three of them is uncertain, and so is one whose squares overflow or may have lost digits by underflow. The monoid
+computes those. If the values of a window are all equal, its variance is 0, and certain.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from sash.monoids.double_double import two_sum
 _LOST = 1e-3
 _LARGE, _SMALL = 1e300, 1e-280
 _SURE = 2.0 ** (44 - 53)
-"""A sum of squared distances is to have 44 bits that no rounding of the rests has reached."""
+"""A sum of squared distances needs 44 bits without a rounding error of the rests."""
 _RANGE = 400
 """Gaps between 2**-400 and 2**400 have squares within the range of floats, and so have their parts."""
 _PIECE = 256
-"""Rows, at least, with a centre of their own."""
+"""The least number of rows that share a centre."""
 _WINDOWS = 8
-"""Windows, side by side, that one centre may serve."""
+"""The greatest number of adjacent windows that share a centre."""
 
 
 @numpy_division
 def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tuple[float, float, float, float]:
-    """A gap and its square added to their sums, and to what those have lost so far by rounding.
+    """Add a gap and its square to their sums, and their rounding errors to the sums of errors.
 
-    The sums wait for one addition each, as plain ones do; what is lost is computed beside it.
+    The critical path has one addition for each sum; the errors are computed in parallel.
     """
     one, less = two_sum(one, gap)
     two, less2 = two_sum(two, gap * gap)
@@ -49,14 +48,14 @@ def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tup
 
 @numpy_division
 def is_uncertain(m2: float, squares: float) -> bool:
-    """May a sum of squared distances be wrong? A NaN is not, nor is 0: squares may have been lost."""
+    """May a sum of squared distances be wrong? NaN and 0 may be: squares may have been lost."""
     sound = (m2 >= _LOST * squares) & (squares < _LARGE) & (squares > _SMALL)
     return not sound
 
 
 @numpy_division
 def run_to(x: Any, low: int, high: int, after: int, run: int) -> tuple[int, int]:
-    """Where the values that equal the last of the rows [low, high) begin, not before `low` if they do not differ there.
+    """The first of the equal values at the end of the rows [low, high); `low` or less if all are equal.
 
     `after` and `run` are `high` and the result for the rows before, whose bounds were no larger.
     """
@@ -70,7 +69,7 @@ def run_to(x: Any, low: int, high: int, after: int, run: int) -> tuple[int, int]
 
 
 def _two_ways(rooted: bool, name: str) -> Any:
-    """From the sums of two stacks, over Count windows."""
+    """Variances from the sums of two stacks, over Count windows."""
 
     @numpy_division
     def one_key(
@@ -135,7 +134,7 @@ def _two_ways(rooted: bool, name: str) -> Any:
 
 
 def _ranges(rooted: bool, name: str) -> Any:
-    """From the sums of two stacks, over ranges."""
+    """Variances from the sums of two stacks, over ranges."""
 
     @numpy_division
     def ranges(
@@ -173,7 +172,7 @@ def _ranges(rooted: bool, name: str) -> Any:
 
 
 def _running(rooted: bool, name: str) -> Any:
-    """Sums that go on from row to row, by `exact_sum`; a piece in which one is uncertain is uncertain as a whole."""
+    """Running sums by `exact_sum`; if one result of a piece is uncertain, the whole piece is."""
 
     @numpy_division
     def slides(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, out: Any, scratch: Any) -> int:
@@ -196,9 +195,9 @@ def _lengths(size: int) -> tuple[int, int]:
 
 @numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool:
-    """Begin with the window [low, at), with a centre and a bound for the rows up to `stop`; False: they have none."""
+    """Start with the window [low, at), with a centre and a bound for the rows up to `stop`; False if there is none."""
     state, gaps = scratch[5], scratch[0]
-    # of three rows that in the middle: one may lie apart
+    # the median of three rows: one may be an outlier
     one, two, three = x[at], x[(at + stop) // 2], x[stop - 1]
     centre = max(min(one, two), min(max(one, two), three))
     exponent = -_RANGE
@@ -209,7 +208,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool
         exponent = max(exponent, exact_sum.magnitude(gaps, 0, len(part)))
     if not -_RANGE < exponent < _RANGE:
         return False
-    bound = math.ldexp(1.0, exponent + 1)  # gaps may grow on the way
+    bound = math.ldexp(1.0, exponent + 1)  # gaps may grow
     above, above2 = exact_sum.parting(bound, size), exact_sum.parting(bound * bound, size)
     high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
     window = x[low:at]
@@ -231,7 +230,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool
 def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: bool, out: Any, scratch: Any) -> int:
     """Results of Count windows for rows [at, stop), from the sums of the window before them; how many are uncertain.
 
-    Of the gaps and of their squares there are highs, whose sums are exact, and rests, whose sums round.
+    Gaps and their squares are split into highs, whose sums are exact, and rests, whose sums round.
     """
     highs, rests, highs2, rests2, nothing, state = (
         scratch[0],
@@ -290,7 +289,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
 
 @numpy_division
 def _placed(out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool) -> float:
-    """Put a result in its place; the sum of squared distances from the mean. `share` is 1 / n."""
+    """Write a result; returns the sum of squared distances from the mean. `share` is 1 / n."""
     m2 = squares - sums * (sums * share)
     found = m2 / degrees
     out[at] = math.sqrt(found) if rooted else found
@@ -299,7 +298,7 @@ def _placed(out: Any, at: int, sums: float, squares: float, share: float, degree
 
 @numpy_division
 def _settled(out: Any, at: int, equal: bool, value: float, degrees: int) -> bool:
-    """Put 0 in its place where all values are equal, and finite; else False."""
+    """Write 0 if all values are equal and finite; else return False."""
     if equal and value - value == 0.0:
         out[at] = 0.0 / degrees
         return True
@@ -308,4 +307,4 @@ def _settled(out: Any, at: int, equal: bool, value: float, degrees: int) -> bool
 
 var_rows, var_ranges = _running(False, "var"), _ranges(False, "var")
 std_rows, std_ranges = _running(True, "std"), _ranges(True, "std")
-var_rows_anew, std_rows_anew = _two_ways(False, "var"), _two_ways(True, "std")
+var_rows_recomputed, std_rows_recomputed = _two_ways(False, "var"), _two_ways(True, "std")

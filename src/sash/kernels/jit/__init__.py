@@ -1,1 +1,1 @@
-"""Compiling: classes, monoids and loops in plain Python to machine code through Numba, and its cache on disk."""
+"""Compile classes, monoids and loops in plain Python to machine code with Numba, and cache it on disk."""

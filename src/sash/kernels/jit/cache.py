@@ -38,16 +38,16 @@ from sash.kernels.jit.source_hash import hash_sources
 
 PREFIX = "sash-kernels-"
 KEPT = 4
-"""How many directories of other versions stay, so that two environments do not empty each other's."""
+"""The number of directories of other versions to keep, so that two environments do not evict each other's."""
 
 ENTRIES = 4000
-"""How many kernels stay: some 100 kB each, and a monoid with a new constant every day makes a new one every day."""
+"""The number of kernels to keep: some 100 kB each; a monoid with a new constant every day adds one every day."""
 
 
 def sources_key() -> str:
-    """A hash of the sources, and of all else that machine code depends on.
+    """A hash of everything that machine code depends on.
 
-    That is the versions, the CPU, and whether indices are checked (NUMBA_BOUNDSCHECK).
+    These are the sources, versions, the CPU, and whether indices are checked (NUMBA_BOUNDSCHECK).
     """
     machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.machine())
     versions = (numba.__version__, np.__version__, sys.version, sys.platform, bool(numba.config.BOUNDSCHECK))
@@ -59,9 +59,9 @@ def sources_key() -> str:
 
 @functools.cache
 def directory() -> Entries | None:
-    """Open the cache directory, made if need be; None (and a warning) if no place can be used.
+    """Open the cache directory, created if it is missing; None (and a warning) if no place can be used.
 
-    A place that other users can write to is refused, with a warning, and the next one is taken.
+    A place that other users can write to is refused with a warning, and the next one is tried.
     """
     refused, tried = [], []
     try:
@@ -105,11 +105,11 @@ def _prepared(path: Path, name: str) -> Entries:
 
 
 class KernelCache(caching.NullCache):  # type: ignore[misc]
-    """The cache of one kernel: a file a signature, named by a hash of it.
+    """The cache of one kernel: a file for each signature, named by its hash.
 
-    Numba's own index is rewritten by every process that adds to it, and two at once can end with one key
-    leading to the other's code. Here entries never share a file. A cache may cost time, never an answer: what
-    is missing, damaged or cannot be written is compiled.
+    Every process that adds to Numba's own index rewrites it, and two at once can leave one key with the other's code.
+    Here entries never share a file. The cache affects speed, never results: a kernel whose entry is missing, damaged or
+    not writable is compiled.
     """
 
     def __init__(self, entries: Entries, kernel: str) -> None:
@@ -125,11 +125,11 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         return self.load(sig, target_context)
 
     def load(self, sig: Any, target_context: Any) -> Any:
-        """The same, in a context that is ready to run it."""
+        """Load a kernel in a context that can run it."""
         return _loaded(self._entries, self._key(sig, target_context.codegen()), target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled kernel, unless it holds addresses of this process."""
+        """Save a compiled kernel, unless it holds addresses of this process."""
         if data.library.has_dynamic_globals or data.lifted:
             return
         key = self._key(sig, data.codegen)
@@ -141,7 +141,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
 
 def _key(kernel: str, sig: Any, target: tuple[str, ...]) -> str:
-    """A kernel for a signature and a target, which is what Numba calls a magic tuple: triple, CPU, features."""
+    """The name of a kernel for a signature and a target (Numba's magic tuple: triple, CPU, features)."""
     return repr((kernel, sig, target))
 
 
@@ -160,7 +160,7 @@ def _loaded(entries: Entries | PackagedEntries, key: str, target_context: Any) -
 
 
 def keep(dispatcher: Any) -> Any:
-    """Give a kernel our on-disk cache, where there is a place for it."""
+    """Let a kernel use our on-disk cache, if there is a directory for it."""
     entries = directory()
     if entries is not None:
         dispatcher._cache = KernelCache(entries, _named(dispatcher.py_func))
@@ -170,8 +170,7 @@ def keep(dispatcher: Any) -> Any:
 def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
     """The machine code of a kernel from the package or the cache, or None.
 
-    Without a refresh of Numba's context: that loads all that compiling needs, which takes half a second; to run what is
-    compiled takes the run time only.
+    It does not refresh Numba's context: that loads everything that compiling needs, which takes half a second.
     """
     context = cpu_target.target_context
     rtsys.initialize(context)

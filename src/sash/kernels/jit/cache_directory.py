@@ -1,6 +1,6 @@
 """A directory for machine code that no other user can write to.
 
-What is read from the cache is unpickled and run, so each step from the root of the file system to an entry is checked:
+Cache entries are unpickled and run, so each directory from the root of the file system to an entry is checked:
 
     /home/u/.cache       each parent belongs to root or to us, and no one else can rename what is in it (as sshd demands
     │                    of the parents of authorized_keys)
@@ -9,9 +9,9 @@ What is read from the cache is unpickled and run, so each step from the root of 
         └── sash-kernels-<hash>/     ours, and writable for us alone
             └── <hash>.code          a regular file of ours; begins with a MAC keyed by the secret
 
-Directories are held open, and files are opened relative to their descriptors: a directory that is renamed or exchanged
-later is not seen. Windows has neither owners nor descriptors of this kind. There paths are used, the directory is
-protected by the permissions of LOCALAPPDATA, and of the checks the MAC remains.
+Directories are held open, and files are opened relative to their descriptors: renaming or exchanging a directory later
+has no effect. Windows has neither owners nor descriptors of this kind. There paths are used, the permissions of
+LOCALAPPDATA protect the directory, and only the MAC is checked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Untrusted(PermissionError):
 
 
 def candidates() -> Iterator[Path]:
-    """Where the cache may live, best first."""
+    """The candidate directories, best first."""
     if chosen := os.environ.get("SASH_CACHE_DIR"):
         yield Path(chosen)
     if sys.platform == "win32":
@@ -66,7 +66,7 @@ def candidates() -> Iterator[Path]:
 
 
 def open_base(path: Path) -> Directory:
-    """Open a base directory, and make it and its parents where they are missing, with mode 0700.
+    """Open a base directory, and create it and its missing parents with mode 0700.
 
     Raises Untrusted if another user can write to it or exchange it, OSError if it cannot be opened or made, and
     RuntimeError if the home directory is not known.
@@ -100,7 +100,7 @@ def _resolve(path: Path) -> Path:
 
 
 def _made(path: Path) -> os.stat_result:
-    """The status of a directory, which is made if it is missing: for us alone, whatever the umask says."""
+    """The status of a directory, created if it is missing with access for us alone, whatever the umask."""
     try:
         return os.lstat(path)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def _made(path: Path) -> os.stat_result:
 
 
 def _check_parent(path: Path, status: os.stat_result) -> None:
-    """Raise Untrusted if others can rename what is in a directory. In a sticky one they rename only what is theirs."""
+    """Raise Untrusted if others can rename entries of a directory. In a sticky one they can rename only their own."""
     if not _is_trusted_owner(status.st_uid):
         raise Untrusted(f"{path} belongs to user {status.st_uid}, neither to root nor to user {os.geteuid()}")
     if _is_shared(status) and not status.st_mode & stat.S_ISVTX and not _is_private_group(status):
@@ -136,7 +136,7 @@ def _is_shared(status: os.stat_result) -> bool:
 
 
 def _is_private_group(status: os.stat_result) -> bool:
-    """Is the directory writable for a group that has no member but us?
+    """Is the directory writable for a group whose only member is this user?
 
     Many systems give each user a group of the same name and the umask 002, so that `~/.cache` is group-writable.
     """

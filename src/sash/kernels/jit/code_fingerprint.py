@@ -1,13 +1,12 @@
-"""Fingerprints: a key for all that a monoid's meaning depends on.
+"""Fingerprints: a key for everything that the results of a monoid depend on.
 
-Machine code is kept under this key, in memory and on disk, so it must cover everything that the code was
-made from: the instance's parameters, its class and its methods, and of every function its code, constants,
-defaults, captured values and the globals it reads, followed through modules and through the functions it
-calls. Where that reaches installed software, its name and version stand for the rest; for sash itself the
-name does, because the cache directory is named by a hash of our sources (`cache.py`).
+Machine code is cached under this key, in memory and on disk, so it covers everything that the code is compiled from:
+the instance's parameters, its class and methods, and for every function its code, constants, defaults, captured values
+and the globals it reads, followed through modules and called functions. Installed software is identified by name and
+version; sash itself by name, because the cache directory is named by a hash of its sources (`cache.py`).
 
-State outlives all that: `state_key` names installed software without its version, and what is ours without the module
-that it is in, so that neither an update nor a change of our modules makes state unreadable.
+State outlives versions: `state_key` names installed software without its version, and classes of sash without their
+module, so that neither an update nor a moved module makes state unreadable.
 
     lambda x: scale(x) + settings.BIAS        the code, then   scale          and what that reads
                                                                settings.BIAS  its value, now
@@ -34,18 +33,18 @@ from sash.kernels.jit.origin import reached_by, release
 from sash.monoids.algebra import Monoid
 
 APART = frozenset({"dump", "load", "name", "returns", "same", "typed"})
-"""Attributes of a monoid that compiled code never reads, and that therefore are not part of the key."""
+"""Attributes of a monoid that compiled code never reads, and that are not part of the key."""
 
 LARGEST_ARRAY = 1_000_000
 """In bytes. Numba compiles a larger array as the address of its memory, which no key covers."""
 
 
 class NotKeyed(TypeError):
-    """Something the monoid depends on has no stable key; the message says what."""
+    """Something the monoid depends on has no stable key; the message names it."""
 
 
 def fingerprint(thing: Monoid | type) -> str:
-    """The key of a monoid or a structure's class: equal for equal meaning, in every process.
+    """The key of a monoid or a structure's class: equal for equal behaviour, in every process.
 
     Raises NotKeyed if there is none.
     """
@@ -53,7 +52,7 @@ def fingerprint(thing: Monoid | type) -> str:
 
 
 def fingerprint_and_origin(thing: Monoid | type) -> tuple[str, bool]:
-    """The key, and whether all that it covers is part of sash or a plain value, so that it never changes."""
+    """The key, and whether it covers only code of sash and plain values, so that it never changes."""
     known = _unchanging.get(id(thing))
     if known is not None and known[0]() is thing:
         return known[1], True
@@ -85,17 +84,17 @@ def state_key(**parts: Any) -> str:
 
 
 _unchanging: dict[int, tuple[weakref.ref[Any], str]] = {}
-"""The keys of our own monoids and structures: instances are values, so the key of one is taken once."""
+"""The keys of our own monoids and structures: instances are immutable, so a key is computed once."""
 
 
 class _Walk:
-    """Collects everything that can be reached from a value, each part framed by its length, to hash it."""
+    """Hashes everything that can be reached from a value, each part prefixed with its length."""
 
     def __init__(self, monoids: dict[int, tuple[bytes, Monoid]] | None = None, for_state: bool = False) -> None:
         self.parts = bytearray()
         self.for_state = for_state
         self.ours = True
-        # both keep what they have visited alive, so that an id stays its own
+        # both keep visited objects alive, so that ids are not reused
         self.visited: dict[int, tuple[int, Any]] = {}
         self.monoids = {} if monoids is None else monoids
         self.open: list[Any] = []
@@ -110,7 +109,7 @@ class _Walk:
             self.parts += data
 
     def value(self, value: Any, where: str) -> None:
-        """Add a value; `where` is how a reader would name it."""
+        """Add a value; `where` is its name in error messages."""
         self.add(type(value).__qualname__)
         if isinstance(value, enum.Enum):
             self.add(value.name)
@@ -122,7 +121,7 @@ class _Walk:
         elif isinstance(value, int):
             self.add(hex(value))
         elif isinstance(value, float | complex):
-            self.add(struct.pack("<dd", value.real, value.imag))  # repr would take all NaNs for one
+            self.add(struct.pack("<dd", value.real, value.imag))  # all NaNs have one repr
         elif isinstance(value, np.ndarray | np.generic):
             self.array(value, where)
         elif isinstance(value, tuple | list | dict | set | frozenset):
@@ -172,7 +171,7 @@ class _Walk:
         return walk.digest()
 
     def monoid(self, monoid: Monoid) -> None:
-        """By a hash of its own: a product holds its parts more than once."""
+        """Add the hash of a monoid: a product refers to its parts more than once."""
         if any(outer is monoid for outer in self.open):
             self.add("this monoid")
             return
@@ -185,12 +184,12 @@ class _Walk:
         self.add(self.monoids[id(monoid)][0])
 
     def attributes(self, monoid: Monoid) -> None:
-        """The classes, and every attribute as the compiler sees it: `getattr(monoid, name)`."""
+        """Add the classes, and every attribute as the compiler reads it: `getattr(monoid, name)`."""
         names = {*vars(monoid)}
         for cls in type(monoid).__mro__[:-1]:
             self.add(*self.place(cls.__module__, cls.__qualname__))
             if self.for_state and release(cls.__module__) == "sash":
-                break  # its bases are no part of its meaning
+                break  # its bases do not matter
             if release(cls.__module__) is None:
                 self.ours = False
                 names.update(name for name in vars(cls) if not _dunder(name))
@@ -201,7 +200,7 @@ class _Walk:
             self.attribute(f"self.{name}", _attribute(monoid, name))
 
     def attribute(self, where: str, value: Any) -> None:
-        """A list or an object in an attribute stops compilation, if it is read: only its type counts here."""
+        """Add an attribute; for lists and objects only the type, because reading one fails to compile."""
         if value is None or callable(value) or isinstance(value, _READ + _WRAPPED):
             self.value(value, where)
         else:
@@ -210,7 +209,7 @@ class _Walk:
     # ---- functions, classes, modules ----
 
     def place(self, module: str, name: str) -> tuple[str, ...]:
-        """How a name of a module is known: with the release of the software, or for state by what lasts."""
+        """The identity of a module's name: with the version of its software; for state keys without it."""
         origin = release(module) or ""
         if not self.for_state:
             return origin, module, name
@@ -299,7 +298,7 @@ def _attribute(monoid: Monoid, name: str) -> Any:
 
 
 def captured(function: types.FunctionType) -> dict[str, Any]:
-    """The variables that a function captured; those that have no value yet are left out."""
+    """The variables that a function captured, without those that have no value yet."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
@@ -309,7 +308,7 @@ def captured(function: types.FunctionType) -> dict[str, Any]:
 
 @functools.lru_cache(4096)
 def _code(code: types.CodeType) -> bytes:
-    """A hash of what code does: without file, line numbers and names of the function."""
+    """A hash of the behaviour of code: without file, line numbers and names of the function."""
     walk = _Walk()
     walk.add(code.co_code, code.co_exceptiontable)
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
@@ -323,7 +322,7 @@ def _code(code: types.CodeType) -> bytes:
 
 
 def read_by(function: types.FunctionType) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What a function reads beyond its own, by the names that lead there, through modules to what is in them."""
+    """The globals and captured values that a function reads, by their dotted names, through modules."""
     scopes = {"global": function.__globals__, "captured": captured(function)}
     for scope, first, *names in sorted(reads(function.__code__)):
         if first in scopes[scope]:
@@ -338,7 +337,7 @@ def read_by(function: types.FunctionType) -> Iterator[tuple[tuple[str, ...], Any
 
 @functools.lru_cache(4096)
 def reads(code: types.CodeType) -> frozenset[tuple[str, ...]]:
-    """Where code begins at a variable that is not its own: ("global", "math", "log"), ("captured", "k")."""
+    """The dotted names of globals and captured values in code: ("global", "math", "log"), ("captured", "k")."""
     found: list[list[str]] = []
     following = False
     for step in dis.get_instructions(code):

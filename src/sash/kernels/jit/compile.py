@@ -1,7 +1,7 @@
-"""Machine code: a kernel for one signature, found in memory or on disk, or compiled now.
+"""Machine code of a kernel for one signature, from memory, from disk, or compiled now.
 
-Compiling is apart from running, so that what goes wrong in the one is told from what a monoid raises in the
-other, and a call costs no look at its arguments' types.
+Compiling is separate from running, so that a compile error is not confused with an exception of a monoid, and a call
+does not inspect the types of its arguments.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sash.kernels.jit.numba_methods import compiled
 
 
 class NotCompiled(TypeError):
-    """The kernel does not compile for this monoid; the message says why."""
+    """The kernel does not compile for this monoid; the message has the reason."""
 
 
 def type_of(value: Any) -> types.Type:
-    """The type of an argument. An array that is read-only is an array: kernels write only to their own."""
+    """The type of an argument. Read-only arrays have the type of others: kernels write only to their own."""
     if isinstance(value, np.ndarray):
         return types.Array(typeof(value).dtype, value.ndim, "C")
     if isinstance(value, tuple):
@@ -38,9 +38,9 @@ def type_of(value: Any) -> types.Type:
 
 
 def machine_code(kernel: python.FunctionType, meaning: Hashable, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """The kernel, to be called with these arguments, or others of the same `meaning`, which decides their types.
+    """The compiled kernel for these arguments, and all others of the same `meaning`, which determines their types.
 
-    Raises NotCompiled with the reason in one line; a refusal, too, is remembered.
+    Raises NotCompiled with the reason in one line; failures are cached, too.
     """
     found = _found.get((kernel, meaning))
     if found is None:
@@ -56,7 +56,7 @@ _found: dict[tuple[python.FunctionType, Hashable], Callable[..., Any] | str] = {
 _lock = threading.RLock()
 
 compiled_kernels: list[str] = []
-"""The names of the kernels that this process has compiled, since neither memory nor disk had them."""
+"""The names of the kernels that this process has compiled."""
 
 
 @functools.cache
@@ -68,10 +68,10 @@ def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> 
     if config.DISABLE_JIT:
         return "NUMBA_DISABLE_JIT is set"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.NumbaWarning)  # what does not compile is told by us, in one line
+        warnings.simplefilter("ignore", errors.NumbaWarning)  # we report failures in one line
         try:
             code: Callable[..., Any] = kept(kernel, signature) or _compiled_now(kernel, signature)
-        except Exception as error:  # Numba's own, and whatever it did not foresee
+        except Exception as error:  # Numba's errors, and internal ones
             return explain(error)
     return code
 
@@ -85,12 +85,12 @@ def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]
 
 
 def is_switched_off() -> bool:
-    """Does everything run interpreted, since NUMBA_DISABLE_JIT is set?"""
+    """Is NUMBA_DISABLE_JIT set, so that everything runs interpreted?"""
     return bool(config.DISABLE_JIT)
 
 
 def explain(error: Exception) -> str:
-    """One line of an error that tells a user something; Numba's reports run to pages."""
+    """The informative line of an error; Numba's reports have pages."""
     text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", str(error))
     refused = re.search(r"a column of .* cannot hold .*", text)
     if refused:
@@ -105,7 +105,7 @@ def explain(error: Exception) -> str:
 
 
 def _place(text: str) -> str:
-    """Where in the user's code, if the report says so."""
+    """The place in the user's code, if the report names one."""
     for file, line in re.findall(r"During: typing of .* at (.+) \((\d+)\)", text):
         if file != "<string>" and not file.startswith("sash/"):
             return f" ({file}, line {line})"

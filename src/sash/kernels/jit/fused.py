@@ -1,6 +1,6 @@
-"""Exact products in compiled code: the processor's fused multiply-add gives the rest of a product in one instruction.
+"""Exact products in compiled code: a fused multiply-add computes the rounding error of a product in one instruction.
 
-Interpreted, and where a processor has none, the same rest takes some 16 operations (`two_product` of
+Interpreted, and on processors without it, the same takes some 16 operations (`two_product` of
 `sash.monoids.double_double`).
 """
 
@@ -26,13 +26,13 @@ def _fused(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @njit(forceinline=True)
 def two_product(a: Any, b: Any) -> Any:
-    """a * b without loss: the rounded product and what the rounding left."""
+    """The exact product a * b: the rounded product and its rounding error."""
     p = a * b
     return p, _fused(a, b, -p)
 
 
 @njit(forceinline=True)
 def two_square(a: Any) -> Any:
-    """a * a without loss."""
+    """The exact square a * a."""
     p = a * a
     return p, _fused(a, a, -p)

@@ -1,10 +1,9 @@
-"""Functions inside a kernel, as code that is optimised only there.
+"""Inner functions of a kernel as plain bitcode, optimised once with the kernel.
 
-Numba makes each function a library of its own: it links in what the function calls, optimises all of it and emits
-machine code, then does so again for each caller. A loop four calls below its kernel is optimised five times, and only
-the last result is used, for the kernel links the bitcode of all of them. Here an inner function stays plain bitcode.
-The kernel, which is what Python calls, is optimised once, as a whole. Numba's cheap passes over each function stay:
-without them a running `std` was measured to take half as long again.
+Numba makes each function a library: it links its callees, optimises all of it and emits machine code, and repeats that
+for each caller. A loop four calls below its kernel is optimised five times, and only the last result is used. Here an
+inner function stays bitcode, and the kernel, which Python calls, is optimised once, as a whole. Numba's cheap passes
+over each function remain: without them a running `std` took half as long again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sash.kernels.jit.quick_compiler import QuickCompiler
 
 
 class _Linked:
-    """The code generator as an inner library shows it: its environment gets an address in the kernel only."""
+    """The code generator of an inner library: environments get an address only in the kernel."""
 
     def __init__(self, codegen: Any) -> None:
         self._codegen = codegen
@@ -27,11 +26,11 @@ class _Linked:
         return getattr(self._codegen, name)
 
     def set_env(self, name: str, env: Any) -> None:
-        """Do nothing: `bind_environments` does it when the kernel is there."""
+        """Do nothing: `bind_environments` does it for the whole kernel."""
 
 
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The bitcode of a function that only compiled code calls, hardly optimised and without machine code."""
+    """The bitcode of a function that only compiled code calls, without machine code."""
 
     @property
     def codegen(self) -> Any:
@@ -59,7 +58,7 @@ class InnerCompiler(QuickCompiler):
 
 
 def bind_environments(kernel: Any) -> None:
-    """Give a compiled kernel the environments of its inner functions: they hold the objects that those use."""
+    """Bind the environments of inner functions in a compiled kernel: they hold the objects that these use."""
     for variable in kernel.library._final_module.global_variables:
         if variable.name.startswith("_ZN08NumbaEnv"):
             env = lookup_environment(variable.name)

@@ -1,4 +1,4 @@
-"""Columns of raw memory: how queues, levels, inputs and results lie in compiled code.
+"""Columns of raw memory: the layout of queues, levels, inputs and results in compiled code.
 
     Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
     Levels     the same with a ring a level, addressed by (level, number)
@@ -43,7 +43,7 @@ class ColumnsType(Owner):
 
 
 def _drop(columns: Any, *position: int) -> None:
-    """A slot of a ring is given up by writing the next value there."""
+    """Dropping a slot of a ring does nothing: the next value overwrites it."""
 
 
 @register_model(ColumnsType)
@@ -123,7 +123,7 @@ class PoolType(ColumnsType):
 
 
 def _nothing(columns: Any) -> int:
-    """Of raw memory nothing is given back."""
+    """Dropping does nothing: raw memory is not released."""
     return 0
 
 
@@ -131,7 +131,7 @@ register_model(PoolType)(_ColumnsModel)
 
 
 def level_start(mask: int, level: int) -> int:
-    """Where a level begins, if level 0 has mask + 1 slots."""
+    """The first slot of a level, if level 0 has mask + 1 slots."""
     return 2 * (mask + 1) - (2 * (mask + 1) >> level)
 
 
@@ -153,7 +153,7 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 def require_fit(context: Any, value: types.Type, item: types.Type) -> None:
-    """Raises TypingError if storing a value could lose something: a fraction, a None."""
+    """Raises TypingError if storing a value could lose information: a fraction, a None."""
     if not _fits(context, value, item):
         described = f"{value.type} or None" if isinstance(value, types.Optional) else value
         raise errors.TypingError(f"a column of {item} cannot hold {described}")
@@ -215,7 +215,7 @@ def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any)
 
 
 def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:
-    """`level_start` and the slot behind it, as instructions."""
+    """`level_start` plus a slot, as instructions."""
     one = mask.type(1)
     slots = builder.shl(builder.add(mask, one), one)
     start = builder.sub(slots, builder.lshr(slots, level))

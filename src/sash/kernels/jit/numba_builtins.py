@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 
 def _chosen(typing: Any, a: Any, b: Any, beats: Any) -> Any:
-    """b if it beats a, else a: as Python does it, so that a NaN is never taken for a later number."""
+    """b if it beats a, else a, as in Python: a later number never replaces a NaN."""
     both = typing.unify_types(a, b)
     if not isinstance(both, types.Number | types.Boolean):
         raise errors.TypingError(f"min or max of {a} and {b}")

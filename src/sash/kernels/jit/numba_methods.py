@@ -1,8 +1,8 @@
-"""How plain Python classes run compiled: types whose fields and methods are those of a Python class.
+"""Compile plain Python classes: Numba types with the fields and methods of a Python class.
 
-A `Owner` type answers for its attributes: a field has a type, a method is a plain Python function whose first
-argument is the owner itself. Numba compiles that function when it meets the call, specialised to the owner's
-type, and LLVM inlines it: `self.combine(a, b)` costs what a written-out expression costs.
+An `Owner` type resolves its attributes: a field has a type, a method is a plain Python function whose first argument is
+the owner. Numba compiles that function at the call, specialised to the owner's type, and LLVM inlines it:
+`self.combine(a, b)` costs no more than the expression written out.
 
     self.fixup()      Owner.method("fixup")    the function DABA.fixup, compiled with self: Owner
     self.aggs         Owner.field("aggs")      a field of the struct, or a constant
@@ -43,7 +43,7 @@ class Owner(types.Type):  # type: ignore[misc]
         raise LookupError(name)
 
     def takes(self, name: str, args: tuple[types.Type, ...], context: Any) -> tuple[types.Type, ...]:
-        """The types as which a method takes its arguments. Raises TypingError if it does not."""
+        """The types to which the arguments of a method are cast. Raises TypingError if they do not fit."""
         return args
 
     def returns(self, name: str, result: types.Type, context: Any) -> None:
@@ -61,9 +61,9 @@ class Method:
     receiver: Owner | None
 
     def taking(self, count: int) -> Dispatcher:
-        """The function as it is called with this many arguments.
+        """The function for a call with this many arguments.
 
-        Numba binds no `*row` and no default value here, and a function of its own (`max`) is no dispatcher.
+        Numba does not bind `*row` and default values here, and its own functions (`max`) are not dispatchers.
         """
         count += self.receiver is not None
         if isinstance(self.function, Dispatcher):
@@ -105,7 +105,7 @@ _lowered: set[str] = set()
 
 
 def _lower_method(name: str) -> None:
-    """Teach the code generator to call methods of this name, once."""
+    """Register the lowering of methods of this name, once."""
     if name in _lowered:
         return
     _lowered.add(name)
@@ -138,24 +138,24 @@ _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class"
 """Options of functions that are called from compiled code only."""
 
 NATIVE: dict[Any, Any] = {double_double.two_product: fused.two_product, double_double.two_square: fused.two_square}
-"""Functions that compiled code replaces by something of its own (`state.py` adds to this)."""
+"""Functions with a native implementation in compiled code (`numba_intrinsics.py` adds to this)."""
 
 
 def compiled(function: python.FunctionType | Dispatcher, key: str = "", entry: bool = False) -> Dispatcher:
-    """A plain function as Numba compiles it inside a kernel, and so all plain functions it calls.
+    """A plain function as a dispatcher for use inside a kernel, together with all plain functions it calls.
 
-    A global, captured or module's Python function is unknown to Numba; each is replaced by its compiled form.
-    Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `apart`, and called,
-    for to compile them once for each caller takes minutes. The key says what a user's functions mean:
-    it becomes part of their names, for in one process machine code from several others is linked by name, and
-    Numba tells functions of one name apart only within a process. An entry is called from Python.
+    Numba cannot call plain Python functions in globals, captured variables or modules; each is replaced by its compiled
+    form. Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `noinline`,
+    because compiling them for each caller takes minutes. `key` identifies a user's functions and becomes part of their
+    names: machine code from several processes is linked by name, and Numba's names are unique only within a process. An
+    entry is called from Python.
     """
     return _Twins(key, entry).function(function)
 
 
 @functools.cache
 def compiled_once(function: python.FunctionType, key: str = "") -> Dispatcher:
-    """The same, made once a process: for functions of ours, which do not change."""
+    """The same, cached for the process: for functions of sash, which do not change."""
     return compiled(function, key)
 
 
@@ -169,7 +169,7 @@ class _Twins:
 
     def function(self, function: python.FunctionType | Dispatcher) -> Any:
         if id(function) in self.open[:-1]:
-            # a function may call itself; machine code of a circle crashes when it comes back from the disk
+            # a function may call itself; machine code of a longer cycle crashes when it is loaded from disk
             raise errors.TypingError(f"functions that call each other in a circle, through {function.__name__}")
         if id(function) in self.done:
             return self.done[id(function)]
@@ -182,15 +182,15 @@ class _Twins:
         return self.made(function, function, {**options, **self.inner(), "_nrt": _allocates(function)})
 
     def inner(self) -> dict[str, Any]:
-        """Options of an entry, which other threads may run beside, and of what no one calls from Python: all others.
+        """The options of an entry, which releases the GIL, or of an inner function.
 
-        Those are optimised only as parts of an entry (`inner_code`).
+        Inner functions are optimised only as parts of an entry (`inner_code`).
         """
         entry = self.entry and not self.open
         return {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": QuickCompiler} if entry else _INNER
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
-        """A user's own, made anew with its options: its globals, too, are to be those of now."""
+        """A user's dispatcher, rebuilt with its options and the current values of its globals."""
         twin = self.made(theirs, theirs.py_func, {"_nrt": True, **theirs.targetoptions})
         if not theirs._can_compile:
             for known in theirs.nopython_signatures:
@@ -220,23 +220,23 @@ class _Twins:
 
 
 def is_ours(function: python.FunctionType) -> bool:
-    """Is it part of sash? Such functions use no more of Python than kernels need."""
+    """Is it a function of sash? Such functions use only the Python that kernels need."""
     return str(function.__module__).startswith("sash.")
 
 
 def _allocates(function: python.FunctionType) -> bool:
-    """Does it make arrays, or anything that is counted by references? A user's function may.
+    """Does it allocate arrays or other reference-counted objects? A user's function may.
 
-    Ours do not, but for a copy of an array: Python holds the arrays that a kernel gets, as long as it runs. To count
-    references all the same was measured to take an eighth of the time to compile.
+    Functions of sash only copy arrays: Python holds the arrays of a kernel while it runs. Counting references took an
+    eighth of the compile time.
     """
     return not is_ours(function) or not {"copy", "empty", "zeros"}.isdisjoint(function.__code__.co_names)
 
 
 def _placeless(function: python.FunctionType) -> python.CodeType:
-    """The code of a function; of one of ours without the directory that sash is installed in.
+    """The code of a function; for functions of sash without the installation directory.
 
-    Machine code holds the names of files, for errors, and a wheel must not hold directories of who built it.
+    Machine code has file names for error messages, and a wheel must not have directories of its builder.
     """
     if not is_ours(function):
         return function.__code__

@@ -1,8 +1,8 @@
-"""Monoids and layouts as the compiler sees them: types.
+"""Monoids and layouts as Numba types.
 
-A monoid is a type, keyed by its fingerprint, without a run-time value: its functions are compiled into every
-kernel that uses it, its parameters are constants, and the machine code is found again on disk by the type's
-name, which means the same in every process.
+A monoid is a type, keyed by its fingerprint, without a run-time value: its functions are compiled into every kernel
+that uses it, and its parameters are constants. The cache on disk finds machine code by the type's name, which
+identifies the monoid in every process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MonoidType(Owner):
         return _monoids[self.monoid_key]
 
     def attribute(self, name: str) -> Any:
-        """What the key covers under this name, or None."""
+        """The attribute of this name that the key covers, or None."""
         return None if name in APART or name.startswith("__") else getattr(self.monoid, name, None)
 
     def field(self, name: str) -> types.Type | None:
@@ -78,9 +78,9 @@ _methods: dict[tuple[str, str], Method] = {}
 
 
 def monoid_type(monoid: Monoid, key: str = "") -> MonoidType:
-    """The type of a monoid. Its key is taken now (or just was), so that a changed global makes another type."""
+    """The type of a monoid. Its key is computed now (or just was), so that a changed global makes another type."""
     key = key or fingerprint(monoid)
-    _monoids[key] = monoid  # the latest has this meaning now; an earlier one may have changed since
+    _monoids[key] = monoid  # the latest: an earlier one may have changed since
     return MonoidType(key)
 
 

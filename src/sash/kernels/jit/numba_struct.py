@@ -1,10 +1,10 @@
-"""A structure's state in compiled code: a struct on the kernel's stack, its queues rings of raw memory.
+"""A structure in compiled code: a struct on the kernel's stack, whose queues are rings of raw memory.
 
-    State      the annotated fields of a structure's class, and its methods
-    Spec       what a kernel is compiled for: a structure, a typed monoid and its layouts
+    StateType    the annotated fields of a structure's class, and its methods
+    StructSpec   the parameters of a compiled kernel: a structure, a typed monoid and its layouts
 
-The struct lives in the frame of the kernel that calls `start`. Its methods are inlined there, so LLVM takes
-it apart and keeps positions and running aggregates in registers. Its queues are columns (`columns.py`).
+The struct is in the frame of the kernel that calls `start` (`numba_intrinsics.py`). Its methods are inlined there, so
+LLVM keeps positions and running aggregates in registers. Its queues are columns (`numba_arrays.py`).
 
 A kernel that serves many keys calls `resume` in place of `start`: the struct is loaded from a key's slot, its queues
 are that slot's block of the arena, and `park` stores it back.
@@ -20,10 +20,9 @@ import types as python
 from dataclasses import dataclass
 from typing import Any
 
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import (
     NativeValue,
-    intrinsic,
     lower_getattr_generic,
     lower_setattr_generic,
     models,
@@ -39,13 +38,9 @@ from sash.kernels.jit.numba_arrays import (
     ColumnsType,
     LevelsType,
     PoolType,
-    Ring,
-    RingLevels,
-    Rows,
-    columns_of,
     require_fit,
 )
-from sash.kernels.jit.numba_methods import NATIVE, Method, Owner, compiled_once
+from sash.kernels.jit.numba_methods import Method, Owner, compiled_once
 from sash.kernels.jit.numba_monoid import LayoutType, MonoidType, constant, constant_type, shaped
 from sash.kernels.jit.state_layout import Layout, Layouts, Shape
 from sash.monoids.algebra import Kind, Monoid
@@ -53,7 +48,7 @@ from sash.monoids.algebra import Kind, Monoid
 
 @dataclass(frozen=True)
 class StructSpec:
-    """What a kernel is compiled for: a structure, a typed monoid and its layouts; and that as a type."""
+    """The parameters of a compiled kernel: a structure, a typed monoid and its layouts; and their type."""
 
     structure: type[Aggregator]
     monoid: Monoid
@@ -67,30 +62,30 @@ class StructSpec:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """How many integers and floats a slot keeps of the structure, FIRST and AFTER included."""
+        """The number of integers and floats of the structure in a slot, including FIRST and AFTER."""
         return self.compiled_as.state.widths
 
     def arena(self, elements: int) -> tuple[Any, ...]:
-        """Memory for each queue or pool of the structure, for an arena of so many elements."""
+        """Memory for each queue or pool of the structure, for an arena of this many elements."""
         stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
         return tuple(self.layout(kind).allocate(ratio(self.structure, name) * elements) for name, kind in stored)
 
     def layout(self, kind: str) -> Layout:
-        """How the values of a queue or pool of this kind lie in columns."""
+        """The layout of a queue or pool of this kind."""
         if kind == "Times":
             return Layout(self.compiled_as.state.time)
         return Layout("int") if kind in ("Ints", "Links") else self.layouts.state
 
 
 FIRST, AFTER = 0, 1
-"""The first columns of a slot's integers: which elements [FIRST, AFTER) the structure holds."""
+"""The first columns of a slot's integers: the structure holds the elements [FIRST, AFTER)."""
 
 BLOCK = 4
 """The least number of elements of a slot's block."""
 
 
 def ratio(structure: type[Aggregator], name: str) -> int:
-    """How many slots a queue or pool of the structure needs for each element of a block, at most."""
+    """The greatest number of slots that a queue or pool needs for each element of a block."""
     key = structure, name
     if key not in _ratios:
         _ratios[key] = _ratio(structure, name)
@@ -124,7 +119,7 @@ class StateType(Owner):
 
     @functools.cached_property
     def saved(self) -> dict[str, list[tuple[bool, int]]]:
-        """For each field that is no queue: whether each of its scalars is a float, and its column in the slot."""
+        """For each field except queues: whether each of its scalars is a float, and its column in the slot."""
         columns = {False: AFTER + 1, True: 0}
         found: dict[str, list[tuple[bool, int]]] = {}
         for name, kind in self.kinds.items():
@@ -138,7 +133,7 @@ class StateType(Owner):
 
     @property
     def widths(self) -> tuple[int, int]:
-        """How many integers and floats a slot keeps."""
+        """The number of integers and floats in a slot."""
         places = [place for field in self.saved.values() for place in field]
         floats = sum(is_float for is_float, _ in places)
         return AFTER + 1 + len(places) - floats, floats
@@ -180,7 +175,7 @@ POOLS = ("Times", "States", "Links", "Aggs")
 
 
 def structure_key(structure: type[Aggregator]) -> str:
-    """The key of a structure's class; a user's own by all that it depends on."""
+    """The key of a structure's class; for a user's class it covers everything that it depends on."""
     constants = {name: getattr(structure, name) for name in structure.constants}
     key = f"{structure.__qualname__} {fingerprint(structure)} {fields(structure)} {constants}"
     _structures[key] = structure
@@ -208,7 +203,7 @@ register_model(StateType)(models.PointerModel)
 
 
 @lower_getattr_generic(StateType)
-def _get_field(context: Any, builder: Any, typ: StateType, value: Any, name: str) -> Any:
+def get_field(context: Any, builder: Any, typ: StateType, value: Any, name: str) -> Any:
     if name in typ.structure.constants:
         return context.get_constant(types.int64, getattr(typ.structure, name))
     if name == "identity":
@@ -228,7 +223,7 @@ def _set_field(context: Any, builder: Any, sig: Any, args: Any, name: str) -> No
 
 
 class StructSpecType(Owner):
-    """A Spec, as a type without a run-time value."""
+    """The type of a StructSpec, without a run-time value."""
 
     def __init__(self, state: StateType, inputs: Shape, result: Shape) -> None:
         self.parts = state, inputs, result
@@ -269,186 +264,3 @@ def _unbox_spec(typ: StructSpecType, obj: Any, context: Any) -> NativeValue:
 @lower_getattr_generic(StructSpecType)
 def _get_part(context: Any, builder: Any, typ: StructSpecType, value: Any, name: str) -> Any:
     return context.get_dummy_value()
-
-
-@intrinsic
-def _start(typing: Any, spec: StructSpecType, storage: types.BaseTuple) -> Any:
-    typ = spec.state
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = cgutils.alloca_once(builder, context.get_data_type(typ.dtype))
-        state = context.make_data_helper(builder, typ.dtype, ref=pointer)
-        queue = 0
-        for name, kind in typ.kinds.items():
-            if kind in STORED:
-                arrays = builder.extract_value(args[1], queue)
-                layout = signature.args[1].types[queue]
-                value = columns_of(context, builder, typ.fields[name], layout, arrays, ring=kind not in POOLS)
-                queue += 1
-            elif kind == "State":
-                value = _get_field(context, builder, typ, None, "identity")
-            else:
-                value = context.get_constant(typ.fields[name], 0)
-            setattr(state, name, value)
-        return pointer
-
-    return typ(spec, storage), build
-
-
-@intrinsic
-def _stop(typing: Any, state: StateType) -> Any:
-    names = [name for name, kind in state.kinds.items() if kind not in STORED]
-    result = types.Tuple([state.fields[name] for name in names])
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = [_get_field(context, builder, state, args[0], name) for name in names]
-        return context.make_tuple(builder, result, values)
-
-    return result(state), build
-
-
-@intrinsic
-def _resume(
-    typing: Any, spec: StructSpecType, storage: Any, ints: Any, floats: Any, slot: Any, offset: Any, capacity: Any
-) -> Any:
-    typ = spec.state
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, arenas, ints, floats, slot, offset, capacity = args
-        pointer = cgutils.alloca_once(builder, context.get_data_type(typ.dtype))
-        state = context.make_data_helper(builder, typ.dtype, ref=pointer)
-        queue = 0
-        for name, kind in typ.kinds.items():
-            if kind in STORED:
-                arrays = builder.extract_value(arenas, queue)
-                layout = signature.args[1].types[queue]
-                times = context.get_constant(types.int64, ratio(typ.structure, name))
-                block = builder.mul(offset, times), builder.mul(capacity, times)
-                value = columns_of(context, builder, typ.fields[name], layout, arrays, kind not in POOLS, block)
-                setattr(state, name, value)
-                queue += 1
-        rows = _slot_rows(context, builder, typ, signature.args[2:4], (ints, floats), slot)
-        for name in typ.saved:
-            setattr(state, name, _load(context, builder, typ.fields[name], iter(typ.saved[name]), rows))
-        return pointer
-
-    return typ(spec, storage, ints, floats, types.int64, types.int64, types.int64), build
-
-
-@intrinsic
-def _park(typing: Any, state: StateType, ints: Any, floats: Any, slot: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows = _slot_rows(context, builder, state, signature.args[1:3], args[1:3], args[3])
-        for name in state.saved:
-            value = _get_field(context, builder, state, args[0], name)
-            _save(context, builder, state.fields[name], iter(state.saved[name]), rows, value)
-        return context.get_dummy_value()
-
-    return types.none(state, ints, floats, types.int64), build
-
-
-@intrinsic
-def _restart(typing: Any, state: StateType) -> Any:
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        helper = context.make_data_helper(builder, state.dtype, ref=args[0])
-        for name in state.saved:
-            if state.kinds[name] == "State":
-                value = _get_field(context, builder, state, None, "identity")
-            else:
-                value = context.get_constant(state.fields[name], 0)
-            setattr(helper, name, value)
-        return context.get_dummy_value()
-
-    return types.none(state), build
-
-
-def _slot_rows(context: Any, builder: Any, typ: StateType, kinds: Any, matrices: Any, slot: Any) -> tuple[Any, Any]:
-    """Pointers to a slot's row of the integers and of the floats."""
-    found = []
-    for kind, matrix in zip(kinds, matrices, strict=True):
-        array = context.make_array(kind)(context, builder, matrix)
-        width = cgutils.unpack_tuple(builder, array.shape, 2)[1]  # a row may hold more than the structure's
-        found.append(builder.gep(array.data, [builder.mul(slot, width)]))
-    return found[0], found[1]
-
-
-def _load(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any) -> Any:
-    if isinstance(typ, types.BaseTuple):
-        parts = [_load(context, builder, part, places, rows) for part in typ.types]
-        return context.make_tuple(builder, typ, parts)
-    is_float, column = next(places)
-    value = builder.load(builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
-    return context.cast(builder, value, types.int64, typ) if typ == types.boolean else value
-
-
-def _save(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any, value: Any) -> None:
-    if isinstance(typ, types.BaseTuple):
-        for i, part in enumerate(typ.types):
-            _save(context, builder, part, places, rows, builder.extract_value(value, i))
-        return
-    is_float, column = next(places)
-    if typ == types.boolean:
-        value = context.cast(builder, value, typ, types.int64)
-    builder.store(value, builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
-
-
-@intrinsic
-def _present(typing: Any, result: types.Type) -> Any:
-    inner = result.type if isinstance(result, types.Optional) else result
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return args[0] if inner is result else context.make_helper(builder, result, value=args[0]).data
-
-    return inner(result), build
-
-
-# ---- the same for interpreted kernels ----
-
-
-def start(spec: StructSpec, storage: Any) -> Any:
-    """An empty structure; in a kernel in the caller's frame, its queues rings over `storage`."""
-    return spec.structure(spec.monoid)
-
-
-def resume(spec: Any, storage: Any, ints: Any, floats: Any, slot: int, offset: int, capacity: int) -> Any:
-    """The structure of a slot; in a kernel loaded into the caller's frame. Interpreted, `storage` is a dict of them."""
-    found = storage.get(slot)
-    if found is None:
-        found = storage[slot] = spec.structure(spec.monoid)
-    return found
-
-
-def park(state: Any, ints: Any, floats: Any, slot: int) -> None:
-    """Store a structure back in its slot; interpreted it has not left."""
-
-
-def restart(state: Any) -> None:
-    """Empty a structure."""
-    state.clear()
-
-
-def stop(state: Any) -> Any:
-    """What is left at the end: in a kernel the fields that are no queues, interpreted the structure."""
-    return state
-
-
-def present(result: Any) -> Any:
-    """A result that is known not to be None."""
-    return result
-
-
-NATIVE.update({start: _start, resume: _resume, park: _park, restart: _restart, stop: _stop, present: _present})
-
-
-def rebuild(spec: StructSpec, storage: Any, left: Any) -> Any:
-    """The structure that a kernel left, to look at: its fields from `stop`, its queues and pools in place."""
-    structure, memory, others = spec.structure(spec.monoid), iter(storage), iter(left)
-    for name, kind in fields(spec.structure).items():
-        setattr(structure, name, _in_place(spec, name, kind, next(memory)) if kind in STORED else next(others))
-    return structure
-
-
-def _in_place(spec: StructSpec, name: str, kind: str, arrays: Any) -> Any:
-    if kind in POOLS and issubclass(spec.structure, BTreeNodes):
-        return Rows(spec.layout(kind), arrays, spec.structure.width(name, spec.structure.min_arity))
-    return (RingLevels if kind == "Levels" else Ring)(spec.layout(kind), arrays)

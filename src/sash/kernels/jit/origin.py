@@ -1,4 +1,4 @@
-"""Whose a function or a class is: a user's own, Python's, sash's, or that of installed software."""
+"""The origin of a function or class: the user, Python, sash, or installed software."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def reached_by(value: Any) -> tuple[str, str] | None:
-    """Module and name, if these lead to the value in installed software; else None."""
+    """Module and name of a value in installed software; None for others."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -23,9 +23,9 @@ def reached_by(value: Any) -> tuple[str, str] | None:
 
 @functools.cache
 def release(module: str) -> str | None:
-    """The installed software that a module belongs to; None for a user's own code.
+    """The installed software of a module, with version and time of installation; None for a user's own code.
 
-    By version and time of installation: a package in the making is installed again under the same version.
+    The time matters because a package under development is installed again with the same version.
     """
     root = module.partition(".")[0]
     if root == "sash":

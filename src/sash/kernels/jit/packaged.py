@@ -1,12 +1,12 @@
 """Kernels that a wheel ships, compiled ahead of time for any CPU of an architecture level.
 
     sash/kernels/compiled/       there is none unless `make wheel` built the wheel
-    ├── manifest.json            what the machine code was made from, and what a CPU must have to run it
+    ├── manifest.json            the sources of the machine code, and the CPU features that it needs
     └── <hash>.code              a kernel for one signature, after a checksum
 
-They are used only if they were made from exactly these sources and versions, and if this CPU has all that they need;
-else everything is compiled, as without them. A damaged file counts as missing. The checksum is against accidents: who
-can change a file of the package can change its Python modules as well.
+They are used only if they were compiled from exactly these sources and versions, and if this CPU has all features;
+otherwise everything is compiled, as without them. A damaged file counts as missing. The checksum detects accidents: an
+attacker who can change a file of the package can change its Python modules as well.
 
 The level: x86-64-v3 (AVX2 and FMA: Intel since 2013, AMD since 2015). Plain x86-64 has no fused multiply-add, and half
 the vector width. docs/installation.md has the figures.
@@ -40,7 +40,7 @@ _X86_V3 = "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 s
 def baseline() -> tuple[str, list[str]]:
     """The CPU that packaged kernels are compiled for, by LLVM's name, and the features beyond the architecture's own.
 
-    64-bit ARM has vectors of two floats and fused multiply-add in its first version: its generic CPU needs no more.
+    The first version of 64-bit ARM has vectors of two floats and fused multiply-add: its generic CPU suffices.
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
         return "x86-64-v3", _X86_V3.split()
@@ -83,7 +83,7 @@ def packaged() -> PackagedEntries | None:
 
 
 def _fits(manifest: Any) -> bool:
-    """May kernels with this manifest be run here? Not where Numba is told to compile for a CPU of the user's choice."""
+    """May kernels with this manifest run here? Not if the user has chosen Numba's target CPU."""
     if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
         return False
     there = llvm.get_host_cpu_features()
@@ -91,7 +91,7 @@ def _fits(manifest: Any) -> bool:
 
 
 def write_packaged(folder: Path, target: tuple[str, ...], features: list[str], entries: dict[str, bytes]) -> None:
-    """Write kernels, by the names of their files, and the manifest that says whom they are for."""
+    """Write kernels, by the names of their files, and the manifest with their requirements."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in entries.items():
         (folder / name).write_bytes(_checksum(content) + content)

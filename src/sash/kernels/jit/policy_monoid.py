@@ -1,9 +1,9 @@
-"""What a policy looks at, as a monoid: the aggregates of `over` side by side, and the user's function beside them.
+"""A policy as a monoid: the product of the aggregates of `over`, with the user's function.
 
-    Watched ── over: Beside ── parts: typed monoids, OrNone where the plain aggregate shows None of nothing
+    Watched ── over: Beside ── parts: typed monoids, OrNone where the plain aggregate of no values is None
             └─ evict(total, prefix)
 
-As a monoid it is a type to the compiler, and its key covers all that the function depends on.
+A monoid is a type to the compiler, and its key covers everything that the function depends on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sash.monoids.sample_probe import SAMPLES
 
 
 class Beside(DirectProduct):
-    """Monoids side by side, each on columns of its own."""
+    """A product of monoids, each on its own columns."""
 
     def __init__(self, *parts: Monoid) -> None:
         self.parts = parts
@@ -30,7 +30,7 @@ class Beside(DirectProduct):
 
 
 class OrNone(Monoid):
-    """A typed monoid that knows whether it has seen a value: (has, state)."""
+    """A typed monoid that records whether it has a value: (has, state)."""
 
     def __init__(self, monoid: Monoid) -> None:
         self.monoid = monoid
@@ -44,7 +44,7 @@ class OrNone(Monoid):
 
 
 class Watched(Monoid):
-    """What a policy looks at, and the policy. `over` is one aggregate, or several as a `Beside`."""
+    """The aggregates of a policy, and the policy. `over` is one aggregate, or several as a `Beside`."""
 
     def __init__(self, over: Monoid, evict: Callable[[Any, Any], Any]) -> None:
         self.over, self.evict = over, evict
@@ -61,7 +61,7 @@ class Watched(Monoid):
 
 
 def watched(parts: Sequence[Monoid], evict: Callable[[Any, Any], Any], alone: bool) -> Watched:
-    """A policy over these aggregates; alone: it sees the value of one, not a tuple."""
+    """A policy over these aggregates; `alone`: it takes the value of one, not a tuple."""
     return Watched(parts[0] if alone else Beside(*parts), evict)
 
 
@@ -87,9 +87,9 @@ def split(state: Any, alone: bool) -> list[Any]:
 
 
 def shown_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Monoid:
-    """The typed monoid, of which a policy sees what it sees of the plain one, tried on sample values.
+    """The typed monoid, if a policy gets the same values from it as from the plain one, tested on samples.
 
-    Raises NotColumnar, saying what is seen, if that differs.
+    Raises NotColumnar, naming the values, if they differ.
     """
     if typed is plain:
         return typed
@@ -124,7 +124,7 @@ def _require_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Non
 
 
 def compilable(evict: Any) -> Any:
-    """A policy as the compiler takes it: a function, or the method of an object whose attributes are constants.
+    """A policy in a form that compiles: a function, or the method of an object whose attributes are constants.
 
     Raises NotColumnar for anything else.
     """

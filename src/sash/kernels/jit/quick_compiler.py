@@ -1,9 +1,9 @@
-"""Numba's compiler, without what takes long and our kernels do not need.
+"""Numba's compiler, without slow passes that our kernels do not need.
 
-Most of the time that a kernel takes to compile goes into Python code of Numba's. For each `a + b` Numba tries a dozen
-templates in turn, by way of exceptions, whatever it has found for the same types before: a quarter of that time. Here
-the signatures of Numba's own functions are remembered. And passes that look for list comprehensions, `with` blocks,
-expressions of arrays or `literally` do not run for functions of sash, which have none.
+Most of the compile time of a kernel is Python code of Numba. For each `a + b` Numba tries a dozen templates in turn,
+with exceptions, even if it has resolved the same types before: a quarter of that time. Here the signatures of Numba's
+own functions are cached. Passes for list comprehensions, `with` blocks, array expressions and `literally` do not run
+for functions of sash, which have none.
 """
 
 from __future__ import annotations

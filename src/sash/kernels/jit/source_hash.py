@@ -1,4 +1,4 @@
-"""A hash of the sources that compile: Numba does not notice a change in a function that a cached one calls."""
+"""A hash of the sources that compile: Numba does not detect a change in a function that a cached one calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 
 COMPILED = ("aggregators", "kernels", "monoids")
-"""The packages whose functions machine code is made of, and those who make it."""
+"""The packages whose functions are compiled, and those of the compiler."""
 
 
 def hash_sources(*also: object) -> str:
-    """A hash of every source file that machine code comes from, and of what else the caller names.
+    """A hash of every source file of machine code, and of further values of the caller.
 
-    Raises FileNotFoundError if there are no sources: without them nothing tells one version from another.
+    Raises FileNotFoundError if there are no sources: without them versions cannot be distinguished.
     """
     digest = hashlib.blake2b(digest_size=12)
     root = importlib.resources.files("sash")

@@ -1,12 +1,11 @@
-"""Layouts: how a state or a result lies in columns.
+"""Layouts: the columns of a state or a result.
 
 A state that compiles is a scalar or a (nested) tuple of scalars; a column of states is one array per scalar:
 
     state (2, (0.5, True))     layout ("int", ("float", "bool"))     arrays int64, float64, bool
 
-Layouts are found by trying the monoid on a value of each kind, in plain Python, so that a process that finds
-its machine code in the cache compiles nothing to learn them. The compiler checks them: storing a float in an
-int column is refused there.
+A layout is found by running the monoid on a value of each kind, in plain Python, so that a process with cached machine
+code compiles nothing to find it. The compiler checks it: it refuses to store a float in an int column.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DTYPES: dict[Kind, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float6
 
 
 class NotColumnar(TypeError):
-    """The monoid cannot run on columns; the message says why."""
+    """The monoid cannot run on columns; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def shape_of(value: Any) -> Shape:
 
 
 def unify(a: Shape, b: Shape) -> Shape:
-    """The shape that holds both: an int beside a float is a float."""
+    """The common shape of both: int and float become float."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(unify(x, y) for x, y in zip(a, b, strict=True))
     if a == b:
@@ -95,7 +94,7 @@ def unify(a: Shape, b: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class Layouts:
-    """How a monoid's inputs, states and results lie in columns."""
+    """The layouts of a monoid's inputs, states and results."""
 
     inputs: Layout
     state: Layout
@@ -105,7 +104,7 @@ class Layouts:
 def layouts(monoid: Monoid, kinds: tuple[Kind, ...]) -> Layouts:
     """The layouts of a typed monoid on inputs of these kinds.
 
-    Raises NotColumnar, saying which function gave what, if a state or a result does not fit in columns.
+    Raises NotColumnar, naming the function and its value, if a state or a result does not fit in columns.
     """
     if monoid.interpreted_only:
         raise NotColumnar(monoid.interpreted_only)

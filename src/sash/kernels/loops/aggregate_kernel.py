@@ -1,4 +1,4 @@
-"""A kernel: one aggregate on whole columns, compiled where it can be, else on Python objects.
+"""A kernel of one aggregate on whole columns, compiled if possible, else interpreted on Python objects.
 
     columns ──lift──▶ states ──slide──▶ results of ranges
 
@@ -21,7 +21,7 @@ from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, States
 from sash.kernels.loops.columnar import AggregateError, Columnar
 
 Share = Callable[[Callable[[int, int], None], int], Any]
-"""Runs a task for ranges of so many rows: `RowThreads.run`, or `all_rows`."""
+"""Runs a task for ranges of rows: `RowThreads.run`, or `all_rows`."""
 
 
 def all_rows(task: Callable[[int, int], None], rows: int) -> None:
@@ -54,7 +54,7 @@ class AggregateKernel(Columnar):
             rows = list(zip(*columns, strict=True)) if columns else [()] * len(non_null)
             flags = non_null.tolist()
             _located(lambda n: range_loops.lift_rows(self.monoid, None, rows, flags[:n], None, found), len(flags))
-            for i, value in enumerate(found):  # one by one: NumPy would take a list of tuples for a table
+            for i, value in enumerate(found):  # one by one: NumPy would read a list of tuples as a table
                 out[0][i] = value
             return out
         kernel: Any = range_loops.lift_rows
@@ -84,7 +84,7 @@ class AggregateKernel(Columnar):
     ) -> tuple[Any, Flags]:
         """The results over the states [lo, hi) where wanted, and which are valid. Raises AggregateError.
 
-        What runs interpreted is not shared: threads would only take turns.
+        Interpreted loops run in one thread: the GIL allows no more.
         """
         spec, (los, his) = self.specs[structure], bounds
         kernel: Any = range_loops.slide_ranges
@@ -117,7 +117,7 @@ def _first(columns: tuple[Any, ...], n: int) -> tuple[Any, ...]:
 
 
 def _located(call: Callable[[int], Any], length: int) -> None:
-    """Run a loop over its first n places, for n all. If it raises, find the place by halving: AggregateError."""
+    """Run a loop over all places. If it raises, find the place by bisection: AggregateError."""
     try:
         call(length)
     except (NotCompiled, NotKeyed):

@@ -1,4 +1,4 @@
-"""The types of arrays that kernels and the engine share, and empty arrays."""
+"""Array types that kernels and the engine share, and empty arrays."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Numbers = NDArray[Any]
 """Times or other coordinates: 64-bit integers or floats."""
 
 States = tuple[NDArray[Any], ...]
-"""States as columns: an array for each scalar; of an interpreted aggregate one array of objects."""
+"""States as columns: an array for each scalar; for an interpreted aggregate one array of objects."""
 
 NO_INTS: Ints = np.zeros(0, np.int64)
 NO_FLAGS: Flags = np.zeros(0, np.bool_)
-"""Where a kernel takes flags, none mean that all are true."""
+"""Empty flags, which kernels read as all true."""

@@ -1,4 +1,4 @@
-"""What the kernels of aggregates share: loops that are compiled where they can be, else run on Python objects."""
+"""The base of aggregate kernels: loops that are compiled if possible, else interpreted on Python objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sash.monoids.algebra import Kind, Monoid
 
 
 class AggregateError(Exception):
-    """A monoid raised on a row or a result: which one, and what."""
+    """A monoid raised an exception: the place of the row or result, and the exception."""
 
     def __init__(self, place: int, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -25,14 +25,14 @@ class AggregateError(Exception):
 
 
 class Columnar:
-    """An aggregate whose states and results lie in columns where its loops compile, else are Python objects.
+    """An aggregate whose states and results are columns if its loops compile, else Python objects.
 
     `kinds` are those of its columns, or None for columns of Python objects. Loops that do not compile run interpreted:
-    `why_interpreted` says why, and where `warn` is set there is a warning.
+    `why_interpreted` has the reason, and `warn` issues a warning.
     """
 
     layouts: Any
-    """How its inputs, states and results lie in columns, where they do."""
+    """The layouts of inputs, states and results, if it is compiled."""
 
     def __init__(
         self, monoid: Monoid, kinds: tuple[Kind, ...] | None, structures: Sequence[type[Aggregator]], warn: bool = True
@@ -56,12 +56,12 @@ class Columnar:
                 warn_once(monoid, self.why_interpreted)
 
     def compile_loops(self) -> None:
-        """Compile every loop by running it on no rows, so that none fails half-way through the data."""
+        """Compile every loop by running it on no rows, so that none fails to compile in the middle of the data."""
         raise NotImplementedError
 
     @property
     def leaves(self) -> tuple[Kind, ...]:
-        """The kinds of a state's arrays; none interpreted, where it is one array of objects."""
+        """The kinds of a state's arrays; empty if interpreted, where it is one array of objects."""
         return tuple(self.layouts.state.leaves) if self.compiled else ()
 
     @property
@@ -84,7 +84,7 @@ class Columnar:
         return [DTYPES[kind] for kind in self.kinds or ()]
 
     def nothing(self, length: int) -> States:
-        """Room for states."""
+        """New arrays for states."""
         return tuple(self.layouts.state.allocate(length)) if self.compiled else (np.empty(length, object),)
 
 

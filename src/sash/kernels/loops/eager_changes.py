@@ -1,8 +1,8 @@
-"""Which results of emit="eager" have changed: new ranges beside those of before, and what the aggregates said of both.
+"""Find the results of emit="eager" that have changed, by comparing ranges and results before and after a call.
 
-Pairs are rows of three integers: the place of a range of now, that of before, and the number of its result. Aggregates
-say of each range whether its result is valid, and what they see in it (`presence`): nothing, or some of its rows, then
-also the labels of the first and last one.
+Pairs are rows of three integers: the place of a range after the call, that before, and the number of its result. For
+each range an aggregate returns whether its result is valid, its `presence` (whether it has non-null rows there), and
+the labels of the first and last one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from sash.kernels.loops.eager_windows import HIGH, LOW, OFFSET, ON, SLOT, SOME, START
 
 FIRST_LEAF, LAST_LEAF, CARRIES = 1, 2, 4
-"""Bits: which leaf of the results this is, and whether they hold codes of which two may stand for equal values."""
+"""Bits: which leaf of the results this is, and whether it holds codes, two of which may stand for equal values."""
 
 
 def merge_places(known: Any, fresh: Any, gone: Any, out: Any) -> int:
-    """Known rows and new ones in their order: slot, new index, which of the known (-1: new); removed ones are left out.
+    """Merge known and new rows in order: slot, new index, number of the known row (-1: new); without removed rows.
 
     `known`: slots and old indices; `fresh` and `gone`: those of insertions and removals. All are sorted.
     """
@@ -53,7 +53,7 @@ def merge_places(known: Any, fresh: Any, gone: Any, out: Any) -> int:
 def compare_values(
     pairs: Any, asked: Any, leaf: Any, valid: Any, presence: Any, step: int, alike: Any, changed: Any
 ) -> int:
-    """Compare results by value, leaf by leaf. Returns, at the last leaf, how many are to be compared as columns."""
+    """Compare results by value, leaf by leaf. Returns, at the last leaf, how many must be compared as columns."""
     doubtful = 0
     for p in range(pairs.shape[0]):
         a, b, r = pairs[p, 0], pairs[p, 1], pairs[p, 2]
@@ -77,7 +77,7 @@ def compare_values(
 
 
 def compare_inputs(pairs: Any, asked: Any, found: Any, entered: Any, left: Any, labels: Any, changed: Any) -> None:
-    """Compare results by what the aggregate sees: it has changed if an input has entered the window, or left it."""
+    """Compare results by their inputs: a result has changed if an input has entered or left the window."""
     presence, first, last = found
     for p in range(pairs.shape[0]):
         a, b, r = pairs[p, 0], pairs[p, 1], pairs[p, 2]
@@ -92,7 +92,7 @@ def compare_inputs(pairs: Any, asked: Any, found: Any, entered: Any, left: Any, 
 
 
 def any_within(asked: Any, i: int, some: Any, labels: Any) -> bool:
-    """Does a range hold one of some non-null rows? `some`: slots and row numbers in order, counts of non-null ones."""
+    """Does a range hold a non-null row of `some`? `some`: slots and row numbers in order, counts of non-null ones."""
     slots, rids, sums = some
     if not len(slots) or not asked[i, SOME]:
         return False
@@ -102,7 +102,7 @@ def any_within(asked: Any, i: int, some: Any, labels: Any) -> bool:
 
 
 def rank_of(slots: Any, rids: Any, labels: Any, s: int, label: int, through: bool) -> int:
-    """How many of some rows come before a label of a slot, that label included or not."""
+    """The number of rows of `some` before a label of a slot, with or without that label."""
     a, b = 0, len(slots)
     while a < b:
         middle = (a + b) // 2
@@ -115,14 +115,14 @@ def rank_of(slots: Any, rids: Any, labels: Any, s: int, label: int, through: boo
 
 
 def count_non_null(rids: Any, non_null: Any, sums: Any) -> None:
-    """Of some rows: how many of the first ones are not null."""
+    """Prefix counts of the rows that are not null."""
     sums[0] = 0
     for i in range(len(rids)):
         sums[i + 1] = sums[i] + non_null[rids[i]]
 
 
 def pair_up(which: Any, count: int, known: int, windows: int, split: int, out: Any) -> None:
-    """The pairs of rows that were known before, of all windows: `which` of the known ones, or -1 for new ones."""
+    """The pairs of ranges of known rows, for all windows: `which` known row each is, or -1 for new ones."""
     pairs, changed = out
     at = 0
     for i in range(count):
@@ -135,7 +135,7 @@ def pair_up(which: Any, count: int, known: int, windows: int, split: int, out: A
 
 
 def emitted_rows(changed: Any, of: Any, index: Any, heads: Any, rids: Any, revision: Any, out: Any) -> int:
-    """Of the results that have changed: their places, their row numbers, and the revisions that they had."""
+    """The places, row numbers and old revisions of the results that have changed."""
     count = 0
     for i in range(len(changed)):
         if changed[i]:

@@ -1,4 +1,4 @@
-"""An eager kernel: one aggregate's trees of rows, for emit="eager", compiled where it can be, else Python objects."""
+"""An eager kernel: one aggregate's trees of rows, for emit="eager", compiled if possible, else Python objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sash.monoids.algebra import Kind, Monoid
 
 
 class Folds(NamedTuple):
-    """Ranges of labels that are folded into bases; `goes_on`: whether a base has a state that is continued."""
+    """Ranges of labels to fold into bases; `goes_on`: whether a base already has a state."""
 
     slots: Ints
     lows: Ints
@@ -32,14 +32,14 @@ SlotRows = tuple[Ints, Ints]
 """Rows by their slots and row numbers."""
 
 LiftedRows = tuple[Any, Flags, Ints]
-"""The inputs of rows, which are not null, and the row numbers that they are to have."""
+"""The inputs of rows, which of them are not null, and their row numbers."""
 
 NO_ROWS: SlotRows = (NO_INTS, NO_INTS)
 NO_FOLDS = Folds(NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS)
 
 
 class TreeFailed(AggregateError):
-    """A monoid raised: at what place of which phase (see `eager_trees`)."""
+    """A monoid raised an exception: the phase (see `eager_trees`) and the place."""
 
     def __init__(self, phase: int, place: int, error: Exception) -> None:
         super().__init__(place, error)
@@ -47,7 +47,7 @@ class TreeFailed(AggregateError):
 
 
 class TreeWork:
-    """What one call wants of an aggregate's trees; see `turn_trees`."""
+    """The changes that one call makes to an aggregate's trees; see `turn_trees`."""
 
     __slots__ = ("built", "cuts", "emptied", "folds", "inserted", "lifted", "removed")
 
@@ -61,7 +61,7 @@ class TreeWork:
 
 
 class LabelRanges:
-    """Ranges of labels to be answered, the first `split` of them before a change; columns as in `eager_windows`."""
+    """Ranges of labels to answer, the first `split` of them before the change; columns as in `eager_windows`."""
 
     __slots__ = ("split", "table")
 
@@ -141,7 +141,7 @@ class EagerKernel(Columnar):
 
 
 class EagerTrees(Structures):
-    """The trees of all slots: their pools, and a row of fields a slot; and the bases beside them."""
+    """The trees of all slots: their pools, a row of fields for each slot, and their bases."""
 
     def __init__(self, kernel: EagerKernel) -> None:
         super().__init__(kernel.spec)
@@ -149,7 +149,7 @@ class EagerTrees(Structures):
         self.bases, self.base_non_null = kernel.nothing(0), NO_FLAGS
 
     def grow_slots(self, slots: int, arena: int) -> None:
-        """Make room for slots, and for rows in their blocks."""
+        """Reserve space for slots, and for rows in their blocks."""
         ints, floats = self.fields
         if slots > len(ints):
             more = np.full((slots, ints.shape[1]), -1, np.int64), np.zeros((slots, floats.shape[1]))
@@ -158,7 +158,7 @@ class EagerTrees(Structures):
         self.grow(arena)
 
     def missing(self, slots: Ints) -> Ints:
-        """Those of some slots whose trees are to be built."""
+        """The slots whose trees must be built."""
         ints = self.fields[0]
         if len(slots) == 1:
             return slots if ints.item(slots.item(0), BUILT) < 0 else NO_INTS
@@ -166,21 +166,21 @@ class EagerTrees(Structures):
         return found
 
     def reset(self, slots: Ints | None) -> None:
-        """Let the trees of these slots (None: all) be built again from their rows before they are next used."""
+        """Mark the trees of these slots (None: all) to be rebuilt from their rows at the next use."""
         self.fields[0][slice(None) if slots is None else slots, BUILT] = -1
         if not self.compiled:
             self.forget(np.fromiter(self.storage, np.int64, len(self.storage)) if slots is None else slots)
 
     @property
     def nbytes(self) -> int:
-        """The memory of the trees and bases; of interpreted ones only what NumPy holds."""
+        """The memory of the trees and bases; for interpreted ones only the NumPy arrays."""
         bases = sum(leaf.nbytes for leaf in self.bases) + self.base_non_null.nbytes
         return super().nbytes + bases + sum(part.nbytes for part in self.fields)
 
 
 @dataclass(slots=True)
 class RangeResults:
-    """What an aggregate finds in ranges: results, which are valid, and which rows are not null (see `turn_trees`)."""
+    """The answers of an aggregate: results, which are valid, and the presence of non-null rows (see `turn_trees`)."""
 
     out: Any
     valid: Flags
@@ -190,7 +190,7 @@ class RangeResults:
 
     @staticmethod
     def room(kernel: EagerKernel, count: int) -> RangeResults:
-        """Room for results."""
+        """New arrays for results."""
         out: Any = kernel.layouts.result.allocate(count) if kernel.compiled else [None] * count
         presence, first, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
         return RangeResults(out, np.empty(count, np.bool_), presence, first, last)

@@ -1,13 +1,14 @@
-"""Loops that change the ordered rows of slots, for emit="eager": insert, remove, undo, and what can be dropped.
+"""Loops that change the ordered rows of slots, for emit="eager": insert, remove, undo, and find rows to drop.
 
-A row is inserted at its place and the rows behind it move up, so that a row at distance d from the newest moves d
-entries of 16 bytes: 10,000 of them take some 10 µs. What is found by row number does not move.
+Inserting a row moves the rows after it, so that a row at distance d from the newest moves d entries of 16 bytes: 10,000
+of them take some 10 µs. Attributes by row number do not move.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from sash.kernels.loops.bound_rules import first_from, window_start
 from sash.kernels.loops.eager_changes import merge_places, pair_up
 from sash.kernels.loops.eager_windows import (
     CAPACITY,
@@ -29,15 +30,13 @@ from sash.kernels.loops.eager_windows import (
     STRIDE,
     TIME,
     begin_of,
-    first_from,
     first_in_delta,
     is_apart,
-    lowest,
     row_ranges,
 )
 
 BEGUN, DONE = 1, 2
-"""How far a change of rows has come."""
+"""How much of a change of rows has been applied."""
 
 
 def comes_after(ties: Any, one: int, other: int) -> bool:
@@ -49,7 +48,7 @@ def comes_after(ties: Any, one: int, other: int) -> bool:
 
 
 def locate_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties: Any, places: Any) -> None:
-    """The index before which each new row is to be inserted: behind all that are not after it."""
+    """The index at which to insert each new row: after all rows that do not come after it."""
     time, rids = rows[0], rows[1]
     for j in range(len(slots)):
         s, t, r = slots[j], times[j], fresh[j]
@@ -65,17 +64,17 @@ def locate_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties:
 
 
 def place_rows(new: Any, heads: Any, rows: Any, ties: Any, arrival: Any, places: Any) -> int:
-    """Find the places of new rows, and label them. Returns a slot that is to be relabelled, or -1."""
+    """Find the places of new rows, and label them. Returns a slot that must be relabelled, or -1."""
     slots, times, rids = new
     locate_rows(slots, times, rids, heads, rows, ties, places)
     return label_rows(slots, places, rids, heads, rows, arrival)
 
 
 def label_rows(slots: Any, places: Any, fresh: Any, heads: Any, rows: Any, arrival: Any) -> int:
-    """Label new rows between their neighbours. Returns a slot without room for them, which is to be relabelled; or -1.
+    """Label new rows between their neighbours. Returns a slot whose gap is too small, which must be relabelled; or -1.
 
-    They come next to the neighbour that arrived later: rows that arrive one before the other, or one after the other,
-    then use up a gap STEP by STEP, not by halves.
+    A label is next to the neighbour that arrived later: rows that arrive in ascending or descending order then use up a
+    gap STEP by STEP, not by halves.
     """
     rids, labels = rows[1], rows[3]
     j = 0
@@ -123,7 +122,7 @@ def relabel_rows(slots: Any, heads: Any, rows: Any) -> None:
 
 
 def count_breaks(heads: Any, rows: Any, gaps: Any, s: int, first: int) -> None:
-    """Count sessions and lives anew, from an index on."""
+    """Recount sessions and lives from an index on."""
     time, breaks = rows[0], rows[2]
     a = heads[s, OFFSET] + heads[s, START]
     for g in range(gaps.shape[0]):
@@ -181,11 +180,11 @@ def remove_rows(slots: Any, index: Any, heads: Any, rows: Any, gaps: Any) -> Non
 
 
 def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out: Any) -> int:
-    """Let rows come and go, with the windows of results that may change before and after: ranges, and rows in order.
+    """Apply a change of rows, and write the ranges of results that may change before and after it.
 
-    `known`: slots and indices of those results; `change`: new rows, those removed and where the new ones belong among
-    the rest; `order`: heads, rows, gaps and which bases there are; `out`: ranges, what says that it is done, pairs of
-    ranges and which results are new (see `eager_changes`). Returns how many results there are after the change.
+    `known`: slots and indices of those results; `change`: new rows, removed rows, and the places of the new ones among
+    the rest; `order`: heads, rows, gaps and existing bases; `out`: ranges, the progress flag, pairs of ranges and which
+    results are new (see `eager_changes`). Returns the number of results after the change.
     """
     slots, index = known
     fresh, gone, at = change
@@ -203,7 +202,7 @@ def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out:
 
 
 def change_rows(fresh: Any, gone: Any, at: Any, heads: Any, rows: Any, gaps: Any, done: Any) -> None:
-    """Remove rows and insert new ones; `done` says how far this has come."""
+    """Remove rows and insert new ones; `done` records the progress."""
     slots, _, times, rids = fresh
     done[0] = BEGUN
     remove_rows(gone[0], gone[1], heads, rows, gaps)
@@ -212,13 +211,13 @@ def change_rows(fresh: Any, gone: Any, at: Any, heads: Any, rows: Any, gaps: Any
 
 
 def undo_change(fresh: Any, gone: Any, heads: Any, rows: Any, gaps: Any, done: Any) -> None:
-    """Take new rows away from where they are, and put back what was removed; the heads are those of before."""
+    """Remove new rows and restore removed ones; the heads are those from before the change."""
     for s in fresh[0]:
         heads[s, COUNT] += 1
     slots, index, times, rids = gone
     at = index.copy()
     rank = 0
-    for i in range(len(slots)):  # where it was, less those that come back before it
+    for i in range(len(slots)):  # its old index, less the rows that are restored before it
         heads[slots[i], COUNT] -= 1
         rank = rank + 1 if i and slots[i] == slots[i - 1] else 0
         at[i] -= rank
@@ -241,7 +240,7 @@ def move_rows(slots: Any, offsets: Any, capacities: Any, heads: Any, rows: Any) 
 
 
 def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w: int) -> tuple[int, int]:
-    """The first row, from the places of new ones on, whose Delta value is below that of the row before: both; or -1."""
+    """The first row, from the new ones on, whose Delta value is below the previous row's: both rows; or -1."""
     rids, breaks, delta_ints, delta_floats = rows[1], rows[2], rows[4], rows[5]
     ints = rules[0]
     life, column = ints[w, LIFE], ints[w, DELTA_COLUMN]
@@ -281,9 +280,9 @@ def find_rows(slots: Any, times: Any, fresh: Any, heads: Any, rows: Any, ties: A
 
 
 def settled_rows(slots: Any, now: Any, heads: Any, rows: Any, rules: Any, settled: Any, needed: Any) -> None:
-    """How many rows of each slot are below the watermark; and the first that a result may still need.
+    """The number of rows of each slot below the watermark, and the first row that a result may still need.
 
-    That is one of those below the watermark: the last of them stays.
+    The last row below the watermark is always needed.
     """
     time = rows[0]
     for i in range(len(slots)):
@@ -295,11 +294,11 @@ def settled_rows(slots: Any, now: Any, heads: Any, rows: Any, rules: Any, settle
 
 
 def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int:
-    """The first index that a window of a result that may still change can hold, of `q` rows from position `a`."""
+    """The first index in windows of results that may still change, among `q` rows from position `a`."""
     time = rows[0]
     ints, numbers, _ = rules
     if ints[w, KIND] == TIME:
-        least = lowest(now, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        least = window_start(now, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
         return first_from(time, a, a + q, least, True) - a
     if ints[w, KIND] == COUNTED:
         return int(max(q - ints[w, ROWS], 0))

@@ -1,10 +1,10 @@
-"""The tree of a slot and an aggregate, and the loop that runs it: FiBA over labels, in flat arrays or as an object.
+"""The trees of emit="eager", and the loop that runs them: FiBA over labels for each slot and aggregate.
 
-    labels     -3  0  7  8  20         one entry for each row of the slot that the aggregate sees
+    labels     -3  0  7  8  20         one entry for each row of the slot that the aggregate reads
     window         └─────┘             between(0, 8), in O(log n), for every window of the query
 
-A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. What
-came before the rows that are retained, in the session or life of the oldest, is a partial beside the tree: its `base`.
+A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. Dropped
+rows of the session or life of the oldest retained row are a partial beside the tree: its `base`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.time_ordered import Time
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import FIRST, park, restart, resume
+from sash.kernels.jit.numba_intrinsics import park, restart, resume
+from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.eager_windows import BASE, CAPACITY, HIGH, LOW, OFFSET, ON, SLOT, SOME
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.algebra import noinline
 
 LIFTING, BUILDING, ASKING, REMOVING, INSERTING, FOLDING = range(6)
-"""What a loop is about when a monoid raises: rows by their place in the batch, by number, or ranges by their place."""
+"""Phases of the loop. When a monoid raises, `place` is a row of the batch, a row number or a range, by phase."""
 
 BUILT = FIRST
-"""The column of a slot's integers that says whether its tree is built (0), or to be built from its rows (-1)."""
+"""The column of a slot's integers that is 0 if its tree is built, -1 if it must be built from its rows."""
 
 
 class LabelTree(FiBA):
@@ -65,15 +66,14 @@ class LabelTree(FiBA):
 def turn_trees(
     spec: Any, trees: Any, rows: Any, lifted: Any, changes: Any, ranges: Any, shorter: Any, out: Any
 ) -> None:
-    """All that one call wants of an aggregate's trees, in one loop after the other; most have little to do.
+    """Apply one call to an aggregate's trees, phase by phase.
 
-    Rows are lifted, trees that are not there are built, ranges answered, rows removed and inserted, more ranges
-    answered, and what leaves is folded into bases and cut off. It is one function so that a tree is compiled once for a
-    monoid.
+    It lifts rows, builds missing trees, answers ranges, removes and inserts rows, answers ranges again, and folds
+    leaving rows into bases before it evicts them. It is one function so that a tree is compiled once for a monoid.
 
-    `ranges`: as `eager_windows` has them, how many of them are of the time before the change, whether those want
-    results, and whether to find first and last labels. Presence is 0 where the aggregate sees nothing, else 1 for what
-    the tree has and 2 for what the base has, or their sum.
+    `ranges`: as in `eager_windows`, how many of them are from before the change, whether those need results, and
+    whether to find first and last labels. Presence is 0 for a range without values, else 1 if the tree has values, 2 if
+    the base has, or their sum.
     """
     monoid = spec.monoid
     storage, ints, floats, heads, base_states, base_non_null = trees

@@ -1,13 +1,14 @@
-"""Windows over the ordered rows of all slots, for emit="eager": loops in plain Python, compiled, without any aggregate.
+"""Loops that find windows over the ordered rows of all slots, for emit="eager", without aggregates.
 
     slot     OFFSET          START                COUNT rows               CAPACITY
     block    ├───────────────┼──●──●──●──●──●──●──●──●──┼──────────────────┤
                              0  1  2 …  index                              position = OFFSET + START + index
 
-A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, by which
-all else of a row is found: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
-up to this one that begin a session (or a life of the key, where `forget` has expired it), so that the start of a
-session is found by bisection.
+A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, which index
+all other attributes of a row: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
+up to this one that begin a session (or a life of the key, after `forget` has expired it), so that bisection finds the
+start of a session. The rule for starts is that of `bound_rules`; every search is a bisection, because rows are
+inserted anywhere.
 
 `rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the Delta columns, of
 integers and of floats. `rules` are tables with a row for each window: integers, numbers of the type of times, floats.
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from sash.kernels.loops.bound_rules import first_from, precedes, window_start
+
 OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
-"""The columns of a slot's head. PASSED: how many rows of the key came before those that are retained."""
+"""The columns of a slot's head. PASSED: the number of rows of the key before the retained ones."""
 
 HEAD = 5
 
@@ -27,19 +30,19 @@ TIME, COUNTED, DELTA, SESSION, LIFETIME = range(5)
 
 KIND, PEERS, INCLUSIVE, ROWS, COLUMN, LIFE, ANCHOR, FULL = range(8)
 DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR = range(8, 12)
-"""The integers of a rule. Sizes of Delta windows over integers are less 1, and may be taken off from the floor on."""
+"""The integers of a rule. DELTA_SIZE is the size of a Delta window over integers less 1."""
 
 SIZE, FLOOR, LOWEST = range(3)
 """The numbers of a rule, of the type of times."""
 
 SLOT, LOW, HIGH, SOME, BASE, ON, START_AT, END_AT = range(8)
-"""The columns of ranges to be answered: of labels, whether there is a row in it, its base, whether it has a result (it
-has none before it is full), and the indices [START_AT, END_AT) of its rows."""
+"""The columns of ranges to answer: the slot, the first and last label, whether it holds a row, its base, whether it has
+a result (not before it is full), and the indices [START_AT, END_AT) of its rows."""
 
 RANGE = 8
 
 OF_FLOATS, HAS_GAP, GAP, GAP_FLOOR, HAS_FORGET, FORGET, FORGET_FLOOR, LEAST = range(8)
-"""The columns of a kind of gap: of a session, of the life of a key, or of both."""
+"""The columns of a kind of gap: that of a session, of `forget`, or both."""
 
 LEAST_INT = -(2**63)
 
@@ -47,7 +50,7 @@ STRIDE = 1 << 36
 """The distance of labels at both ends of a slot's order."""
 
 STEP = 1 << 16
-"""The distance of labels in a gap between two rows: a gap has room for 2**20 rows that follow each other."""
+"""The distance of labels in a gap between two rows: a gap holds 2**20 successive rows."""
 
 FARTHEST = 1 << 62
 """Labels lie between -FARTHEST and FARTHEST."""
@@ -56,41 +59,25 @@ FARTHEST = 1 << 62
 # ---- search ----
 
 
-def first_from(values: Any, a: int, b: int, least: Any, inclusive: bool) -> int:
-    """The first position in [a, b) with a value of at least `least`, or above it if not inclusive."""
-    while a < b:
-        middle = (a + b) // 2
-        if values[middle] < least or (not inclusive and values[middle] == least):
-            a = middle + 1
-        else:
-            b = middle
-    return a
-
-
-def lowest(t: Any, size: Any, floor: Any, least: Any) -> Any:
-    """t - size; `least` where t is below `floor`, and integers would overflow."""
-    return least if t < floor else t - size
-
-
 def begin_of(breaks: Any, column: int, a: int, position: int) -> int:
-    """The first position of the session, or life, of a position."""
+    """The first position of the session or life of a position."""
     return first_from(breaks[:, column], a, position, breaks[position, column], True)
 
 
 def end_of(breaks: Any, column: int, position: int, b: int) -> int:
-    """The position behind the session, or life, of a position."""
+    """The position after the session or life of a position."""
     return first_from(breaks[:, column], position, b, breaks[position, column], False)
 
 
 def is_apart(gap: Any, before: Any, t: Any) -> bool:
-    """Does a row of time t begin a new session, or life, after one of time `before`?"""
+    """Does a row at time t begin a new session or life after one at `before`?"""
     least = gap[LEAST]
     if gap[OF_FLOATS]:
         longer = t - before
         return bool((gap[HAS_GAP] and longer >= gap[GAP]) or (gap[HAS_FORGET] and longer > gap[FORGET]))
-    if gap[HAS_GAP] and before < lowest(t, gap[GAP], gap[GAP_FLOOR], least):  # of integers it is the gap less 1
+    if gap[HAS_GAP] and before < window_start(t, gap[GAP], gap[GAP_FLOOR], least):  # of integers it is the gap less 1
         return True
-    return bool(gap[HAS_FORGET] and before < lowest(t, gap[FORGET], gap[FORGET_FLOOR], least))
+    return bool(gap[HAS_FORGET] and before < window_start(t, gap[FORGET], gap[FORGET_FLOOR], least))
 
 
 def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
@@ -102,7 +89,8 @@ def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
         return bool(delta_floats[i, column] - delta_floats[j, column] < floats[w, 0])
     delta_ints = rows[4]
     return bool(
-        delta_ints[j, column] >= lowest(delta_ints[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT)
+        delta_ints[j, column]
+        >= window_start(delta_ints[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT)
     )
 
 
@@ -134,7 +122,7 @@ def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> t
     t = time[position]
     end = first_from(time, position, b, t, False) if ints[w, PEERS] else first_from(time, a, position, t, True)
     if kind == TIME:
-        least = lowest(t, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        least = window_start(t, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
         return first_from(time, start, end, least, ints[w, INCLUSIVE] > 0), end
     if kind == SESSION:
         start = begin_of(breaks, ints[w, COLUMN], a, position)
@@ -142,7 +130,7 @@ def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> t
 
 
 def write_range(asked: Any, i: int, rules: Any, w: int, place: Any, rows: Any, anchored: Any) -> None:
-    """Write down the range of a window: of its slot, from the position `a` of the first row, positions [lo, hi)."""
+    """Write the range of a window: its slot, the position `a` of the slot's first row, positions [lo, hi)."""
     s, a, lo, hi = place
     ints = rules[0]
     rids, labels = rows[1], rows[3]
@@ -162,7 +150,7 @@ def write_range(asked: Any, i: int, rules: Any, w: int, place: Any, rows: Any, a
 def row_ranges(
     slots: Any, index: Any, count: int, windows: Any, heads: Any, rows: Any, rules: Any, anchored: Any, out: Any
 ) -> None:
-    """The windows [first, stop) of the query that end at rows, one after the other; `out`: ranges, where to begin."""
+    """Write the ranges of the windows [first, stop) of the query that end at rows; `out`: ranges, first place."""
     asked, at = out
     first, stop = windows
     for w in range(first, stop):
@@ -174,7 +162,7 @@ def row_ranges(
 
 
 def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: int, anchored: Any, asked: Any) -> None:
-    """The windows of slides in time, from their starts and ends."""
+    """Write the ranges of slides in time, from their starts and ends."""
     time, breaks = rows[0], rows[2]
     ints = rules[0]
     starts, ends = bounds
@@ -196,7 +184,7 @@ def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: 
 
 
 def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps: Any) -> tuple[int, int]:
-    """The indices [lo, hi) of rows whose window may hold a touched row."""
+    """The indices [lo, hi) of the rows whose windows may hold a touched row."""
     slots, places, times, mine = touched
     time, rids, breaks = rows[0], rows[1], rows[2]
     ints, numbers, _ = rules
@@ -222,8 +210,8 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
             above = b
             while hi < above:
                 middle = (hi + above) // 2
-                low = lowest(time[middle], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
-                if low < t or (ints[w, INCLUSIVE] and low == t):
+                low = window_start(time[middle], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+                if not precedes(t, low, ints[w, INCLUSIVE] > 0):
                     hi = middle + 1
                 else:
                     above = middle
@@ -235,7 +223,7 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
 
 
 def changed_rows(touched: Any, heads: Any, rows: Any, rules: Any, gaps: Any, out: Any) -> int:
-    """The rows whose windows may hold touched ones, as slots and indices; only counted if `out` is too short.
+    """Write the rows whose windows may hold touched ones, as slots and indices; only counts them if `out` is too short.
 
     Touched rows are sorted by slot and order, and the ranges of their results begin in the same order.
     """
@@ -263,13 +251,13 @@ def changed_rows(touched: Any, heads: Any, rows: Any, rules: Any, gaps: Any, out
 
 
 def first_changed(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, out: Any) -> None:
-    """The first index of a row whose window may hold each touched row."""
+    """Write the first index of a row whose window may hold each touched row."""
     for j in range(len(touched[0])):
         out[j] = widen(touched, j, heads, rows, rules, w, gaps)[0]
 
 
 def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
-    """The union of ranges, sorted within each slot, as slots and numbers; only counted if `out` is too short."""
+    """Write the union of ranges, sorted within each slot, as slots and numbers; only counts if `out` is too short."""
     of, numbers = out
     count = 0
     covered = 0
@@ -288,7 +276,7 @@ def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
 
 
 def slide_number(t: Any, grid: Any) -> int:
-    """The first slide whose end a time lies before (on it, where that side is closed)."""
+    """The number of the first slide that ends after a time (or at it, if the end is closed)."""
     of_floats, offset, every, right = grid
     if not of_floats:
         return int((t - offset - right) // every + 1)
@@ -301,7 +289,7 @@ def slide_number(t: Any, grid: Any) -> int:
 
 
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
-    """The slides in time of Count and Lifetime windows that may hold touched rows; counted if `out` is too short."""
+    """Write the slides in time of Count and Lifetime windows that may hold touched rows; counts if `out` is short."""
     slots, places, times, _ = touched
     of, numbers = out
     time, breaks = rows[0], rows[2]

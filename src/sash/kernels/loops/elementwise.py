@@ -1,4 +1,4 @@
-"""A monoid's functions on whole columns, element by element: what `check_laws` holds against Python."""
+"""A monoid's compiled functions on columns, element by element; `check_laws` compares them with Python."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Compiled", "NotCompiled"]
 
 
 class Compiled:
-    """The compiled functions of a typed monoid: lists of Python values in, lists out.
+    """The compiled functions of a typed monoid on lists of Python values.
 
-    A function that raises on an element gives the exception's type there.
+    If a function raises on an element, the result there is the exception's type.
     """
 
     def __init__(self, monoid: Monoid, kinds: tuple[Kind, ...]) -> None:

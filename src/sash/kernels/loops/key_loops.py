@@ -1,13 +1,13 @@
 """Hash tables of the live engine, compiled: keys to slots, and bytes to codes.
 
-Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and what it
-leads to, plus one, so that 0 is an empty place:
+Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot or
+code plus one, so that 0 is an empty place:
 
     table      hash │ slot + 1 │ hash │ slot + 1 │ …
     record     hash │ mark │ null bits │ word │ word │ …      one a slot; the hash of a free slot is -1
 
-The functions are plain Python, and give the same results interpreted. So that they do, hashes are kept to 63 bits: what
-Python's integers and 64-bit arithmetic have in common after the mask.
+The functions are plain Python, with the same results interpreted. Therefore hashes have 63 bits: after the mask,
+Python's integers and 64-bit arithmetic agree.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sash.kernels.jit.compile import NotCompiled, machine_code
 from sash.kernels.jit.numba_methods import NATIVE
 
 HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
-"""Where a record has its hash (-1: the slot is free), the last call that touched it, its null bits and its words."""
+"""The columns of a record: its hash (-1: the slot is free), the last call that touched it, null bits, and words."""
 
 KNOWN, FREED, TOUCHED, FRESH = 0, 1, 2, 3
-"""Counters of a table: slots ever used, free ones among them, and how many slots a call has touched and created."""
+"""Counters of a table: slots ever used, free ones among them, and slots that a call has touched and created."""
 
 MASK = 0x7FFFFFFFFFFFFFFF
 
 
 def run(kernel: Any, *arguments: Any) -> int:
-    """Run a kernel of hashes, compiled if Numba may compile; the types of its arguments never vary."""
+    """Run a hash kernel, compiled unless Numba is disabled; the types of its arguments never vary."""
     code = _code.get(kernel)
     if code is None:
         try:
@@ -47,7 +47,7 @@ _code: dict[Any, Any] = {}
 
 
 def _interpreted(kernel: Any, *arguments: Any) -> Any:
-    """NUMBA_DISABLE_JIT; a memoryview gives integers of Python, which do not overflow."""
+    """Run a kernel under NUMBA_DISABLE_JIT, on memoryviews, whose Python integers do not overflow."""
     return kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
 
 
@@ -61,7 +61,7 @@ def product(a: int, b: int) -> int:
 
 @njit(forceinline=True)
 def _native_product(a: Any, b: Any) -> Any:
-    """The same compiled. Signed integers may not wrap: Numba tells LLVM (`nsw`), which then drops the mask."""
+    """The same compiled, unsigned: LLVM assumes that signed integers do not wrap (`nsw`), and drops the mask."""
     return np.int64((np.uint64(a) * np.uint64(b)) & np.uint64(MASK))
 
 
@@ -69,7 +69,7 @@ NATIVE[product] = _native_product
 
 
 def mixed(h: int) -> int:
-    """Spread 63 bits: every bit of the result depends on all of them."""
+    """Mix 63 bits: every bit of the result depends on all of them."""
     h = product(h ^ (h >> 30), 0x3F58476D1CE4E5B9)
     h = product(h ^ (h >> 27), 0x14D049BB133111EB)
     return h ^ (h >> 31)
@@ -116,7 +116,7 @@ def find_keys(
     start: int,
     insert: bool,
 ) -> int:
-    """The slot of each row from `start` on; returns the first row that finds no free slot, else the number of rows.
+    """Find the slot of each row from `start` on; returns the first row without a free slot, else the number of rows.
 
     Row i has the words [i * width, (i + 1) * width); `nulls` is empty if there are none.
     """
@@ -176,10 +176,10 @@ def find_keys(
 
 
 def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, counts: Any) -> int:
-    """Forget the keys of slots, and put the slots on the free ones; returns how many were live.
+    """Remove the keys of slots, and add the slots to the free list; returns how many were live.
 
-    Returns -1, and changes nothing, if a slot is out of range. An entry that follows moves up to where probing finds
-    it again (backward-shift deletion), so there are no tombstones.
+    Returns -1, and changes nothing, if a slot is out of range. Backward-shift deletion moves up the entries that
+    follow, so there are no tombstones.
     """
     mask = (len(table) >> 1) - 1
     stride = WORDS + width
@@ -211,7 +211,7 @@ def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, co
 
 
 def index_keys(width: int, table: Any, records: Any, known: int) -> int:
-    """Fill an empty table with the live records among the first `known`, and hash them anew; returns their number."""
+    """Rehash the live records among the first `known` into an empty table; returns their number."""
     mask = (len(table) >> 1) - 1
     stride = WORDS + width
     live = 0
@@ -245,11 +245,11 @@ def intern_bytes(
     start: int,
     insert: bool,
 ) -> int:
-    """The code of each value from `start` on: -1 for nulls, -2 for what is unknown and not to be inserted.
+    """Find the code of each value from `start` on: -1 for nulls; without `insert`, -2 for unknown values.
 
     Value i is data[offsets[i] : offsets[i + 1]], and null if not valid (empty: all are). The bytes of code c are
-    arena[starts[c] : starts[c + 1]]; counts[0] is the number of codes. Returns the first value for which there is no
-    room, else the number of values.
+    arena[starts[c] : starts[c + 1]]; counts[0] is the number of codes. Returns the first value that does not fit, else
+    the number of values.
     """
     mask = (len(table) >> 1) - 1
     entries = counts[0]
@@ -292,7 +292,7 @@ def intern_bytes(
 
 
 def index_bytes(old: Any, renamed: Any, table: Any) -> int:
-    """Fill an empty table with the entries of an old one, by their new codes (-1: dropped; empty: all as they are)."""
+    """Fill an empty table with the entries of an old one, by their new codes (-1: dropped; empty: unchanged)."""
     mask = (len(table) >> 1) - 1
     moved = 0
     for i in range(len(old) >> 1):
@@ -311,7 +311,7 @@ def index_bytes(old: Any, renamed: Any, table: Any) -> int:
 
 
 def gather_bytes(codes: Any, starts: Any, arena: Any, places: Any, out: Any) -> int:
-    """Copy the bytes of each code, but for those below 0, to out[places[i] : places[i + 1]]; returns their number."""
+    """Copy the bytes of each code of 0 or more to out[places[i] : places[i + 1]]; returns their number."""
     copied = 0
     for i in range(len(codes)):
         code = codes[i]
@@ -324,7 +324,7 @@ def gather_bytes(codes: Any, starts: Any, arena: Any, places: Any, out: Any) -> 
 
 
 def count_uses(codes: Any, by: int, uses: Any) -> int:
-    """Add `by` to the uses of each code that is not below 0; returns by how much the number of used codes changed."""
+    """Add `by` to the uses of each code of 0 or more; returns the change of the number of used codes."""
     changed = 0
     for i in range(len(codes)):
         code = codes[i]

@@ -1,7 +1,7 @@
-"""A live kernel: one aggregate on the arrays of an operator, compiled where it can be, else on Python objects.
+"""A live kernel: one aggregate on the arrays of an operator, compiled if possible, else on Python objects.
 
-States are a tuple of arrays, one a scalar of the layout; interpreted, one array of objects. The loops are those of
-`live_loops`, the same for both.
+States are a tuple of arrays, one per scalar of the layout; interpreted, one array of objects. Both run the loops of
+`live_loops`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sash.kernels.loops.runner import Interpreted
 from sash.monoids.algebra import Kind, Monoid
 
 Elements = Literal["rows", "panes", "running"]
-"""What the elements of a slot are: rows, panes, or one partial that only grows."""
+"""The kind of a slot's elements: rows, panes, or one partial that only grows."""
 
 NO_TOTALS: Ints = np.zeros((0, 1), np.int64)
 NO_STARTS: Ints = np.zeros((1, 0), np.int64)
@@ -32,11 +32,11 @@ NONE_WANTED: Flags = np.zeros((0, 0), np.bool_)
 
 
 class LiftFailed(AggregateError):
-    """A monoid raised on a row, while results were computed."""
+    """A monoid raised an exception on a row, while results were computed."""
 
 
 class ValueCounts(NamedTuple):
-    """How many values each slot has seen, and of each element how many before it (of a slot: before its window)."""
+    """The number of values of each slot, and the number before each element (of a running window: before it)."""
 
     totals: Ints
     before: Ints
@@ -52,10 +52,10 @@ class SlotFields(NamedTuple):
 # Plain tuples: a call of one row makes a dozen of them, and one with names takes ten times as long.
 
 PlacedRows = tuple[Any, Flags, Ints, Ints]
-"""Rows to lift: their inputs, which have a value (none: all), their slots and places among the elements."""
+"""Rows to lift: their inputs, which have a value (empty: all), their slots and places among the elements."""
 
 AskedRanges = tuple[Ints, Ints, Ints, Ints, Flags]
-"""Ranges to answer: the order of their results (none: as they come), slots, starts, ends, and which (none: all)."""
+"""Ranges to answer: the order of their results (empty: unchanged), slots, starts, ends, which are wanted."""
 
 LoopResults = tuple[Any, Flags, Ints, Ints]
 """Results of a loop: values, which are valid, and the counts of values at each range's start and end."""
@@ -64,7 +64,7 @@ NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
 
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
-    """Run a loop without an aggregate; interpreted where Numba is switched off. `meaning` decides all types."""
+    """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
     code = _loops.get((kernel, meaning))
     if code is None:
         try:
@@ -79,17 +79,15 @@ _loops: dict[tuple[Any, Any], Any] = {}
 
 
 class Structures:
-    """The structures of one window and aggregate, one a slot: their queues. Their scalars are rows of a slot table.
+    """The structures of one window and aggregate, one for each slot: their queues. Scalars are in a slot table.
 
-    Interpreted, `storage` is a dict of them.
+    `sizes`: whether they answer several sizes at once. Interpreted, `storage` is a dict of them.
     """
 
-    def __init__(self, spec: StructSpec | Interpreted, arena: int = 0) -> None:
-        self.spec = spec
+    def __init__(self, spec: StructSpec | Interpreted, arena: int = 0, sizes: bool = False) -> None:
+        self.spec, self.sizes = spec, sizes
         self.code: Any = None
-        """The loop that slides them, once it has run."""
-        self.sizes = False
-        """Whether that is asked for several sizes at once."""
+        """The compiled loop that slides them, after the first call."""
         self.ints, self.floats = spec.widths if isinstance(spec, StructSpec) else (AFTER + 1, 0)
         self.storage: Any = {}
         self.allocate(arena)
@@ -100,7 +98,7 @@ class Structures:
         return isinstance(self.spec, StructSpec)
 
     def grow(self, arena: int) -> None:
-        """Make room for more elements."""
+        """Reserve space for more elements."""
         if isinstance(self.spec, StructSpec):
             self.storage = tuple(
                 tuple(enlarged(new, old) for new, old in zip(fresh, queue, strict=True))
@@ -108,7 +106,7 @@ class Structures:
             )
 
     def allocate(self, arena: int) -> None:
-        """Start anew in an arena of this length."""
+        """Allocate empty queues for an arena of this length."""
         self.storage = self.spec.arena(arena) if isinstance(self.spec, StructSpec) else {}
 
     def forget(self, slots: Ints) -> None:
@@ -124,7 +122,7 @@ class Structures:
 
 
 def enlarged(new: Numbers, old: Numbers) -> Numbers:
-    """The old values at the start of a longer array; those themselves if there is room already."""
+    """The new array with the old values at its start; the old one if it is long enough."""
     if len(old) >= len(new):
         return old
     new[: len(old)] = old
@@ -134,7 +132,7 @@ def enlarged(new: Numbers, old: Numbers) -> Numbers:
 class LiveKernel(Columnar):
     """An aggregate with its loops over live state, for the structures it will run on.
 
-    `several` are the structures that are asked for several sizes at once.
+    `several` are the structures that answer several sizes at once.
     """
 
     def __init__(
@@ -168,8 +166,7 @@ class LiveKernel(Columnar):
         one = (NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS)
         many = (NO_INTS, NO_INTS, NO_STARTS, NO_INTS, NONE_WANTED)
         for structure, spec in self.specs.items():
-            window = Structures(spec)
-            window.sizes = structure in self._several
+            window = Structures(spec, sizes=structure in self._several)
             fields = SlotFields((np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))), heads)
             self.slide(window, fields, states, NO_COUNTS, self.no_rows, many if window.sizes else one)
 
@@ -190,7 +187,7 @@ class LiveKernel(Columnar):
         states: States,
         asked: tuple[Ints, Ints],
     ) -> LoopResults:
-        """Fold rows into one partial a slot, with results on the way. Raises AggregateError."""
+        """Fold rows into one partial for each slot, with results in between. Raises AggregateError."""
         results = self._room(len(asked[0]), True)
         self._rows(live_loops.fold_running, (inputs, non_null), place, counts, states, (asked, results))
         return results
@@ -223,9 +220,9 @@ class LiveKernel(Columnar):
         rows: PlacedRows,
         asked: AskedRanges,
     ) -> tuple[LoopResults, int]:
-        """Lift rows, then find results over ranges of elements; and how many are null. Raises AggregateError.
+        """Lift rows, then compute results over ranges of elements; also returns how many are null.
 
-        The counts of results are empty where every row is counted.
+        The counts of results are empty if every row has a value. Raises AggregateError.
         """
         progress = np.zeros(2, np.int64)
         results = self._room(asked[2].size, len(counts.before) > 0)
@@ -236,7 +233,7 @@ class LiveKernel(Columnar):
         if code is None:
             code = kernel
             if self.compiled:
-                code = machine_code(kernel, window.spec.compiled_as, arguments)  # type: ignore[arg-type, union-attr]
+                code = machine_code(kernel, window.spec.compiled_as, arguments)  # type: ignore[union-attr]
             window.code = code
         try:
             missing = code(*arguments)

@@ -1,6 +1,6 @@
 """A lowering kernel: one aggregate's results from states that another aggregate has computed.
 
-states of ranges, one column a scalar ──▶ those that this aggregate's state consists of ──▶ lower ──▶ results
+states of ranges, one column per scalar ──▶ the scalars of this aggregate's state ──▶ lower ──▶ results
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sash.monoids.algebra import Kind, Monoid
 
 
 class LoweringKernel(Columnar):
-    """The `lower` of an aggregate on columns of states, compiled where it can be, else on Python objects."""
+    """The `lower` of an aggregate on columns of states, compiled if possible, else on Python objects."""
 
     def __init__(self, monoid: Monoid, kinds: tuple[Kind, ...] | None) -> None:
         super().__init__(monoid, kinds, (Running,), warn=False)
@@ -26,14 +26,14 @@ class LoweringKernel(Columnar):
     def compile_loops(self) -> None:
         self.lower(self.layouts.state.allocate(0), NO_FLAGS)
 
-    def lower(self, states: Any, there: Flags) -> tuple[Any, Flags]:
-        """The results of the states that are there, and which are valid. Raises AggregateError, with the place."""
-        progress, valid = np.zeros(1, np.int64), np.zeros(len(there), np.bool_)
+    def lower(self, states: Any, exists: Flags) -> tuple[Any, Flags]:
+        """The results of the existing states, and which are valid. Raises AggregateError, with the place."""
+        progress, valid = np.zeros(1, np.int64), np.zeros(len(exists), np.bool_)
         code: Any = lower_states
-        layouts, out = (None, None), [None] * len(there)
+        layouts, out = (None, None), [None] * len(exists)
         if self.compiled:
-            layouts, out = (self.layouts.state, self.layouts.result), self.layouts.result.allocate(len(there))
-        arguments = (self.monoid, layouts, states, there, (out, valid), progress)
+            layouts, out = (self.layouts.state, self.layouts.result), self.layouts.result.allocate(len(exists))
+        arguments = (self.monoid, layouts, states, exists, (out, valid), progress)
         if self.compiled:
             code = machine_code(code, (self.monoid_type, self.kinds), arguments)
         try:

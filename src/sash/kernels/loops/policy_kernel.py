@@ -1,9 +1,9 @@
-"""A policy kernel: one Policy window on the arrays of an operator, compiled where it can be, else on Python objects.
+"""A policy kernel: one Policy window on the arrays of an operator, compiled if possible, else on Python objects.
 
     columns of each aggregate ──lift──▶ states of elements, in the arena ──enforce──▶ starts of windows
 
-States of all aggregates that the policy looks at lie side by side in one tuple of arrays, over which the structure in
-each slot runs; interpreted, in one array of objects.
+The states of all aggregates of the policy are one tuple of arrays, over which the structure in each slot runs;
+interpreted, one array of objects.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sash.monoids.custom import Custom
 
 @dataclass(frozen=True)
 class Lifted:
-    """One aggregate of `over` compiled: how its rows become states, and which arrays these are."""
+    """One compiled aggregate of `over`: how its rows are lifted, and which arrays hold its states."""
 
     typed: StructSpec
     kinds: tuple[Kind, ...]
     flagged: bool
-    """Whether its first array says if there is a value."""
+    """Whether its first array records if there is a value."""
     first: int
     stop: int
     code: Any
@@ -54,8 +54,8 @@ class Lifted:
 class PolicyKernel:
     """A policy `evict` over some aggregates, with the loops that lift them and slide the window.
 
-    `kinds` has those of each aggregate's columns, or None where these are Python objects. What does not compile runs
-    interpreted; `why_interpreted` says why, and where that lies in the user's code a warning names `what`.
+    `kinds` has those of each aggregate's columns, or None where these are Python objects. A policy that does not
+    compile runs interpreted; `why_interpreted` has the reason, and if it is in the user's code a warning names `what`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PolicyKernel:
                 warn_once(what, self.why_interpreted)
 
     def _add(self, monoid: Monoid, kinds: tuple[Kind, ...] | None) -> Monoid:
-        """Compile how rows become states of an aggregate; returns it as the policy sees it."""
+        """Compile the lift of an aggregate; returns its monoid as the policy reads it."""
         require_columns(monoid, kinds)
         assert kinds is not None
         spec = specify(AMTA, monoid, kinds)
@@ -154,7 +154,7 @@ class PolicyKernel:
     def enforce(
         self, window: Structures, fields: SlotFields, states: States, asked: tuple[Ints, Ints, Ints], start: int
     ) -> Ints:
-        """By row: the first element of the window that ends at it. Raises AggregateError."""
+        """The first element of the window that ends at each row. Raises AggregateError."""
         out, progress = np.empty(len(asked[0]), np.int64), np.zeros(1, np.int64)
         given: Any = states if self.compiled else states[0]
         try:

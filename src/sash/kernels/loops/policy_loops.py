@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import AFTER, FIRST, park, restart, resume
+from sash.kernels.jit.numba_intrinsics import park, restart, resume
+from sash.kernels.jit.numba_struct import AFTER, FIRST
 from sash.kernels.loops.live_loops import CAPACITY, OFFSET
 
 
 def enforce_slots(
     spec: Any, storage: Any, fields: Any, heads: Any, states: Any, asked: Any, start: int, out: Any, progress: Any
 ) -> None:
-    """For each row the first element of the window that ends at it, where the policy has given up what it gives up.
+    """Find the first element of the window that ends at each row, after the policy's evictions.
 
     Row i is element `pos[i]` of its slot, and the window starts at `begin[i]` or later. `heads[s, start]` is the start
-    of the slot's window. `progress` is the row at work: if a user's function raises, that one is to blame.
+    of the slot's window. `progress` is the current row, which the error names if a user's function raises.
     """
     policy = spec.monoid
     ints, floats = fields

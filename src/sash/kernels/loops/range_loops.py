@@ -1,7 +1,7 @@
 """The loops over whole columns of states: plain Python, compiled on columns or interpreted on lists.
 
 lift_rows      rows to states; a null row is the identity
-slide_ranges   a result for each range of states, where starts and ends never go back
+slide_ranges   a result for each range of states, whose starts and ends never decrease
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.kernels.loops.structure_loops import emit
 
 
@@ -26,7 +26,7 @@ def lift_rows(monoid: Any, inputs: Any, rows: Any, non_null: Any, state: Any, ou
 def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
     """Fill `out` with the result over the states [los[i], his[i]) for each i that is wanted.
 
-    Neither bound ever goes back. States that lie between two ranges are never inserted.
+    Neither bound ever decreases. States between two ranges are never inserted.
     """
     window = start(spec, storage)
     monoid = spec.monoid

@@ -1,8 +1,8 @@
-"""Running a kernel: compiled where the monoid and the data allow it, else interpreted, with the reason.
+"""Run a structure on columns: compiled if the monoid and the data allow it, else interpreted, with the reason.
 
 columns ──▶ kinds ──▶ typed monoid ──▶ layouts ──▶ machine code (memory, disk, or compiled now)
               │             │              │              │
-              └─────────────┴── any of these refuses ─────┴──▶ interpreted, one warning that says why
+              └─────────────┴── any of these refuses ─────┴──▶ interpreted, one warning with the reason
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from sash.aggregators.in_order import INSERT, InOrder
 from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery, checked_ranges
 from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint_and_origin
 from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.numba_intrinsics import rebuild
 from sash.kernels.jit.numba_monoid import MonoidType, monoid_type
-from sash.kernels.jit.numba_struct import StructSpec, rebuild, struct_spec_type, structure_key
+from sash.kernels.jit.numba_struct import StructSpec, struct_spec_type, structure_key
 from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar, layouts
 from sash.kernels.loops import structure_loops
 from sash.monoids.algebra import Kind, Monoid
@@ -32,7 +33,7 @@ Columns = tuple[Sequence[Any] | NDArray[Any], ...]
 
 
 class InterpretedWarning(UserWarning):
-    """An aggregate runs interpreted, a thousand times slower than it could; the message says why."""
+    """An aggregate runs interpreted, a thousand times slower than compiled; the message has the reason."""
 
 
 def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
@@ -65,7 +66,7 @@ def _article(column: NDArray[Any]) -> str:
 
 
 def specify(structure: type[Aggregator], monoid: Monoid, kinds: tuple[Kind, ...], time: Kind = "int") -> StructSpec:
-    """What to compile for; `time` is the kind of times, where the structure has any.
+    """The specification to compile for; `time` is the kind of times, if the structure has any.
 
     Raises TypeError if the typed monoid lacks a property, NotColumnar if it has no layout, NotKeyed if it
     depends on something without a key.
@@ -89,7 +90,7 @@ def specify(structure: type[Aggregator], monoid: Monoid, kinds: tuple[Kind, ...]
 
 
 _specs: dict[tuple[type[Aggregator], str, tuple[Kind, ...], Kind], StructSpec] = {}
-"""Of our own monoids: a user's may mean something else at the next call."""
+"""Specs of our own monoids only: a user's may behave differently at the next call."""
 
 _layouts: dict[tuple[MonoidType, tuple[Kind, ...]], Layouts] = {}
 
@@ -106,7 +107,7 @@ class Results:
 
     @functools.cached_property
     def structure(self) -> Any:
-        """The window at the end, to look at."""
+        """The window at the end."""
         return self.rebuilt()
 
     def to_list(self) -> list[Any]:
@@ -135,7 +136,7 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
 
 
 def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, ranges: Iterable[int]) -> Results:
-    """The aggregates of the last n rows at each row, for each n in `ranges`: a row's results side by side.
+    """The aggregates of the last n rows at each row, for each n in `ranges`, row by row.
 
     >>> import numpy as np
     >>> from sash.aggregators import SlickDequeNonInv
@@ -174,7 +175,7 @@ def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: in
 
 
 def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
-    """On a full window, by batches of `step` rows: they come in, as many leave at once, and there is a result.
+    """Bulk operations on a full window: insert `step` rows, evict as many at once, query, again and again.
 
     >>> import numpy as np
     >>> from sash.aggregators import AMTA
@@ -222,7 +223,7 @@ def rows_of(columns: Columns) -> int:
 
 @dataclass(frozen=True)
 class LoopCall:
-    """A loop of `structure_loops` or `timed_loops` with what it takes beside its rows."""
+    """A loop of `structure_loops` or `timed_loops` with its arguments besides the rows."""
 
     kernel: Any
     capacity: int
@@ -264,7 +265,7 @@ def _contiguous(column: Any, kind: Kind) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Interpreted:
-    """A Spec for an interpreted run: nothing has a layout."""
+    """A StructSpec for an interpreted run, without layouts."""
 
     structure: type[Aggregator]
     monoid: Monoid
@@ -281,7 +282,7 @@ _warned: set[str] = set()
 
 
 def warn_once(what: Any, why: str) -> None:
-    """Say once per process and reason that an aggregate or a policy runs interpreted."""
+    """Warn once per process and reason that an aggregate or a policy runs interpreted."""
     message = f"{what!r} runs interpreted: {why}"
     if message not in _warned:
         _warned.add(message)

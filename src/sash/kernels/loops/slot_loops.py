@@ -1,38 +1,39 @@
-"""The loops over slots, without aggregates: rows and panes get their places, rings their blocks.
+"""Loops over slots, without aggregates: they assign rows and panes to places, and rings to blocks.
 
-enter_rows        number the rows of each slot, and find those that begin a key anew
-assign_rows       a position for each row
-assign_panes      a position for each row's pane
-locate            where positions lie in the arena
-take_blocks       blocks of the arena for rings that need other ones; `free_blocks` gives blocks up
+enter_rows        number the rows of each slot, and find those that restart a key
+assign_rows       assign a position to each row
+assign_panes      assign a position to each row's pane
+locate            the places of positions in the arena
+take_blocks       allocate blocks of the arena for rings; `free_blocks` frees blocks
 move_blocks       copy rings to other blocks of the arena
-find_peers        for each row the first or last row of the same slot and time
-classify_rows     which rows are late
+find_peers        the first or last row of each row's slot and time
+classify_rows     find late rows
 
-Rows are in the order in which they were released: by time over all keys. Kernels keep what they know of a slot in its
-head (`live_loops`), in the columns that the caller names.
+Rows are in the order of release: by time over all keys. The state of a slot is in its head (`live_loops`), in columns
+that the caller passes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from sash.kernels.loops.bound_rules import window_start
 from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
 
 ROWS = 0
 """The column of a key's integers with the number of its rows."""
 
 LAST, DUE, EXPIRY = 0, 1, 2
-"""The columns of a key's times: its last row, its timer, and when nothing of it is needed any more."""
+"""The columns of a key's times: its last row, its timer, and its expiry."""
 
 
 def enter_rows(
-    slots: Any, times: Any, oldest: Any, forget: Any, keys: Any, stamps: Any, ordinal: Any, anew: Any, previous: Any
+    slots: Any, times: Any, oldest: Any, forget: Any, keys: Any, stamps: Any, ordinal: Any, restarts: Any, previous: Any
 ) -> Any:
-    """Number the rows of each slot. Returns how many begin their key anew, and whether all times are different.
+    """Number the rows of each slot. Returns how many restart their key, and whether all times are distinct.
 
-    A row begins its key anew if the one before it is older than `oldest`; of floats if the gap is longer than `forget`,
-    -1 for never.
+    A row restarts its key if the previous one is older than `oldest`; for floats if the gap is longer than `forget`, -1
+    for never.
     """
     count, distinct = 0, True
     expiring = len(oldest) > 0 or forget >= 0
@@ -41,13 +42,13 @@ def enter_rows(
         n = keys[s, ROWS]
         last = stamps[s, LAST]
         previous[i] = last
-        is_anew = False
+        is_restart = False
         if expiring and n > 0:
-            is_anew = last < oldest[i] if len(oldest) > 0 else t - last > forget
-        if is_anew:
+            is_restart = last < oldest[i] if len(oldest) > 0 else t - last > forget
+        if is_restart:
             n = 0
             count += 1
-        anew[i] = is_anew
+        restarts[i] = is_restart
         ordinal[i] = n
         keys[s, ROWS] = n + 1
         stamps[s, LAST] = t
@@ -57,19 +58,19 @@ def enter_rows(
 
 
 def assign_rows(
-    slots: Any, times: Any, anew: Any, heads: Any, ring: Any, pos: Any, stop: Any, begin: Any, at: Any,
+    slots: Any, times: Any, restarts: Any, heads: Any, ring: Any, pos: Any, stop: Any, begin: Any, at: Any,
     growing: Any,
 ) -> int:  # fmt: skip
-    """For each row its position, the one behind it, that of its key's first row, and its place in the arena.
+    """Assign to each row its position, the next one, that of its key's first row, and its place in the arena.
 
-    The row's time is written there. Returns how many slots have more rows than room, and which; then the places are to
-    be found again by `place_rows`.
+    Writes the row's time there. Returns the number of slots whose rings are too small, listed in `growing`; after they
+    have grown, `place_rows` assigns the places.
     """
     count = 0
     for i in range(len(slots)):
         s = slots[i]
         p = heads[s, BACK]
-        if anew[i]:
+        if restarts[i]:
             heads[s, BEGIN] = p
         pos[i] = p
         stop[i] = p + 1
@@ -86,21 +87,21 @@ def assign_rows(
 
 
 def place_rows(slots: Any, times: Any, heads: Any, ring: Any, pos: Any, at: Any) -> None:
-    """The places of rows in the arena, where their times are written."""
+    """Assign rows to places in the arena, and write their times there."""
     for i in range(len(slots)):
         s = slots[i]
         at[i] = heads[s, OFFSET] + (pos[i] & (heads[s, CAPACITY] - 1))
         ring[at[i]] = times[i]
 
 
-def assign_panes(slots: Any, anew: Any, cuts: Any, heads: Any, lows: Any, pos: Any, begin: Any, fresh: Any) -> None:
-    """A position for each row's pane, which begins at the row's cut; `fresh` rows begin one."""
+def assign_panes(slots: Any, restarts: Any, cuts: Any, heads: Any, lows: Any, pos: Any, begin: Any, fresh: Any) -> None:
+    """Assign a position to each row's pane, which begins at the row's cut; `fresh` rows begin one."""
     for i in range(len(slots)):
         s = slots[i]
         p = heads[s, BACK]
-        if anew[i]:
+        if restarts[i]:
             heads[s, BEGIN] = p
-        # a pane that was given up is over, though rows of the same cut may follow
+        # an evicted pane has ended, even if rows of the same cut follow
         fresh[i] = p <= max(heads[s, BEGIN], heads[s, FRONT]) or lows[s, 0] != cuts[i]
         if fresh[i]:
             lows[s, 0] = cuts[i]
@@ -111,14 +112,14 @@ def assign_panes(slots: Any, anew: Any, cuts: Any, heads: Any, lows: Any, pos: A
 
 
 def locate(slots: Any, pos: Any, heads: Any, places: Any) -> None:
-    """Where positions lie in the arena."""
+    """Find the places of positions in the arena."""
     for i in range(len(slots)):
         s = slots[i]
         places[i] = heads[s, OFFSET] + (pos[i] & (heads[s, CAPACITY] - 1))
 
 
 def find_peers(slots: Any, times: Any, latest: Any, step: int, rows: Any) -> None:
-    """For each row the first (step 1) or the last (step -1) of its slot and time.
+    """Find the first (step 1) or the last (step -1) row of each row's slot and time.
 
     `latest[s]` is -1 for every slot before and after.
     """
@@ -135,10 +136,10 @@ def find_peers(slots: Any, times: Any, latest: Any, step: int, rows: Any) -> Non
 
 
 def take_blocks(of: Any, heads: Any, least: int, free: Any, links: Any, top: int, moves: Any) -> Any:
-    """A block for the elements of each slot: a free one, or a new one at the top; shrinking leaves some room.
+    """Allocate a block for the elements of each slot: a free one, or a new one at the top; shrinking leaves a reserve.
 
-    Of each move: the old block and its capacity, the new ones, the positions that the old block holds. Returns the top,
-    and how many elements the free blocks had. Blocks are powers of two, `least` the smallest of them.
+    Writes for each move the old block and its capacity, the new ones, and the positions in the old block. Returns the
+    top, and the number of elements of reused blocks. Blocks are powers of two, `least` is the smallest.
     """
     reused = 0
     for m in range(len(of)):
@@ -164,7 +165,7 @@ def take_blocks(of: Any, heads: Any, least: int, free: Any, links: Any, top: int
 
 
 def free_blocks(of: Any, heads: Any, least: int, free: Any, links: Any) -> int:
-    """Give up the blocks of these slots. Returns how many elements they had."""
+    """Free the blocks of these slots. Returns the number of their elements."""
     count = 0
     for s in of:
         size, number = least, 0
@@ -190,7 +191,7 @@ def move_blocks(values: Any, moves: Any, room: Any) -> None:
 
 
 def radix_pass(numbers: Any, order: Any, shift: int, counts: Any, out: Any) -> None:
-    """Order rows by a digit of their numbers, stable: `order` is their order so far, empty for as they come."""
+    """One pass of a stable radix sort, by a digit of the numbers: `order` is the order so far, empty at first."""
     digits = len(counts) - 1
     counts[:] = 0
     for i in range(len(numbers)):
@@ -205,7 +206,7 @@ def radix_pass(numbers: Any, order: Any, shift: int, counts: Any, out: Any) -> N
 
 
 def distinct_slots(slots: Any, out: Any) -> int:
-    """Each of the slots once, where equal ones are neighbours; returns their number."""
+    """Write the distinct slots, if equal ones are neighbours; returns their number."""
     count = 0
     for i in range(len(slots)):
         if i == 0 or slots[i] != slots[i - 1]:
@@ -215,7 +216,7 @@ def distinct_slots(slots: Any, out: Any) -> int:
 
 
 def join_slots(touched: Any, more: Any, latest: Any, out: Any) -> int:
-    """The slots of both, each once; returns their number. `latest[s]` is -1 for every slot before and after."""
+    """Write the union of two lists of slots; returns its length. `latest[s]` is -1 for every slot before and after."""
     count = 0
     for s in touched:
         latest[s, 0] = 0
@@ -231,14 +232,14 @@ def join_slots(touched: Any, more: Any, latest: Any, out: Any) -> int:
 
 
 def copy_rows(words: Any, of: Any, out: Any) -> None:
-    """Copy the first words of some rows."""
+    """Copy the first words of the rows `of`."""
     for e in range(len(of)):
         for j in range(out.shape[1]):
             out[e, j] = words[of[e], j]
 
 
 def gather_words(records: Any, stride: int, place: int, of: Any, out: Any) -> bool:
-    """The word at a place of each slot's record; false if a slot has no key, whose first word is below 0."""
+    """Gather one word of each slot's record; returns false if a slot has no key (its first word is below 0)."""
     for e in range(len(of)):
         base = of[e] * stride
         if records[base] < 0:
@@ -248,17 +249,17 @@ def gather_words(records: Any, stride: int, place: int, of: Any, out: Any) -> bo
 
 
 def classify_rows(times: Any, lateness: Any, floor: Any, least: Any, before: Any, late: Any) -> Any:
-    """Which rows are late: below the watermark, which is the greatest time so far less the lateness, `least` where that
-    would be below all times. `before` has the watermark before the rows, if there is one.
+    """Find late rows: below the watermark, which is the greatest time so far less the lateness; integers saturate at
+    `least`. `before` has the watermark before the rows, if there is one.
 
-    Returns how many are late, and the watermark after them.
+    Returns the number of late rows, and the watermark after them.
     """
     count = 0
     has_watermark = len(before) > 0
     watermark = before[0] if has_watermark else times[0]
     for i in range(len(times)):
         t = times[i]
-        reached = t - lateness if t >= floor else least
+        reached = window_start(t, lateness, floor, least)
         if not has_watermark or reached > watermark:
             watermark = reached
             has_watermark = True
@@ -269,7 +270,7 @@ def classify_rows(times: Any, lateness: Any, floor: Any, least: Any, before: Any
 
 
 def in_turn(times: Any, arrival: Any) -> bool:
-    """Do rows come by time, and those of equal time by arrival?"""
+    """Are rows sorted by time, and those of equal time by arrival?"""
     for i in range(1, len(times)):
         if times[i] < times[i - 1] or (times[i] == times[i - 1] and arrival[i] <= arrival[i - 1]):
             return False

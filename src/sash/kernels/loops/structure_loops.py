@@ -1,8 +1,8 @@
-"""The loops that drive a structure: plain Python, run compiled on columns or interpreted on any objects.
+"""Loops that drive a structure: plain Python, run compiled on columns or interpreted on any objects.
 
 slide        a window of a fixed number of rows: evict if full, insert, query, for each row
 slide_many   the same for many ranges at once, on one window as long as the longest
-steady       as slide, on a window that is full from the start: what a benchmark times
+steady       as slide, on a window that is full from the start, for benchmarks
 bulk         the same by batches: insert some rows, evict as many at once, query
 replay       any sequence of inserts and evicts, a query after each
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from sash.aggregators.in_order import INSERT
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import present, start, stop
+from sash.kernels.jit.numba_intrinsics import present, start, stop
 
 
 def slide(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) -> Any:
@@ -31,10 +31,10 @@ def slide(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) 
 
 
 def slide_many(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Fill `out` with the results of the last `sizes[j]` rows at each row, as many for each row as there are ranges.
+    """Fill `out` with the results of the last `sizes[j]` rows at each row, for all ranges row by row.
 
-    The plan: `sizes` of the ranges, longest first; `ranks`, how many distinct ones are longer; `places`, where among
-    a row's results each belongs.
+    The plan: `sizes` of the ranges, longest first; `ranks`, the number of longer distinct ones; `places`, the place of
+    each among a row's results.
     """
     window = start(spec, storage)
     monoid = spec.monoid
@@ -53,7 +53,7 @@ def slide_many(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: A
 
 
 def steady(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any) -> Any:
-    """Take `width` rows without a query, then a round of evict, insert and query for each further row."""
+    """Insert `width` rows without a query; then evict, insert and query for each further row."""
     window = start(spec, storage)
     monoid = spec.monoid
     x = column(spec.inputs, rows)
@@ -68,7 +68,7 @@ def steady(spec: Any, storage: Any, rows: Any, width: int, out: Any, valid: Any)
 
 
 def bulk(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Take `width` rows without a query; then insert `step` rows, evict as many at once and query, again and again."""
+    """Insert `width` rows without a query; then insert `step` rows, evict as many at once and query, repeatedly."""
     window = start(spec, storage)
     monoid = spec.monoid
     x = column(spec.inputs, rows)
@@ -85,9 +85,9 @@ def bulk(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) ->
 
 
 def replay(spec: Any, storage: Any, rows: Any, operations: Any, out: Any, valid: Any) -> Any:
-    """Carry out operations (INSERT takes the next row) and fill `out` with the result after each.
+    """Apply operations (INSERT takes the next row), and fill `out` with the result after each.
 
-    A result of the empty window is not valid: what it means is the monoid's `empty`.
+    The result of an empty window is not valid; the caller replaces it with the monoid's `empty`.
     """
     window = start(spec, storage)
     monoid = spec.monoid

@@ -1,7 +1,7 @@
-"""The loops that drive a structure in order of time: plain Python, run compiled on columns or interpreted.
+"""Loops that drive a time-ordered structure: plain Python, run compiled on columns or interpreted.
 
-slide_timed    a window of a length of time: for each event insert, evict what is too old, query
-steady_timed   a window of a number of elements that is full from the start: what a benchmark times
+slide_timed    a window of a length of time: for each event insert, evict old ones, query
+steady_timed   a window of a number of elements that is full from the start, for benchmarks
 replay_timed   any sequence of operations, a query after each
 
 The times are the first part of the plan, one for each row or operation.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.numba_struct import start, stop
+from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.kernels.loops.structure_loops import emit
 
 EVICT, INSERT, REMOVE, THROUGH, BETWEEN = range(5)
@@ -21,9 +21,9 @@ no change but a query from a time to another."""
 
 
 def slide_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Fill `out` with the result of the rows so far whose times lie less than `size` before the latest.
+    """Fill `out` with the result of the rows so far whose times are less than `size` before the latest.
 
-    Before the time `least` nothing leaves: `size` earlier than that, there are no integers of 64 bits.
+    Below the time `least` nothing leaves: subtracting `size` would overflow.
     """
     window = start(spec, storage)
     window.begin()
@@ -51,7 +51,7 @@ def slide_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: 
 
 
 def steady_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Take `width` rows without a query, then a round of evict, insert and query for each further row."""
+    """Insert `width` rows without a query; then evict, insert and query for each further row."""
     window = start(spec, storage)
     window.begin()
     monoid = spec.monoid
@@ -69,9 +69,9 @@ def steady_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid:
 
 
 def replay_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Carry out operations (INSERT takes the next row) and fill `out` with the result after each.
+    """Apply operations (INSERT takes the next row), and fill `out` with the result after each.
 
-    A result of the empty window or range is not valid: what it means is the monoid's `empty`.
+    The result of an empty window or range is not valid; the caller replaces it with the monoid's `empty`.
     """
     window = start(spec, storage)
     window.begin()

@@ -1,7 +1,7 @@
-"""Running the structures in order of time on columns: as `runner.py`, with a column of times.
+"""Run time-ordered structures on columns: as `runner.py`, with a column of times.
 
-Times compile as 64-bit integers or floats, and windows of time over NumPy's datetimes, too, which then are integers in
-the structure. All others (Python's datetimes, strings, tuples) run interpreted, with a warning.
+Times that are 64-bit integers or floats compile; so do windows over NumPy's datetimes, as integers. All others
+(Python's datetimes, strings, tuples) run interpreted, with a warning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Times = Sequence[Any] | NDArray[Any]
 
 
 def with_arity(structure: type[TimeOrdered], min_arity: int | None) -> type[TimeOrdered]:
-    """The structure with another min-arity, which is a constant in compiled code."""
+    """The structure with another min-arity, a constant in compiled code."""
     if min_arity is None or not issubclass(structure, BTreeNodes) or min_arity == structure.min_arity:
         return structure
     chosen = structure, checked_arity(min_arity)
@@ -70,7 +70,7 @@ def slide_timed(
 
 
 def _counted(times: Times, size: Any) -> tuple[Times, Any]:
-    """NumPy's datetimes and a length as integers, of the finer of their units; others as they are."""
+    """NumPy's datetimes and a length as integers of the finer of their units; others unchanged."""
     if not isinstance(times, np.ndarray) or times.dtype.kind != "M":
         return times, size
     length = np.timedelta64(size)
@@ -79,7 +79,7 @@ def _counted(times: Times, size: Any) -> tuple[Times, Any]:
 
 
 def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
-    """The most times in a window of this length; the length, and the least time from which to take it off."""
+    """The greatest number of times in a window of this length; the length; the least time to subtract it from."""
     try:
         kind = time_kind(times)
     except NotColumnar:
@@ -132,8 +132,8 @@ def replay_timed(
 ) -> Results:
     """The aggregate after each operation of `timed_loops`: that of the window, for BETWEEN that from times to until.
 
-    Each operation has a time, which EVICT does not look at, and an end, at which only BETWEEN looks. To evict the
-    oldest of none changes nothing. Raises IndexError if the operations insert beyond the last row.
+    Each operation has a time, which EVICT ignores, and an end, which only BETWEEN reads. EVICT on an empty window does
+    nothing. Raises IndexError if the operations insert beyond the last row.
     """
     rows, operations = rows_of(columns), np.ascontiguousarray(operations, np.int8)
     rows_of((operations, times, until))

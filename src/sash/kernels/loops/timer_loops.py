@@ -1,9 +1,9 @@
-"""The loops of timers: which elements and slots are still needed, and when something of a slot is next due.
+"""Loops over the timers of slots.
 
-retain            give up the elements that no window needs
-set_timers        set timers, and find the slots that are over
-settle_rows       both at once, for slots whose rows are needed for a time
-due_slots         the slots whose timers have come
+retain            evict the elements that no window needs
+set_timers        set timers, and find the slots that expire
+settle_rows       both at once, for slots whose rows are needed for a fixed time
+due_slots         find the slots whose timers are due
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sash.kernels.loops.slot_loops import DUE, LAST
 
 
 def retain(of: Any, heads: Any, first: int, last: int, small: int, sparse: Any) -> int:
-    """Move the front of each slot up to the least position that its windows need: that of columns [first, last).
+    """Move the front of each slot to the least position that its windows need, of columns [first, last).
 
-    Returns how many rings are far larger than what they hold, blocks of up to `small` elements apart, and which.
+    Returns the number of rings that are far larger than their contents, except blocks of up to `small` elements.
     """
     count = 0
     for s in of:
@@ -37,10 +37,10 @@ def retain_slot(s: int, heads: Any, first: int, last: int, small: int) -> bool:
     return bool(heads[s, CAPACITY] > small and 8 * (heads[s, BACK] - front) < heads[s, CAPACITY])
 
 
-def needed_until(of: Any, stamps: Any, size: Any, ceiling: Any, most: Any, when: Any) -> None:
-    """Raise `when` to the last row's time plus `size`; above `ceiling` that is `most`."""
+def needed_until(of: Any, stamps: Any, size: Any, ceiling: Any, most: Any, expiry: Any) -> None:
+    """Raise `expiry` to the last row's time plus `size`; above `ceiling` that is `most`."""
     for e in range(len(of)):
-        when[e] = max(when[e], needed_time(of[e], stamps, size, ceiling, most))
+        expiry[e] = max(expiry[e], needed_time(of[e], stamps, size, ceiling, most))
 
 
 def needed_time(s: int, stamps: Any, size: Any, ceiling: Any, most: Any) -> Any:
@@ -50,24 +50,24 @@ def needed_time(s: int, stamps: Any, size: Any, ceiling: Any, most: Any) -> Any:
 
 
 def set_timers(
-    of: Any, due: Any, ever: Any, when: Any, there: Any, over: Any, now: Any, never: Any, stamps: Any, least: Any,
+    of: Any, due: Any, is_due: Any, expiry: Any, expires: Any, over: Any, now: Any, never: Any, stamps: Any, least: Any,
     bits: int, gone: Any,
 ) -> Any:  # fmt: skip
-    """Set the timer of each slot: when a result is due (`due`, if `ever`), or when the slot is not needed any more
-    (`when`, if that is `there`; not before its last result). Slots that are over, and those that are not needed at
-    `now`, are gone and have none.
+    """Set the timer of each slot: when a result is due (`due`, if `is_due`), or when the slot expires (`expiry`, if
+    `expires`; not before its last result). Slots that are over, and those that are not needed at `now`, expire and have
+    no timer.
 
-    `now` is empty if there is no watermark. Returns how many are gone, and the least timer that was set.
+    `now` is empty if there is no watermark. Returns how many slots expire, and the least timer that was set.
     """
     count, soonest = 0, never
     for e in range(len(of)):
         s = of[e]
-        expires = there[e] and not ever[e] and when[e] < never
-        t = due[e] if ever[e] else never
-        if expires:
-            t = when[e]
+        is_idle = expires[e] and not is_due[e] and expiry[e] < never
+        t = due[e] if is_due[e] else never
+        if is_idle:
+            t = expiry[e]
         is_over = len(over) > 0 and over[e]
-        if is_over or (expires and len(now) > 0 and len(over) == 0 and when[e] <= now[0]):
+        if is_over or (is_idle and len(now) > 0 and len(over) == 0 and expiry[e] <= now[0]):
             gone[count] = s
             count += 1
             t = never
@@ -86,7 +86,7 @@ def settle_rows(
     of: Any, heads: Any, windows: Any, sparse: Any, reach: Any, over: Any, now: Any, never: Any, stamps: Any,
     least: Any, bits: int, gone: Any,
 ) -> Any:  # fmt: skip
-    """`retain`, `needed_until` and `set_timers` at once, for slots whose rows are needed for a time, and no longer."""
+    """`retain`, `needed_until` and `set_timers` in one loop, for slots whose rows are needed for a fixed time."""
     first, last, small = windows
     size, ceiling, most = reach
     wasted, count, soonest = 0, 0, never
@@ -107,7 +107,7 @@ def settle_rows(
 
 
 def due_slots(blocks: Any, least: Any, rows: Any, column: int, now: Any, never: Any, bits: int, out: Any) -> int:
-    """The slots of blocks whose timer is at most `now`; the least timer of each block is found anew."""
+    """The slots of blocks whose timer is at most `now`; recomputes the least timer of each block."""
     count = 0
     for b in blocks:
         lowest = never

@@ -1,42 +1,41 @@
-"""The loops that find the bounds of windows over the elements of slots.
+"""Loops that find the bounds of windows over the elements of slots.
 
-bound_starts      where windows start: the first element at or beyond a threshold; also `time_starts`, `count_starts`
+bound_starts      starts of windows: the first element from a threshold on; also `time_starts`, `count_starts`
 decreasing        the first row whose value is below that of the row before it
 due_slides        the slides in time that are due, each with its panes
 next_slides       when the next slide of a slot is due
-pending_slides    for windows whose elements are rows: the slides that a later row ends
-run_windows       windows that only grow until they begin anew
+pending_slides    for windows over rows: the slides that a later row ends
+run_windows       windows that only grow until they restart
+
+The rule for starts is that of `bound_rules`; the search continues from the slot's last start, in a ring.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from sash.kernels.loops.bound_rules import precedes
 from sash.kernels.loops.live_loops import BACK, CAPACITY, OFFSET
 
 NEVER = 1 << 62
-"""No slide: beyond all that a time can have."""
+"""No slide: beyond the numbers of all times."""
 
 OPEN, ROW, SLIDE, CLOSED = range(4)
-"""The columns of a slot whose window only grows: is it open, the number of its first row, the slide of its last row,
-and whether its last row was a mark."""
+"""The columns of a slot whose window only grows: whether it is open, the number of its first row, the slide of its last
+row, and whether its last row was a mark."""
 
 
 def first_beyond(values: Any, offset: int, mask: int, p: int, hi: int, low: Any, inclusive: bool) -> int:
-    """The first position from `p` on whose value in a ring is at `low` (inclusive) or beyond it; `hi` if none is."""
-    if inclusive:
-        while p < hi and values[offset + (p & mask)] < low:
-            p += 1
-    else:
-        while p < hi and values[offset + (p & mask)] <= low:
-            p += 1
+    """The first position from `p` on whose value in a ring does not precede `low`; `hi` if there is none."""
+    while p < hi and precedes(values[offset + (p & mask)], low, inclusive):
+        p += 1
     return p
 
 
 def bound_starts(
     slots: Any, begin: Any, his: Any, least: Any, inclusive: bool, heads: Any, column: int, values: Any, los: Any
 ) -> None:
-    """The first element of each slot's windows: the first at `least` (inclusive) or beyond it, before `his`."""
+    """The first element of each window: the first before `his` that does not precede `least`."""
     for i in range(len(slots)):
         s, low, hi = slots[i], least[i], his[i]
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
@@ -49,10 +48,10 @@ def time_starts(
     slots: Any, times: Any, begin: Any, his: Any, size: Any, floor: Any, inclusive: bool, heads: Any, column: int,
     values: Any, los: Any,
 ) -> None:  # fmt: skip
-    """The first element of windows of a size that end at these times: at `time - size` (inclusive) or beyond it.
+    """The first element of windows of a size that end at these times.
 
-    The column of a slot's head is where its last window started: that never goes back. Below `floor` the difference
-    would leave the integers: then all elements are in.
+    The slot's head has the start of its last window, which never decreases. Below `floor` the start would overflow:
+    such a window holds all elements.
     """
     for i in range(len(slots)):
         s, t = slots[i], times[i]
@@ -83,14 +82,15 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
 
 
 def due_slides(
-    of: Any, limits: Any, backs: Any, first: int, anew: bool, grid: Any, heads: Any, columns: Any, rings: Any, out: Any
-) -> Any:
-    """The slides that are due of each entry, from the `first` on: slot `of[e]`, up to slide `limits[e]`, with the panes
-    before position `backs[e]`. Where `anew`, the slot's windows begin anew there.
+    of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, heads: Any, columns: Any, rings: Any,
+    out: Any,
+) -> Any:  # fmt: skip
+    """Find the slides that are due of each entry, from the `first` on: slot `of[e]`, up to slide `limits[e]`, with the
+    panes before position `backs[e]`. With `restarts` the slot's windows restart there.
 
-    Of each slide: its entry, its number, its panes. Returns the entry at which `out` is full, or their number, and how
-    many slides there are. Three columns of the head: the first pane of the next slide, the one behind its last, and
-    the slide's number.
+    Writes for each slide its entry, number and panes. Returns the entry at which `out` is full, or the number of
+    entries, and the number of slides. Three columns of the head: the first pane of the next slide, the one after its
+    last, and the slide's number.
     """
     first_pane, behind, number = columns
     offset, every, size = grid
@@ -119,14 +119,14 @@ def due_slides(
             entries[count], numbers[count], los[count], his[count] = e, k, lo, hi
             count += 1
             k += 1
-        if anew:
+        if restarts:
             lo, hi, k = back, back, -NEVER
         heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
     return len(of), count
 
 
-def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, ever: Any) -> None:
-    """When the next slide of a slot is due, and whether any will be; the panes before it are given up."""
+def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, is_due: Any) -> None:
+    """Find when the next slide of a slot is due, and whether there is one; drops the panes before it."""
     first_pane, _, number = columns
     offset, every, size = grid
     lows, firsts = rings
@@ -140,15 +140,16 @@ def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: A
         heads[s, first_pane] = lo
         if lo < back:
             end = offset + max(k, firsts[block + (lo & mask)]) * every
-            if not ever[e] or end < due[e]:
+            if not is_due[e] or end < due[e]:
                 due[e] = end
-                ever[e] = True
+                is_due[e] = True
 
 
 def pending_slides(slots: Any, numbers: Any, pos: Any, begin: Any, heads: Any, column: int, out: Any) -> int:
-    """The slides that a row ends because it belongs to a later one: slot, slide, the row's position, the key's first.
+    """Find the slides that a row ends because it belongs to a later one: slot, slide, the row's position, the key's
+    first.
 
-    The head's column has the slide of the slot's last row, NEVER if that has left. Returns how many there are.
+    The head's column has the slide of the slot's last row, NEVER if it was emitted. Returns the number of slides.
     """
     of, ended, his, begins, by = out
     count = 0
@@ -167,11 +168,11 @@ def run_windows(
     slots: Any, times: Any, begins: Any, marks: Any, numbers: Any, wanted: Any, ordinal: Any, heads: Any,
     stamps: Any, fresh: Any, out: Any, starts: Any,
 ) -> int:  # fmt: skip
-    """Windows that only grow until they begin anew: sessions, punctuated windows, all since the start.
+    """Assign rows to windows that only grow until they restart: Session, Punctuation, Lifetime.
 
-    `begins`: a row that begins a window whatever came before; `marks`: a row that is the last of its window. `numbers`:
-    the slide of each row, or empty; `wanted`: 1 for a row after which there is a result, 2 for a result when the
-    window ends. Of each result: after how many rows it is read, its slot, row (-1 for none), slide, first row.
+    `begins`: rows that begin a window in any case; `marks`: rows that are the last of their window. `numbers`: the
+    slide of each row, or empty; `wanted`: 1 for a result after the row, 2 for a result when the window ends. Writes for
+    each result the number of rows before it, its slot, row (-1 for none), slide and first row.
     """
     after, of, row, slide, opened = out
     count = 0

@@ -1,1 +1,1 @@
-"""Queries on batch DataFrames: one sorted pass a partition; large keys are split by time range."""
+"""Queries on batch DataFrames: one sorted pass per partition; large keys are split by time range."""

@@ -1,9 +1,9 @@
-"""KeyHistogram: how the rows of large keys are distributed in time, in one pass over unsorted rows, without a shuffle.
+"""KeyHistogram: the distribution in time of large keys' rows, in one pass over unsorted rows, without a shuffle.
 
     a chunk of rows ──▶ by key, sorted ──▶ runs of rows ──▶ (key, low, high, rows, weight) for each
 
-Only keys with a large share of a chunk have runs of their own; the rows of the others are counted. The one action of a
-split computes this, and its result is small.
+Only keys with a large share of a chunk have runs; the rows of the others are counted. The only action of a split
+computes this, and its result is small.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LOW, HIGH, ROWS, WEIGHT, HOT = "low", "high", "rows", "weight", "hot"
 
 
 class KeyHistogram:
-    """Runs in a worker: batches of keys, times and weights in, runs out.
+    """Computes runs in a worker from batches of keys, times and weights.
 
-    The last column is the weight of a row: how many rows it stands for, where not all are read.
+    The last column is the weight of a row: the number of rows that it represents in a sample.
     """
 
     def __init__(self, schema: pa.Schema, by: tuple[str, ...], axis: TimeAxis, ranges: int, gap: Any) -> None:
@@ -57,7 +57,7 @@ class KeyHistogram:
         weight = batch.column(batch.num_columns - 1).to_numpy()
         keys = keys_of([key_column(batch.column(name)) for name in self.by], len(time))
         counts = np.bincount(keys.codes, minlength=keys.count)
-        # a key with a share of 1 / ranges in all has at least this much of the chunks where it is not rare
+        # a key with a share of 1 / ranges of all rows has at least this share of the chunks where it is not rare
         hot = counts >= max(1.0, len(time) / (8 * self.ranges))
         width = max(1, len(time) // (RUNS * self.ranges))
         found = []
@@ -92,7 +92,7 @@ class KeyHistogram:
 
 
 def buckets_of(runs: pa.Table, keys: int) -> tuple[list[pa.Array], list[Buckets], int]:
-    """The distinct hot keys as columns, the buckets of each, and how many rows there are in all."""
+    """The distinct large keys as columns, the buckets of each, and the total number of rows."""
     total = sum(runs.column(WEIGHT).to_pylist())
     hot = runs.filter(runs.column(HOT)).combine_chunks()
     found = keys_of([key_column(hot.column(i)) for i in range(keys)], hot.num_rows)

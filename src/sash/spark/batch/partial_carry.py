@@ -5,8 +5,8 @@
     range 2                     │ · · ·      starts with      p₀, p₁     ▼
 
 All ranges are aggregated in parallel, then all are computed in parallel: rows are read twice, and no range waits for
-the one before. All other windows look back at rows. Partials of Time windows that slide were tried as well: eight
-ranges of 4 million rows, windows of half of them, took twice the CPU time of one partition, and lost on two cores.
+another. All other windows get rows as lookback. Partials of Time windows that slide were measured as well: eight ranges
+of 4 million rows, windows of half of them, took twice the CPU time of one partition, and were slower on two cores.
 """
 
 from __future__ import annotations

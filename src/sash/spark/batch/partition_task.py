@@ -1,8 +1,8 @@
-"""PartitionTask: what a Spark worker runs for the rows of one partition.
+"""PartitionTask: runs a query on the rows of one partition in a Spark worker.
 
     Spark's batches ──▶ rechunk to 64K rows ──▶ ChunkedExecutor or Operator ──▶ batches of Spark's types
 
-cloudpickle sends it to the workers together with the query; monoids that are defined in a notebook go by value.
+cloudpickle sends it to the workers together with the query; monoids that are defined in a notebook are sent by value.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import message_only, rechunk
 
 ROWS = 65536
-"""Rows for one call of the operator, to spread its fixed cost. With Spark's own 10,000 a row takes two to three times
-as long."""
+"""The number of rows per call of the operator, to amortise its fixed cost. With Spark's 10,000 a row takes two to three
+times as long."""
 
 
 class PartitionTask:
@@ -34,7 +34,7 @@ class PartitionTask:
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = None
         for batch in rechunk(batches, self.schema, self.rows):
-            if operator is None:  # most of two hundred partitions may be empty, and an operator takes time to make
+            if operator is None:  # many partitions may be empty, and creating an operator takes time
                 operator = self._operator()
             yield self._own_results(operator.process(batch))
         if operator is not None:
@@ -45,5 +45,5 @@ class PartitionTask:
         return over_sorted(self.query, self.schema, clock=lambda: self.now, threads=1)
 
     def _own_results(self, results: pa.RecordBatch) -> pa.RecordBatch:
-        """The results that leave this task, in types that Spark reads."""
+        """The results of this task, in types that Spark reads."""
         return casts(results, wire_schema(results.schema))

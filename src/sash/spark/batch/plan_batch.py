@@ -1,11 +1,11 @@
-"""A query on a DataFrame that is no stream: repartition, sort, and one operator a partition.
+"""Plan a query on a batch DataFrame: repartition, sort, and one operator per partition.
 
     DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ DataFrame
                                                                        operator, mode "sorted"
 
-Nothing runs before the user's action: the query and the columns give the schema of the results. A worker holds a window
-and a few batches of rows, not a key. A key with too many rows for one worker, or all rows where there is no key, goes
-through `range_split`, which reads the times of the rows once, at the call.
+Nothing runs before the user's action: the query and the columns determine the schema of the results. A worker holds a
+window and a few batches of rows, not a key. `range_split` splits a key with too many rows for one worker, or all rows
+of a query without keys; it reads the times of the rows once, at the call.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sash.spark.spark_types import arrow_schema, spark_schema
 
 
 def plan_batch(query: Query, data: Any) -> Any:
-    """The query on a DataFrame that is no stream.
+    """The query on a batch DataFrame.
 
     Raises ValueError without `on`, and for `emit="eager"`; all that `Query.bind` raises.
     """
     _require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     if not query.per_row:
-        # other columns would cross the shuffle for nothing
+        # other columns would cross the shuffle without need
         names = list(dict.fromkeys(validation.named(query)))
         data = data.select(*map(quoted, names))
         bound_query = query.bind(arrow_schema(data.schema))
@@ -46,7 +46,7 @@ def plan_batch(query: Query, data: Any) -> Any:
 
 
 def explain_batch(query: Query, data: Any) -> list[str]:
-    """What `plan_batch` would do, as lines of text. Runs nothing; raises as that would."""
+    """The plan of `plan_batch` as lines of text. Runs nothing; raises the same errors."""
     _require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     keys, asked, why = ", ".join(bound_query.by), query.options.split, why_not_split(bound_query)
@@ -66,7 +66,7 @@ def explain_batch(query: Query, data: Any) -> list[str]:
 
 
 def _require_order(query: Query) -> None:
-    """Raises ValueError for a query that has no meaning on rows without an order of arrival, or in a batch."""
+    """Raises ValueError for a query that needs an order of arrival, or a stream."""
     if not query.on:
         raise ValueError(
             "rows of a Spark DataFrame have no order: set on= to the column, or list of columns, that orders them"
@@ -84,7 +84,7 @@ def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorte
 
 
 def _in_order(data: Any, bound_query: BoundQuery) -> Any:
-    """Rows of a key together, in order of time and tie-breakers."""
+    """Partition rows by key, and sort them by time and tie-breakers."""
     keys = [key(data, name) for name in bound_query.by]
     together = data.repartition(*keys) if keys else data.repartition(1)
     return together.sortWithinPartitions(*keys, *order(bound_query))

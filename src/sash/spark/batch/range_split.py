@@ -1,10 +1,10 @@
-"""RangeSplit: a key with very many rows, or all rows where there is no key, over several partitions.
+"""RangeSplit: distribute a key with very many rows, or all rows of a query without keys, over several partitions.
 
     histogram of times ── one action ──▶ time ranges, and pieces of them
     rows ──▶ pack: blobs by piece ──▶ repartition by range, sort by piece ──▶ operator ──▶ each range's own results
 
-Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: a row costs Spark more in a
-shuffle, in a sort and on its way to Python than the windows cost.
+Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and sending
+single rows to Python would cost more than the windows.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.spark_types import arrow_schema, bytes_of, spark_schema
 
 ENOUGH = 1_000_000
-"""Rows that are worth a range, where the user does not say how many: two ranges of so many take about as long as one
-partition, and of five times as many less (docs/performance.md)."""
+"""The default number of rows for a range: two ranges of this size take about as long as one partition, and of five
+times this size less (docs/performance.md)."""
 
 FIRST, EACH = 2048, 16
-"""Of each partition so many rows are read first, and of the others each so many-th."""
+"""The sample of each partition: this many first rows, then every n-th row."""
 
 HELD, ROWS = 2**25, 2**18
 """Bytes and rows of a piece: a worker holds one or two pieces."""
 
 MOST = 2048
-"""Ranges of a key, at most."""
+"""The greatest number of ranges of a key."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class RangeSplit:
 
     ranges: list[TimeRange]
     lasts: list[int]
-    """By range: the last range of its key, where ranges start with partials of those before; else itself."""
+    """By range: the last range of its key, if ranges start with partials; else itself."""
     routing: ShuffleRouting
     partitions: int
 
 
 def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
-    """How to split the rows; None if they are not split. Runs one action, unless that is clear without it."""
+    """Plan a split of the rows; None if they are not split. Runs one action, if it is needed to decide."""
     asked = bound_query.query.options.split
     if asked == 1 or (asked is None and bound_query.by) or why_not_split(bound_query) is not None:
         return None
@@ -76,7 +76,7 @@ def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
     for place, one in enumerate(buckets):
         most = min(-(-one.total * wanted // max(total, 1)), MOST)
         ranges = _ranges(one, bound_query, lookback, most if asked else min(most, one.total // ENOUGH))
-        # a large key comes in pieces even if it has one range: no worker holds all of it
+        # a large key is read in pieces even if it has one range: no worker holds all of it
         if len(ranges) > 1 or one.total > size:
             large[place] = LargeKey(ranges, piece_edges(one, size))
     if all(len(key.ranges) == 1 for key in large.values()):
@@ -99,12 +99,12 @@ def _has_lifetime(bound_query: BoundQuery) -> bool:
 
 
 def _ranges(buckets: Buckets, bound_query: BoundQuery, lookback: Lookback, most: int) -> list[TimeRange]:
-    # partials cost the same however many rows they stand for
+    # the cost of partials does not depend on the number of rows
     return (equal_ranges if _has_lifetime(bound_query) else time_ranges)(buckets, lookback, most)
 
 
 def _histogram(data: Any, bound_query: BoundQuery, ranges: int, gap: Any) -> tuple[list[pa.Array], list[Buckets], int]:
-    """The large keys as columns, how the rows of each are distributed in time, and how many rows there are in all."""
+    """The large keys as columns, the distribution in time of each, and the total number of rows."""
     assert bound_query.time is not None
     names = [*bound_query.by, bound_query.time.column]
     weight = "_".join(["weight", *names])  # longer than each of them
@@ -116,15 +116,15 @@ def _histogram(data: Any, bound_query: BoundQuery, ranges: int, gap: Any) -> tup
 
 
 def _row_bytes(schema: pa.Schema) -> int:
-    """About how many bytes a row has, by its types; text, lists and the like count as 64."""
+    """The approximate size of a row in bytes, by its types; text, lists and the like count as 64."""
     return sum(bytes_of(field.type) or 64 for field in schema)
 
 
 def _sampled(data: Any, weight: str) -> Any:
-    """Of each partition the first rows, and then every so many-th, with how many rows it stands for.
+    """A sample: the first rows of each partition, then every n-th row, each with the number of rows it represents.
 
-    Ranges may begin anywhere, and rows of the sample are rows: a lookback with enough of these has enough of all. A gap
-    is certain only if all rows were read.
+    Ranges may begin anywhere, and sampled rows are rows: a lookback with enough sampled rows has enough rows. A gap is
+    certain only if all rows were read.
     """
     place = sf.monotonically_increasing_id().bitwiseAND(2**33 - 1)  # the lower bits count within a partition
     kept = (quoted(weight) < FIRST) | (quoted(weight) % EACH == 0)
@@ -146,7 +146,7 @@ def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any
         rows = _shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)
         fold = PartialFold(query, bound_query.schema, now, split.lasts)
         packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
-    # a row says itself whether it is emitted; a slide goes by the range that its key has here
+    # a row has a flag whether it is emitted; for slides the range is part of the key
     extra = validation.free_name("extra", query, data.columns)
     by = query.by if bound_query.per_row else (extra, *query.by)
     schema = pa.schema([(extra, pa.bool_() if bound_query.per_row else pa.int32()), *bound_query.schema])

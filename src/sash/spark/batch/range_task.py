@@ -1,7 +1,7 @@
-"""RangeTask: what a Spark worker runs for the time ranges of keys, after the shuffle of a split.
+"""RangeTask: runs a query on time ranges of keys in a Spark worker, after the shuffle of a split.
 
 (range, piece, own, blob) sorted ──▶ rows of a piece, sorted ──▶ ChunkedExecutor or Operator ──▶ the range's own results
-                                     lookback: as much of it as windows hold
+                                     lookback: the part that windows hold
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 class RangeTask(PartitionTask):
     """A query on time ranges of keys: a range emits its own results, and none of its lookback.
 
-    `extra` is a column beside those of the rows that is dropped from results: per row, whether a row is the range's own
-    or lookback; for slides, the number of the range, by which the rows are keyed. Ranges after the last are groups of
-    keys that are not split.
+    `extra` is an additional column that is dropped from results: per row, whether a row is the range's own or lookback;
+    for slides, the number of the range, which is part of the key. Ranges after the last are groups of keys that are not
+    split.
     """
 
     def __init__(self, query: Query, schema: pa.Schema, now: float, extra: str, ranges: list[TimeRange]) -> None:
@@ -63,7 +63,7 @@ class RangeTask(PartitionTask):
             if partials and (window is None or one.range != current):
                 yield CarriedPartials(current, partials)
                 partials = []
-            if lookback and (one.own or one.range != current):  # windows may end in a range without rows of its own
+            if lookback and (one.own or one.range != current):  # windows may end in a range that has no rows
                 yield self._keyed(lookback[0], current, own=False)
                 lookback = []
             current = one.range
@@ -111,7 +111,7 @@ class RangeTask(PartitionTask):
 
 
 def trimmed_lookback(rows: pa.RecordBatch, bound_query: BoundQuery, begin: Number) -> pa.RecordBatch:
-    """What windows hold of the rows before a range that begins at `begin`: in time, or in rows, whichever is more."""
+    """The rows before a range at `begin` that windows hold: by time or by number, whichever is more."""
     lookback = Lookback.of(bound_query)
     assert bound_query.time is not None
     time, timed = bound_query.time.numbers(rows.column(bound_query.time.column))

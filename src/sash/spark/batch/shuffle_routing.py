@@ -1,10 +1,10 @@
-"""ShuffleRouting: which piece a row belongs to, and which time ranges read a piece.
+"""ShuffleRouting: assigns rows to pieces, and pieces to the time ranges that read them.
 
     a large key     ─┼────┼────┼──│─┼────┼────┼─      pieces of about equally many rows; │ a time range begins
                              └╌╌╌╌┘                   pieces in the lookback of the next range go to that one, too
     other keys      by hash: all rows of a key in one piece
 
-A worker reads a range piece by piece, so it holds the rows of one piece beside its window. Pieces are numbered in order
+A worker reads a range piece by piece, so it holds the rows of one piece and its window. Pieces are numbered in order
 of time.
 """
 
@@ -36,14 +36,14 @@ class ShuffleRouting:
     keys: tuple[pa.Array, ...]
     """The large keys, a column for each of `by`."""
     edges: tuple[Numbers, ...]
-    """By large key: the times at which its pieces begin, but for the first."""
+    """By large key: the times at which its pieces begin, except the first."""
     readers: tuple[tuple[int, ...], ...]
-    """By piece: the ranges that read it. It belongs to the first, and to the lookback of the others."""
+    """By piece: the ranges that read it. It belongs to the first, and is lookback of the others."""
     groups: int
 
     @staticmethod
     def of(keys: tuple[pa.Array, ...], large: list[LargeKey], groups: int) -> ShuffleRouting:
-        """The pieces of these keys, and of so many groups of all others."""
+        """The pieces of these keys, and of `groups` groups of all others."""
         edges: list[Numbers] = []
         found: list[tuple[int, ...]] = []
         first = 0

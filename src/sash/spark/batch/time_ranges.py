@@ -1,13 +1,13 @@
-"""The rows of one key in time ranges, and the lookback of each: what it needs of the rows before it.
+"""Split the rows of one key into time ranges, each with its lookback.
 
     rows        · ·  ·   · ··   ·  │ ·  ·· ·    │  ·  · ·
     ranges      0                  b₁ 1         b₂ 2            b₁ ≤ t < b₂ is range 1: equal times stay together
     lookback                 c₁────┘    c₂──────┘               range 1 reads from c₁ on, and emits nothing before b₁
 
-The lookback of a Time window is its size: c = b - size. For a window of n rows, c is so far back that the histogram is
-certain of n rows in between: a lookback may be too long, never too short, and its worker drops what is too much.
-Sessions are split only where a gap is certain, and need no lookback. Which ranges read a row follows from its key and
-time alone.
+The lookback of a Time window is its size: c = b - size. For a window of n rows, c is so far back that the histogram
+guarantees n rows in between: a lookback may be too long, never too short, and its worker drops the excess. Sessions
+are split only where a gap is certain, and need no lookback. The key and time of a row determine the ranges that read
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Lookback:
-    """How far back the windows of a query look: in time, in rows, and the gap that no range may begin within."""
+    """The lookback of a query's windows: in time, in rows, and the session gap, within which no range may begin."""
 
     time: Number
     rows: int
@@ -48,14 +48,14 @@ class Lookback:
 
 
 def why_not_split(bound_query: BoundQuery) -> str | None:
-    """Why the rows of a key stay in one partition; None if they may be split."""
+    """The reason why the rows of a key stay in one partition; None if they may be split."""
     if bound_query.query.emit != "final":
         return f"emit={bound_query.query.emit!r} compares each result with the one before it"
     for spec in bound_query.windows:
         if spec.kind not in ("time", "count", "session", "lifetime"):
             return f"{spec.window!r} depends on all rows before"
         if spec.kind == "lifetime" and bound_query.forget is not None:
-            return f"{spec.window!r} starts anew where forget= says"
+            return f"{spec.window!r} restarts where forget= expires a key"
         if spec.kind == "lifetime" and any(other.kind in ("time", "count") for other in bound_query.windows):
             return f"{spec.window!r} stands beside windows that look back at rows: a query of its own is split"
         if spec.slide == "rows":
@@ -67,7 +67,7 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
 class Buckets:
     """The histogram of a key's times: at least `rows` rows lie from `low` to `high`, both included.
 
-    `weight` estimates how many there are; where all rows were read, it is `rows`.
+    `weight` is an estimate of their number; if all rows were read, it is `rows`.
     """
 
     low: Numbers
@@ -77,7 +77,7 @@ class Buckets:
 
     @property
     def total(self) -> int:
-        """About how many rows the key has."""
+        """The estimated number of rows of the key."""
         return int(self.weight.sum())
 
 
@@ -103,7 +103,7 @@ def time_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRan
 
 
 def equal_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRange]:
-    """At most `most` ranges of about equal size, whatever their lookbacks."""
+    """At most `most` ranges of about equal size, regardless of their lookbacks."""
     begins = _begins(buckets, lookback, most)
     ends = [*begins[1:], None]
     found = [
@@ -113,7 +113,7 @@ def equal_ranges(buckets: Buckets, lookback: Lookback, most: int) -> list[TimeRa
 
 
 def _begins(buckets: Buckets, lookback: Lookback, most: int) -> list[Number]:
-    """Where ranges begin: times between which there are about equally many rows."""
+    """The starts of ranges: times with about equally many rows in between."""
     if not len(buckets.rows):
         return []
     allowed = np.unique(buckets.high) if lookback.gap is None else _session_starts(buckets, lookback.gap)
@@ -145,7 +145,7 @@ def _difference(later: Numbers, earlier: Numbers) -> Numbers:
 
 
 def _read_from(buckets: Buckets, lookback: Lookback, begin: Number) -> Number | None:
-    """From where on a range reads the rows before it. None: from the first; its own begin: none of them."""
+    """The start of a range's lookback. None: the first row; its own begin: no lookback."""
     earliest = begin - lookback.time if lookback.time else begin
     if lookback.rows > 0:
         for_rows = _rows_before(buckets, begin, lookback.rows)
@@ -156,7 +156,7 @@ def _read_from(buckets: Buckets, lookback: Lookback, begin: Number) -> Number | 
 
 
 def _rows_before(buckets: Buckets, begin: Number, rows: int) -> Number | None:
-    """A time from which on there are at least so many rows before `begin`; None if there may be fewer in all."""
+    """A time with at least `count` rows between it and `begin`; None if there may be fewer."""
     before = buckets.high < begin
     order = np.argsort(buckets.low[before], kind="stable")[::-1]
     place = np.searchsorted(np.cumsum(buckets.rows[before][order]), rows)
@@ -165,22 +165,22 @@ def _rows_before(buckets: Buckets, begin: Number, rows: int) -> Number | None:
 
 
 def _rows_read(buckets: Buckets, lookback: Lookback, begin: Number) -> int:
-    """About how many rows before it a range computes with. It may read more, to be certain; they are dropped."""
+    """The estimated number of rows of a range's lookback. It may read more, which are dropped."""
     near = buckets.high >= begin - lookback.time if lookback.time else np.zeros(len(buckets.high), np.bool_)
     return max(int(buckets.weight[(buckets.low < begin) & near].sum()), lookback.rows)
 
 
 def piece_edges(buckets: Buckets, rows: int) -> list[Number]:
-    """Times between which there are about so many rows each."""
+    """Times with about `size` rows in between."""
     return _begins(buckets, Lookback(0, 0, None), -(-buckets.total // rows))
 
 
 def readers(
     ranges: list[TimeRange], first: int, more: Sequence[Number] = ()
 ) -> list[tuple[Number | None, tuple[int, ...]]]:
-    """Which ranges, numbered from `first`, read a row, by its time: up to before a time (None: no limit), these ranges.
+    """The ranges that read a row, numbered from `first`, by its time: below a time (None: no limit), these ranges.
 
-    A row belongs to the first of them, and to the lookback of the others. `more` edges are kept apart.
+    A row belongs to the first of them, and is lookback of the others. `more` are additional edges.
     """
     edges = sorted({edge for one in ranges[1:] for edge in (one.begin, one.lookback) if edge is not None} | {*more})
     found = []
@@ -197,7 +197,7 @@ def _reads(lookback: Number | None, at: Number | None) -> bool:
 
 
 def emitted(time_range: TimeRange, spec: WindowSpec, ends: Numbers) -> NDArray[np.bool_]:
-    """Which slides, by their ends, a range emits: each slide leaves from the first range that has all its rows."""
+    """The slides, by their ends, that a range emits: the first range with all rows of a slide emits it."""
     found = np.ones(len(ends), np.bool_)
     holds_end = spec.slide == "time" and spec.closed == "right"
     if time_range.begin is not None:

@@ -1,4 +1,4 @@
-"""The rows of pieces, from blobs, sorted: after the shuffle of a split."""
+"""Unpack and sort the rows of pieces from blobs, after the shuffle of a split."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
              ─▶ put_many ─▶ cache
                               └─── flush, at the end ──▶ MapState
 
-A call of the MapState is a round trip to the JVM, and there is none for many pages. An operator writes its header with
-each call, and pages of its buffer often twice; only the final version is written.
+A call of the MapState is a round trip to the JVM, and takes one page. An operator writes its header with each call, and
+pages of its buffer often twice; only the final version is written.
 
 Pages are compressed: the connection to the JVM carries some 60 MB a second. Columns are words of eight bytes whose
 upper bytes are similar, so the first bytes of all words are stored together, then the second ones, and so on:
@@ -32,7 +32,7 @@ _SIZE = Struct("<cI")
 _PACKED, _PLAIN = b"w", b"-"
 _WORD = 8
 _DENSEST = 255
-"""Bytes that one byte of LZ4 can encode, at most."""
+"""The greatest number of bytes that one byte of LZ4 can encode."""
 SMALL = 512
 """Pages of fewer bytes are not compressed."""
 
@@ -49,7 +49,7 @@ def packed(page: bytes) -> bytes:
 
 
 def unpacked(data: bytes, name: str) -> bytes:
-    """The page of this name again; its own checksum tells whether it is complete.
+    """Decode the page of this name; its own checksum shows whether it is complete.
 
     >>> unpacked(packed(b"header"), "header"), unpacked(packed(bytes(700)), "k") == bytes(700)
     (b'header', True)

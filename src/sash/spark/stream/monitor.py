@@ -1,4 +1,4 @@
-"""Monitor: the progress of a running query, micro-batch by micro-batch, and a line about it in a terminal.
+"""Monitor: reads the progress of a running query for each micro-batch, and prints a line in a terminal.
 
 query ──progress──▶ Monitor ──▶ batches, totals, a line
         Spark's own figures, and the progress of the shards (`progress`)
@@ -16,7 +16,7 @@ from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What one micro-batch did, and what there is after it."""
+    """The counters of one micro-batch, and the size of the state after it."""
 
     number: int
     rows_in: int
@@ -75,7 +75,7 @@ class Monitor:
         return self.batches[-1] if self.batches else None
 
     def update(self) -> Monitor:
-        """Read Spark's recent progress: after the end of a query the last of it may come late."""
+        """Read Spark's recent progress: after the end of a query the last report may be delayed."""
         for progress in self.query.recentProgress:
             self.take(progress)
         return self
@@ -138,7 +138,7 @@ class Monitor:
                 last = self.query.lastProgress
                 if last is not None and last["batchId"] not in self._seen:
                     self.update()
-            except Exception:  # the session has ended, and `close` will say so
+            except Exception:  # the session has ended, and `close` reports it
                 return
 
     def close(self) -> None:

@@ -7,7 +7,7 @@
     0      12:07                                  the greatest time, for the watermark; dropped before the shards
 
 Spark drops rows below its watermark, and a blob is one row. So blobs have a null time, which is never late and does not
-move the watermark; the greatest time goes in a row of its own.
+move the watermark; the greatest time has its own row.
 """
 
 from __future__ import annotations

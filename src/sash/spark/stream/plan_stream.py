@@ -1,4 +1,4 @@
-"""A query on a streaming DataFrame, and the requirements for the stream and the session."""
+"""Plan a query on a streaming DataFrame, and check the requirements of stream and session."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def plan_stream(query: Query, data: Any, side_output: bool = False) -> Any:
     corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
     shards = _shards(query, data)
     spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
-    if not side_output:  # other columns would be sent for nothing
+    if not side_output:  # other columns would be sent without need
         wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
         data = data.select(*map(quoted, wanted))
         spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
     packed = (
         plainly_named(data).mapInArrow(PackShards(spec), spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
     )
-    # Spark's watermark has seen the times; those of numbers are beyond the years that Python knows
+    # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
     blobs = packed.where(sf.col("max_ts").isNull())
     done = blobs.groupBy("shard").transformWithState(
         ShardProcessor(spec), StructType.fromDDL(PROCESSED), "Append", "EventTime"
@@ -57,7 +57,7 @@ def plan_stream(query: Query, data: Any, side_output: bool = False) -> Any:
 
 
 def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, side_output: bool) -> StreamSpec:
-    """What workers must know. The query sees all columns, or, where it gives no rows, those that it names."""
+    """The parameters of workers. The query gets all columns, or, if it emits no rows, those that it names."""
     names = set(given.names if query.per_row else validation.named(query)) - {corrupt}
     query.bind(given)  # raises for columns that are missing
     bound_query = query.bind(pa.schema([field for field in given if field.name in names]))
@@ -95,7 +95,7 @@ def _observed(done: Any, spec: StreamSpec) -> Any:
 
 
 def explain_stream(query: Query, data: Any) -> list[str]:
-    """What `plan_stream` would do, as lines of text. Runs nothing; raises as that would."""
+    """The plan of `plan_stream` as lines of text. Runs nothing; raises the same errors."""
     _require(query, data)
     keys = f"by a hash of {', '.join(query.by)}" if query.by else "all in one, for there is no by="
     return [

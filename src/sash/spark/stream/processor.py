@@ -1,6 +1,6 @@
-"""ShardProcessor: what Spark calls once a micro-batch for each shard with rows, and when a timer is due.
+"""ShardProcessor: Spark calls it once per micro-batch for each shard with rows, and when a timer is due.
 
-The engine is imported where it is needed: Spark starts a process on the driver for `init` alone, and waits for it.
+The engine is imported lazily: Spark starts a process on the driver for `init` alone, and waits for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         self.spec = spec
 
     def init(self, handle: Any) -> None:
-        """Called in each task, and once on the driver to learn what state there is."""
+        """Called in each task, and once on the driver to find the state variables."""
         self.handle = handle
         self.pages = handle.getMapState("pages", "page string", "bytes binary")
 
@@ -38,7 +38,7 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         return message_only(self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs()))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources to release."""
 
     def _run(self, key: Any, packed: Sequence[PackedRow], times: Any, fired: int | None = None) -> Iterator[Row]:
         from sash.spark.stream.shard_task import ShardTask

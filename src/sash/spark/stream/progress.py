@@ -1,4 +1,4 @@
-"""ShardProgress: what a shard did in a micro-batch, and what it holds, as columns that Spark sums for its progress."""
+"""ShardProgress: counters of a shard in a micro-batch, and the size of its state, as columns that Spark sums."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from sash.engine.metrics import Metrics
 
 OBSERVED = "sash"
-"""What names of observed metrics begin with."""
+"""The prefix of the names of observed metrics."""
 
 
 @dataclass(frozen=True)
 class ShardProgress:
-    """What one shard did in one micro-batch."""
+    """The counters of one shard in one micro-batch."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -35,7 +35,7 @@ class ShardProgress:
 
     @staticmethod
     def of(before: Metrics, now: Metrics) -> ShardProgress:
-        """The difference between two metrics of an operator, and what it holds now."""
+        """The difference between two metrics of an operator, and the current size of its state."""
         return ShardProgress(
             now.rows_in - before.rows_in,
             now.rows_out - before.rows_out,
@@ -54,11 +54,11 @@ class ShardProgress:
 
 NAMES = tuple(field.name for field in fields(ShardProgress))
 FLOWS, TIMES, LEVELS = NAMES[:9], NAMES[9:11], NAMES[11:]
-"""Those that are summed over shards, those of which the greatest counts, and what a shard holds."""
+"""The columns to sum over shards, those to take the maximum of, and the sizes of the state."""
 
 
 class ShardOutput(NamedTuple):
-    """A row that a shard gives to Spark: a blob of results, a blob of the side output, or its progress."""
+    """An output row of a shard: a blob of results, a blob of the side output, or its progress."""
 
     shard: int
     results: bytes | None = None

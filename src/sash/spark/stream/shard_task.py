@@ -1,12 +1,12 @@
-"""ShardTask: one shard in one micro-batch. Its operator takes rows, results leave, and its timer is set.
+"""ShardTask: processes one shard in one micro-batch: runs its operator, emits results, and sets its timer.
 
     pages ──▶ operator ──▶ advance(watermark) ──▶ process(rows) ──▶ results, side output, progress
       ▲                                                                │
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
-Spark makes a new processor for each micro-batch, but uses Python workers again. So an operator stays alive for the next
-micro-batch, under the token of its state; a worker that does not have it reads the pages. Beside the operator's pages
-there is the stream header, which names the query and the number of shards, and holds the timer.
+Spark creates a new processor for each micro-batch, but reuses Python workers. So a worker caches an operator for the
+next micro-batch, under the token of its state; a worker without it reads the pages. Besides the operator's pages there
+is the stream header, with the query's fingerprint, the number of shards, and the timer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from sash.spark.stream.stream_header import StreamHeader
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 
 ALIVE = 4
-"""Operators that a worker keeps alive between micro-batches, at most."""
+"""The greatest number of operators that a worker caches between micro-batches."""
 
 _alive: dict[str, Operator] = {}
-"""Operators by the token of their state: one is used only where Spark's state has the same token."""
+"""Cached operators by the token of their state: one is used only if Spark's state has the same token."""
 
 
 class ShardTask:
@@ -43,7 +43,7 @@ class ShardTask:
         self.store = MapStateStore(state)
         self.header = StreamHeader(spec, self.store)
         self.now = 0.0
-        """The operator's clock: when the rows that it takes were packed."""
+        """The operator's clock: the time at which its rows were packed."""
 
     def run(self, packed: Sequence[PackedRow], milliseconds: int, fired: int | None = None) -> Iterator[ShardOutput]:
         """The output of one micro-batch: blobs of results, blobs of the side output, and the progress.
@@ -70,7 +70,7 @@ class ShardTask:
         yield ShardOutput(self.label, progress=progress)
 
     def _open(self) -> Operator:
-        """The operator of this shard: alive in this process if its state is the one that Spark has, else from pages."""
+        """The operator of this shard: the cached one if Spark has the same state, else from pages."""
         query, schema = self.spec.bound_query.query, self.spec.bound_query.schema
         token = Operator.stored_token(query, schema, self.store)
         alive = _alive.pop(token, None) if token else None
@@ -92,7 +92,7 @@ class ShardTask:
             yield from self._results(operator.process(known))
 
     def _batches(self, packed: Sequence[PackedRow]) -> Iterator[tuple[float, pa.RecordBatch]]:
-        """The rows as one batch; where the clock matters, a batch for each time at which they were packed."""
+        """The rows as one batch; if the clock matters, a batch for each time at which they were packed."""
         found = [(row.now, batch) for row in packed if row.rows is not None for batch in batches_of(row.rows)]
         if not found:
             return
@@ -136,11 +136,11 @@ class ShardTask:
             yield ShardOutput(self.label, side=blob_of(one))
 
     def _set_timer(self, due: Any, milliseconds: int, fired: int | None) -> None:
-        """Have Spark call this shard when the watermark reaches what is due next, even without rows."""
-        # Spark forgets a timer at the watermark together with the one that fires now
+        """Register a timer, so that Spark calls this shard when results are due, even without rows."""
+        # Spark deletes a timer at the watermark together with the one that fires now
         wanted = None if due is None else max(self.spec.clock.timer(due), milliseconds + 1)
         if self.header.timer != wanted:
-            # a timer that has fired is gone; any other would call the shard once more
+            # a timer that has fired is deleted; any other would call the shard again
             if self.header.timer is not None and self.header.timer != fired:
                 self.timers.deleteTimer(self.header.timer)
             if wanted is not None:
@@ -149,7 +149,7 @@ class ShardTask:
 
 
 def _keep_alive(operator: Operator) -> None:
-    """Keep an operator for the next micro-batch of its shard, should this process get it again."""
+    """Cache an operator for the next micro-batch of its shard, if this process gets it again."""
     if operator.token:
         _alive[operator.token] = operator
         while len(_alive) > ALIVE:

@@ -1,11 +1,11 @@
-"""Shards: which keys of a stream belong together, and the labels by which Spark distributes them.
+"""Shards: assign keys of a stream to shards, and choose the labels by which Spark distributes them.
 
     key ──hash, ours──▶ shard 0 … n-1 ──▶ label ──hash, Spark's──▶ partition
 
-Spark sends a label to the partition `pmod(hash(label), partitions)`, so of the labels 0, 1, 2 … often two go to one
-partition. Labels are chosen such that their hashes differ modulo the number of shards: with as many partitions as
-shards, each has one; the load is even for any number of partitions that divides that of the shards or is a multiple of
-it. Labels depend on the number of shards alone, since state is keyed by them.
+Spark sends a label to the partition `pmod(hash(label), partitions)`, so the labels 0, 1, 2 … often share a partition.
+Labels are chosen such that their hashes differ modulo the number of shards: with as many partitions as shards, each
+has one; the load is even for any number of partitions that divides the number of shards or is a multiple of it. Labels
+depend only on the number of shards, because state is keyed by them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD = 0xFFFFFFFF
 
 @cache
 def labels(shards: int) -> tuple[int, ...]:
-    """The labels of so many shards: the least numbers whose hashes are distributed evenly.
+    """The labels of this many shards: the least numbers whose hashes are distributed evenly.
 
     >>> labels(2)
     (0, 2)

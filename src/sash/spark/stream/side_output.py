@@ -5,8 +5,8 @@
     untimed      their time is null, NaN, infinite, or further ahead than `ahead=` allows
     malformed    they could not be parsed: `_corrupt_record` of a JSON or CSV source is not null
 
-A streaming query has one sink, and a second query would see other micro-batches and so other late rows. So both travel
-together, and are split where they are written:
+A streaming query has one sink, and a second query would have other micro-batches and so other late rows. So one stream
+has both, and the sink splits them:
 
     with_side_output(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ split_side_output ─┬─▶ results
                                                                                                        └─▶ side output
@@ -23,11 +23,11 @@ from sash.plan.query import Query
 from sash.spark.stream.stream_spec import GIVEN, REASON
 
 BATCH = "_batch"
-"""The column of a table that says in which micro-batch a row was written."""
+"""The column of a table with the micro-batch that wrote a row."""
 
 
 def with_side_output(query: Query, stream: Any) -> Any:
-    """The query on a streaming DataFrame, with the rows that enter no window beside the results.
+    """The query on a streaming DataFrame, with the rows that enter no window in addition to the results.
 
     Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the row as it
     came. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is no stream.
@@ -40,7 +40,7 @@ def with_side_output(query: Query, stream: Any) -> Any:
 
 
 def split_side_output(batch: Any) -> tuple[Any, Any]:
-    """The results, and the side output with its reasons, of what `with_side_output` gives, in a foreachBatch say."""
+    """Split the output of `with_side_output` into results and side output with its reasons, as in a foreachBatch."""
     missing = [name for name in (REASON, GIVEN) if name not in batch.columns]
     if missing:
         raise ValueError(f"split_side_output() takes what with_side_output() gives; there is no column {missing[0]!r}")
@@ -57,7 +57,7 @@ def table_writer(results: Any, side_output: Any, format: str = "parquet") -> Cal
     """
 
     def write(batch: Any, number: int) -> None:
-        batch.persist()  # else the second table would compute the micro-batch again
+        batch.persist()  # otherwise the second table would compute the micro-batch again
         try:
             for frame, path in zip(split_side_output(batch), (results, side_output), strict=True):
                 frame.write.format(format).mode("overwrite").save(f"{path}/{BATCH}={number}")

@@ -1,4 +1,4 @@
-"""StreamHeader: the page that names the query and the number of shards of a shard's state, and holds its timer."""
+"""StreamHeader: the page of a shard's state with the query's fingerprint, the number of shards, and the timer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FIELDS = {"format": COUNTER, "hash": COUNTER, "fingerprint": text(), "shards": C
 
 
 class StateMismatch(ValueError):
-    """The checkpoint holds the state of something else."""
+    """The checkpoint holds the state of another query, number of shards, or version."""
 
 
 class StreamHeader:
-    """The page "host" of a shard, beside those of its operator.
+    """The page "host" of a shard, in addition to those of its operator.
 
     Raises StateMismatch, when it is read, if the state is not of this query and number of shards.
     """

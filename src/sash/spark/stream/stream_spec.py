@@ -1,4 +1,4 @@
-"""StreamSpec: what workers must know of a query on a stream. cloudpickle sends it to them, with the query."""
+"""StreamSpec: the parameters of workers for a query on a stream. cloudpickle sends it to them, with the query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sash.spark.spark_types import wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
 REASON, GIVEN = "_reason", "_given"
-"""The columns of a row in the side output: the reason, and the row as it came."""
+"""The columns of the side output: the reason, and the input row."""
 
 PACKED = pa.schema(
     [
@@ -26,7 +26,7 @@ PACKED = pa.schema(
         ("greatest", pa.float64()),
     ]
 )
-"""What Spark shuffles to the shards."""
+"""The columns that Spark shuffles to the shards."""
 
 
 class PackedRow(NamedTuple):
@@ -45,7 +45,7 @@ class PackedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """A query on a stream: its columns, the number of shards, and what becomes of rows that enter no window."""
+    """A query on a stream: its columns, the number of shards, and the treatment of rows that enter no window."""
 
     bound_query: BoundQuery
     given: pa.Schema
@@ -54,7 +54,7 @@ class StreamSpec:
     corrupt: str | None
     """The column of records that could not be parsed, null for all others."""
     side_output: bool
-    """Do late, untimed and malformed rows leave beside the results?"""
+    """Are late, untimed and malformed rows emitted to the side output?"""
 
     @cached_property
     def clock(self) -> WatermarkCodec:
@@ -63,7 +63,7 @@ class StreamSpec:
 
     @cached_property
     def packed(self) -> pa.Schema:
-        """The columns that go to the shards: all of them, where there is a side output."""
+        """The columns that are sent to the shards: all of them, if there is a side output."""
         return self.given if self.side_output else self.bound_query.schema
 
     @cached_property

@@ -1,4 +1,4 @@
-"""UnpackShards: results as rows again, after the operator. Workers of their own run it, so it imports no engine."""
+"""UnpackShards: unpacks results to rows, after the operator. Its workers do not import the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class UnpackShards:
 
     schema: pa.Schema
     results: int
-    """How many of the columns are results; after them come the reason and the row of the side output."""
+    """The number of columns of results; the reason and the row of the side output follow them."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

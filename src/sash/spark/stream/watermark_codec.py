@@ -1,13 +1,13 @@
-"""WatermarkCodec: times of a query as Spark's watermark has them, and back.
+"""WatermarkCodec: converts times of a query to those of Spark's watermark, and back.
 
     time column      Spark's watermark, milliseconds since 1970         the operator's watermark
     timestamp, date  the instant itself, less lateness                  the same, in units of the column
     integer          2^52 + the number less lateness, if it is small    the number
     float            the upper 53 bits of the number less lateness      the number, rounded down
 
-Spark's watermark is a timestamp in milliseconds that begins at 0 and never falls, so 0 means "none yet". Numbers are no
-instants: they are encoded so that their order is kept and the code is never 0. Integers beyond 2^51, and floats, are
-rounded down, by less than one part in 2^39: a result leaves so much later, and no row is late that should not be.
+Spark's watermark is a timestamp in milliseconds that begins at 0 and never decreases, so 0 means "none yet". Numbers
+are encoded in order, never as 0. Integers beyond 2^51, and floats, are rounded down by less than one part in 2^39: a
+result is emitted that much later, and no row is late that should not be.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WatermarkCodec:
 
     @property
     def delay(self) -> str:
-        """What Spark is to subtract from the greatest time."""
+        """The delay that Spark subtracts from the greatest time."""
         milliseconds = -(-self.lateness * self.axis.unit // MILLI) if self.axis.timed else 0
         return f"{milliseconds} milliseconds"
 
@@ -73,7 +73,7 @@ class WatermarkCodec:
 
 
 def _of_int(number: int) -> int:
-    """An integer of 64 bits as one of 53, order kept: small ones as they are, others without their last 12 bits."""
+    """A 64-bit integer as a 53-bit one, in order: small ones unchanged, others without their last 12 bits."""
     number = max(min(int(number), _INT64), -_INT64 - 1)
     if number >= _PLAIN:
         number = _PLAIN + ((number - _PLAIN) >> _COARSE)
@@ -92,7 +92,7 @@ def _to_int(code: int) -> int:
 
 
 def _of_float(number: float) -> int:
-    """The bits of a float as an integer that grows with it, the lowest 11 left out."""
+    """The bits of a float as an integer in the same order, without the lowest 11."""
     bits = int.from_bytes(struct.pack("<d", float(number) + 0.0), "little", signed=True)
     ordered = bits if bits >= 0 else -_INT64 - 1 - bits
     return max(1, (ordered >> _BITS) + _MIDDLE)

@@ -3,13 +3,11 @@
 Times are counted in small whole *ticks*, and a `Scale` turns them into a column of timestamps, dates, integers or
 floats, so that sizes, ties and gaps meet each other often and a failing case shrinks to small numbers.
 
-The queries are for the columns that `sash.testing.streams` makes:
+The queries are for the columns that `tests.shared.streams` makes:
 
     k j     keys: text, and floats with NaN and both zeros      t   the time       q   a tie-breaker
     i f x b s d   values: int, tame float, wild float, bool, text, timestamp       n   int from 0, never null
     g       never decreases, for Delta                          p   for Punctuation
-
-Importing this module needs `hypothesis`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
     case = (query, schema, mode, steps)        steps: process(batch) · advance(w) · snapshot · … · finish
 
 Streams have ties, late rows, untimed rows, keys that fall silent, bursts, empty batches, nulls and NaN everywhere.
-Importing this module needs `hypothesis`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 
 from sash.plan import Query
 from sash.testing.arrival_oracle import alike, in_order, rows_of
-from sash.testing.queries import EMITS, LATES, SCALES, Scale, columns_read, queries
+from tests.shared.queries import EMITS, LATES, SCALES, Scale, columns_read, queries
 
 # ---- events ----
 

@@ -1,0 +1,200 @@
+"""Operations of compiled kernels on a structure's struct, each with the Python function that interpreted kernels call.
+
+start      an empty structure                      stop       its scalar fields, at the end
+resume     load the structure of a slot            park       store it back
+restart    empty a structure                       present    a result that is not None
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from sash.aggregators.base import STORED, fields
+from sash.aggregators.btree_nodes import BTreeNodes
+from sash.kernels.jit.numba_arrays import Ring, RingLevels, Rows, columns_of
+from sash.kernels.jit.numba_methods import NATIVE
+from sash.kernels.jit.numba_struct import POOLS, StateType, StructSpec, StructSpecType, get_field, ratio
+
+
+@intrinsic
+def _start(typing: Any, spec: StructSpecType, storage: types.BaseTuple) -> Any:
+    typ = spec.state
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, state = _allocate(context, builder, typ, signature.args[1], args[1])
+        for name in typ.saved:
+            setattr(state, name, _initial(context, builder, typ, name))
+        return pointer
+
+    return typ(spec, storage), build
+
+
+@intrinsic
+def _stop(typing: Any, state: StateType) -> Any:
+    names = [name for name, kind in state.kinds.items() if kind not in STORED]
+    result = types.Tuple([state.fields[name] for name in names])
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = [get_field(context, builder, state, args[0], name) for name in names]
+        return context.make_tuple(builder, result, values)
+
+    return result(state), build
+
+
+@intrinsic
+def _resume(
+    typing: Any, spec: StructSpecType, storage: Any, ints: Any, floats: Any, slot: Any, offset: Any, capacity: Any
+) -> Any:
+    typ = spec.state
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, arenas, ints, floats, slot, offset, capacity = args
+        pointer, state = _allocate(context, builder, typ, signature.args[1], arenas, (offset, capacity))
+        rows = _slot_rows(context, builder, typ, signature.args[2:4], (ints, floats), slot)
+        for name in typ.saved:
+            setattr(state, name, _load(context, builder, typ.fields[name], iter(typ.saved[name]), rows))
+        return pointer
+
+    return typ(spec, storage, ints, floats, types.int64, types.int64, types.int64), build
+
+
+@intrinsic
+def _park(typing: Any, state: StateType, ints: Any, floats: Any, slot: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows = _slot_rows(context, builder, state, signature.args[1:3], args[1:3], args[3])
+        for name in state.saved:
+            value = get_field(context, builder, state, args[0], name)
+            _save(context, builder, state.fields[name], iter(state.saved[name]), rows, value)
+        return context.get_dummy_value()
+
+    return types.none(state, ints, floats, types.int64), build
+
+
+@intrinsic
+def _restart(typing: Any, state: StateType) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        helper = context.make_data_helper(builder, state.dtype, ref=args[0])
+        for name in state.saved:
+            setattr(helper, name, _initial(context, builder, state, name))
+        return context.get_dummy_value()
+
+    return types.none(state), build
+
+
+def _allocate(
+    context: Any, builder: Any, typ: StateType, kinds: Any, arrays: Any, block: Any = None
+) -> tuple[Any, Any]:
+    """Allocate a struct in the caller's frame, its queues over `arrays`: whole, or the block (offset, capacity)."""
+    pointer = cgutils.alloca_once(builder, context.get_data_type(typ.dtype))
+    state = context.make_data_helper(builder, typ.dtype, ref=pointer)
+    for queue, name in enumerate(name for name, kind in typ.kinds.items() if kind in STORED):
+        place = None
+        if block is not None:
+            times = context.get_constant(types.int64, ratio(typ.structure, name))
+            place = builder.mul(block[0], times), builder.mul(block[1], times)
+        memory, is_ring = builder.extract_value(arrays, queue), typ.kinds[name] not in POOLS
+        value = columns_of(context, builder, typ.fields[name], kinds.types[queue], memory, is_ring, place)
+        setattr(state, name, value)
+    return pointer, state
+
+
+def _initial(context: Any, builder: Any, typ: StateType, name: str) -> Any:
+    """The value of a scalar field in an empty structure: 0, or the identity."""
+    if typ.kinds[name] == "State":
+        return get_field(context, builder, typ, None, "identity")
+    return context.get_constant(typ.fields[name], 0)
+
+
+def _slot_rows(context: Any, builder: Any, typ: StateType, kinds: Any, matrices: Any, slot: Any) -> tuple[Any, Any]:
+    """Pointers to a slot's row of the integers and of the floats."""
+    found = []
+    for kind, matrix in zip(kinds, matrices, strict=True):
+        array = context.make_array(kind)(context, builder, matrix)
+        width = cgutils.unpack_tuple(builder, array.shape, 2)[1]  # a row may have columns of others
+        found.append(builder.gep(array.data, [builder.mul(slot, width)]))
+    return found[0], found[1]
+
+
+def _load(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any) -> Any:
+    if isinstance(typ, types.BaseTuple):
+        parts = [_load(context, builder, part, places, rows) for part in typ.types]
+        return context.make_tuple(builder, typ, parts)
+    is_float, column = next(places)
+    value = builder.load(builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
+    return context.cast(builder, value, types.int64, typ) if typ == types.boolean else value
+
+
+def _save(context: Any, builder: Any, typ: types.Type, places: Any, rows: Any, value: Any) -> None:
+    if isinstance(typ, types.BaseTuple):
+        for i, part in enumerate(typ.types):
+            _save(context, builder, part, places, rows, builder.extract_value(value, i))
+        return
+    is_float, column = next(places)
+    if typ == types.boolean:
+        value = context.cast(builder, value, typ, types.int64)
+    builder.store(value, builder.gep(rows[is_float], [context.get_constant(types.int64, column)]))
+
+
+@intrinsic
+def _present(typing: Any, result: types.Type) -> Any:
+    inner = result.type if isinstance(result, types.Optional) else result
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return args[0] if inner is result else context.make_helper(builder, result, value=args[0]).data
+
+    return inner(result), build
+
+
+# ---- the same for interpreted kernels ----
+
+
+def start(spec: StructSpec, storage: Any) -> Any:
+    """An empty structure. Compiled: in the caller's frame, with queues over `storage`."""
+    return spec.structure(spec.monoid)
+
+
+def resume(spec: Any, storage: Any, ints: Any, floats: Any, slot: int, offset: int, capacity: int) -> Any:
+    """The structure of a slot. Compiled: loaded into the caller's frame. Interpreted, `storage` is a dict of them."""
+    found = storage.get(slot)
+    if found is None:
+        found = storage[slot] = spec.structure(spec.monoid)
+    return found
+
+
+def park(state: Any, ints: Any, floats: Any, slot: int) -> None:
+    """Store a structure in its slot. Interpreted: does nothing, because `storage` holds it."""
+
+
+def restart(state: Any) -> None:
+    """Empty a structure."""
+    state.clear()
+
+
+def stop(state: Any) -> Any:
+    """The final state. Compiled: the scalar fields. Interpreted: the structure."""
+    return state
+
+
+def present(result: Any) -> Any:
+    """A result that is not None, with that as its type."""
+    return result
+
+
+NATIVE.update({start: _start, resume: _resume, park: _park, restart: _restart, stop: _stop, present: _present})
+
+
+def rebuild(spec: StructSpec, storage: Any, left: Any) -> Any:
+    """The structure after a kernel: its fields from `stop`, its queues and pools in place."""
+    structure, memory, others = spec.structure(spec.monoid), iter(storage), iter(left)
+    for name, kind in fields(spec.structure).items():
+        setattr(structure, name, _in_place(spec, name, kind, next(memory)) if kind in STORED else next(others))
+    return structure
+
+
+def _in_place(spec: StructSpec, name: str, kind: str, arrays: Any) -> Any:
+    if kind in POOLS and issubclass(spec.structure, BTreeNodes):
+        return Rows(spec.layout(kind), arrays, spec.structure.width(name, spec.structure.min_arity))
+    return (RingLevels if kind == "Levels" else Ring)(spec.layout(kind), arrays)

@@ -1,0 +1,35 @@
+"""The rules of window bounds: column kernels, live state and eager windows share them.
+
+A window of a size that ends at t starts at `window_start`. A value `precedes` it if it is below the start, or at the
+start of a window that does not include its start. How the first value in the window is found differs: `first_from`
+bisects, `window_loops` goes on from a slot's last start, `column.bounds` does so for four ranges of rows at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def window_start(t: Any, size: Any, floor: Any, least: Any) -> Any:
+    """t - size, or `least` where t is below `floor` and integers would overflow.
+
+    The test comes before the subtraction: LLVM assumes that signed integers do not overflow (`nsw`), and would drop a
+    test of the difference.
+    """
+    return least if t < floor else t - size
+
+
+def precedes(value: Any, start: Any, inclusive: bool) -> bool:
+    """Does a value lie before a window's start?"""
+    return bool(value < start if inclusive else value <= start)
+
+
+def first_from(values: Any, a: int, b: int, start: Any, inclusive: bool) -> int:
+    """The first position in [a, b) whose value does not precede `start`, by bisection; b if there is none."""
+    while a < b:
+        middle = (a + b) // 2
+        if precedes(values[middle], start, inclusive):
+            a = middle + 1
+        else:
+            b = middle
+    return a
