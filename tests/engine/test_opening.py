@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -116,7 +116,7 @@ def test_state_of_before_needs_its_schema() -> None:
 class Undeleted(MemoryStore):
     """A store whose process dies before anything is deleted."""
 
-    def delete_many(self, ids: Iterable[str]) -> None:
+    def delete_many(self, ids: Iterable[str]) -> None:  # noqa: ARG002
         """Delete nothing."""
         raise ConnectionError("the process is gone")
 
@@ -138,6 +138,30 @@ def test_pages_that_a_crash_has_left_are_deleted(emit: str) -> None:
         assert found.pages.keys() == whole.pages.keys() | {"host"}
         assert again.process(batch(9 * calls)).to_pylist() == op.process(batch(9 * calls)).to_pylist()
     assert left > 3, "nothing was left behind"
+
+
+class Doubting(MemoryStore):
+    """A store that refuses its first writes: one before it happens, one after."""
+
+    calls = 0
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self.calls += 1
+        if self.calls != 1:
+            super().put_many(pages)
+        if self.calls <= 2:
+            raise ConnectionError("no answer")
+
+
+@pytest.mark.parametrize("emit", EMITS)
+def test_a_first_call_that_is_repeated_leaves_a_whole_state(emit: str) -> None:
+    store = Doubting()
+    op = query(emit).operator(store=store)
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="no answer"):
+            op.process(batch(0))
+    op.process(batch(0), offset=1)
+    assert query(emit).operator(store=MemoryStore(dict(store.pages))).offset == 1
 
 
 @pytest.mark.parametrize("name", ["../x", "header", "root", "host", "b1", "q", 7])
@@ -163,12 +187,12 @@ def test_the_operator_that_was_opened_last_has_the_store(emit: str) -> None:
     calls = [
         lambda: old.process(batch(9)),
         lambda: old.advance(40),
-        lambda: old.finish(),
+        old.finish,
         lambda: old.lookup({"k": ["key 1"]}),
-        lambda: old.snapshot(),
+        old.snapshot,
     ]
     for call in calls:
-        with pytest.raises(RuntimeError, match="another operator was opened on the store .* use that one"):
+        with pytest.raises(RuntimeError, match=r"another operator was opened on the store .* use that one"):
             call()
     assert store.pages == before
     assert (old.offset, old.metrics.rows_in) == (1, 5), "what it knows, it still says"

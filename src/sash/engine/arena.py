@@ -113,6 +113,11 @@ class Arena:
         """Is most of it free?"""
         return self.length > LEAST and 4 * (self.top - self.unused) < self.length
 
+    @property
+    def is_half_free(self) -> bool:
+        """Would packing make it smaller?"""
+        return self.length > LEAST and 2 * (self.top - self.unused) < self.length
+
     def pack(self, live: Ints, renumbered: bool = False) -> None:
         """Lay the blocks of the live slots, which may have new numbers, one behind the other in a smaller arena."""
         heads = self.heads

@@ -20,6 +20,12 @@ class KeyLookup(Protocol):
     def results(self, at: Any, last: Any) -> list[pa.Array]:
         """For each window and aggregate a column, in the order of the keys asked for."""
 
+    def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
+        """May structures stand, after this, behind the windows of rows to come?"""
+
+    def restore(self) -> None:
+        """Let structures forget these keys."""
+
 
 class Backend:
     """Live state of one operator, durable in a store where there is one."""
@@ -28,6 +34,11 @@ class Backend:
 
     def __init__(self, plan: Plan, mode: str, output: Output) -> None:
         self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Is there something to undo, of a call or a lookup that was interrupted?"""
+        return False
 
     @property
     def stored_bytes(self) -> int | None:
@@ -56,4 +67,8 @@ class Backend:
         """The results of some keys: at a time, or else at that of their newest row or the watermark."""
         if at is None and self.bound_query.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
-        return found.results(at, last)
+        try:
+            return found.results(at, last)
+        finally:
+            if found.is_ahead(at, last, watermark):
+                found.restore()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Flags, Ints
 
 Hashes = NDArray[np.uint64]
 
@@ -32,6 +32,8 @@ class BucketDirectory:
         self.keys, self.elements, self.generation = (np.zeros(0, np.int64) for _ in range(3))
         self.loaded = np.zeros(0, np.bool_)
         """Are its keys in memory? Those of a bucket without keys are."""
+        self.used = np.zeros(0, np.int64)
+        """The number of the call that has last used its keys."""
         self.members: list[Ints] | None = None
         self.looked_at = 0
         """How many slots have been looked at to find members and to write buckets."""
@@ -47,7 +49,7 @@ class BucketDirectory:
         found.due = batch.column("due").fill_null(never).to_numpy().copy()
         for name in ("keys", "elements", "generation"):
             setattr(found, name, batch.column(name).to_numpy().copy())
-        found.loaded = found.keys == 0
+        found.loaded, found.used = found.keys == 0, np.zeros(len(found.starts), np.int64)
         return found
 
     def batch(self) -> pa.RecordBatch:
@@ -68,7 +70,22 @@ class BucketDirectory:
         """The first bucket: of all hashes."""
         self.starts, self.due = np.zeros(1, np.uint64), np.full(1, self.never, self.due.dtype)
         self.keys, self.elements, self.generation = (np.zeros(1, np.int64) for _ in range(3))
-        self.loaded, self.members = np.ones(1, np.bool_), None
+        self.loaded, self.members, self.used = np.ones(1, np.bool_), None, np.zeros(1, np.int64)
+
+    def keep_loaded(self, before: BucketDirectory) -> Flags:
+        """Note which buckets are in memory, where that has them as they are here; returns for those before which are.
+
+        A bucket is the same if it has the same hashes and was written by the same call.
+        """
+        found = np.searchsorted(self.starts, before.starts)
+        same = found < len(self)
+        for values, others in ((self.starts, before.starts), (self.generation, before.generation)):
+            same &= values[np.minimum(found, len(self) - 1)] == others if len(self) else False
+        ends, others = np.append(self.starts[1:], 0), np.append(before.starts[1:], 0)
+        same &= ends[np.minimum(found, len(self) - 1)] == others if len(self) else False
+        same &= before.loaded
+        self.loaded[found[same]], self.used[found[same]] = True, before.used[same]
+        return same
 
     # ---- which bucket ----
 
@@ -129,7 +146,7 @@ class BucketDirectory:
         middle = np.uint64(start + (stop - start) // 2)
         is_upper = hashes[mine] >= middle
         self.starts = np.insert(self.starts, i + 1, middle)
-        blanks = {"due": self.never, "keys": 0, "elements": 0, "generation": 0, "loaded": True}
+        blanks = {"due": self.never, "keys": 0, "elements": 0, "generation": 0, "loaded": True, "used": self.used[i]}
         for name, blank in blanks.items():
             setattr(self, name, np.insert(getattr(self, name), i + 1, blank))
         self.members[i : i + 1] = [mine[~is_upper], mine[is_upper]]
@@ -139,4 +156,4 @@ class BucketDirectory:
         self.due[i], self.keys[i], self.elements[i], self.generation[i] = self.never, 0, 0, 0
 
 
-_ARRAYS = ("starts", "due", "keys", "elements", "generation", "loaded")
+_ARRAYS = ("starts", "due", "keys", "elements", "generation", "loaded", "used")

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_values import decoded_schema
 from sash.engine.page_transaction import Pages
-from sash.engine.reorder_buffer import TimedRows, joined_rows
+from sash.engine.reorder_buffer import ReorderBuffer, TimedRows, joined_rows
 from sash.engine.row_errors import RoomCheck
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_checks import require
@@ -121,6 +122,11 @@ class BufferPages:
         self.waiting = tuple(waiting)
         return found
 
+    def unload(self, buffer: ReorderBuffer) -> None:
+        """Let all rows that wait be in the store alone, after a commit."""
+        waiting = tuple(replace(page, in_memory=False) for page in self.waiting)
+        all_at_once(attributes(self, waiting=waiting), buffer.emptied())
+
     def _read_page(self, page: BufferPage) -> TimedRows:
         """The rows of a page that have not left yet."""
         name = f"q{page.number}"
@@ -194,7 +200,9 @@ class BufferPages:
     @property
     def due(self) -> list[Any]:
         """The watermarks at which pages that are in the store alone are due."""
-        return [after(page.low) for page in self.waiting if not page.in_memory]
+        left = self.settled  # rows below it have left, also where their page is not in memory
+        lows = [page.low if left is None else max(page.low, left) for page in self.waiting if not page.in_memory]
+        return [after(low) for low in lows]
 
     def mark(self) -> BufferMark:
         """What `rollback` needs."""

@@ -36,6 +36,9 @@ from sash.stores.envelope import decoding
 BUCKET = 1 << 17
 """A bucket page beyond this many bytes is cut in two."""
 
+SMALL_BUCKET = 1 << 12
+"""The same where memory is bounded and the state is small."""
+
 TOGETHER = 64
 """So many buckets are encoded at once."""
 
@@ -64,6 +67,9 @@ class DurableState(StoredState):
         self.buckets = BucketDirectory(engine.timers.never, engine.numbers)
         self.buffered = BufferPages(self.transaction, bound_query, engine.room)
         self.next_large = 0
+        self.call = 0
+        """Counts calls, so that it is known when a bucket was last used."""
+        self.memory = bound_query.query.options.memory_limit
         self._numbering = engine.numbering
 
     @staticmethod
@@ -96,6 +102,24 @@ class DurableState(StoredState):
         self.transaction.opened()
         return header
 
+    def follow(self) -> Header:
+        """Take up what another writer has committed: keys of buckets that have changed leave memory.
+
+        Raises PageError. Then, and after an interrupt, the state in memory is of no use.
+        """
+        before, engine = self.buckets, self.engine
+        self.transaction.forget_pages()
+        header = self.open()
+        if header is None:
+            raise PageError(f"the state is gone from the store {self.transaction.store!r}")
+        same = self.buckets.keep_loaded(before)
+        self.buckets.loaded |= self.buckets.keys == 0
+        slots = engine.live
+        if len(slots):
+            engine.gone = slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]
+            engine.release()
+        return header
+
     # ---- before a step ----
 
     is_shared = True
@@ -104,16 +128,24 @@ class DurableState(StoredState):
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Bring the buckets of these keys into memory, and those of which something is due at `now`."""
         buckets = self.buckets
+        if len(self.engine.gone):  # what was to leave memory after the last call, should that have been interrupted
+            self.engine.release()
         missing = buckets.absent()
-        if not len(missing):
+        if not len(missing) and self.memory is None:
             return
         wanted = missing if everything else buckets.absent(now) if now is not None else missing[:0]
-        if rows and not everything:
+        if rows and not everything and len(buckets):
             hashes = keys_of(columns, rows).hashes() if columns else np.zeros(1, np.uint64)
             touched = np.unique(buckets.of(hashes))
+            buckets.used[touched] = self.call
             wanted = np.union1d(wanted, touched[~buckets.loaded[touched]])
-        for i in wanted.tolist():
-            self._load_bucket(i)
+        for start in range(0, len(wanted), TOGETHER):
+            some = wanted[start : start + TOGETHER].tolist()
+            names = [buckets.name(i) for i in some]
+            self.transaction.read("bucket", names, self.codec.schemas)  # one round trip
+            for i in some:
+                self._load_bucket(i)
+            self.transaction.forget_reads(names)
 
     def load_all(self) -> None:
         """Bring everything into memory."""
@@ -134,7 +166,7 @@ class DurableState(StoredState):
                     self.codec.load_elements(run.arena, of, np.array([run.start]), stops, run.batch)
             if buckets.members is not None:
                 buckets.members[i] = np.sort(slots)
-            buckets.loaded[i] = True
+            buckets.loaded[i], buckets.used[i] = True, self.call
         except BaseException:
             buckets.members = None
             self.codec.forget(bucket.stored)  # keys are in memory as a whole, or not at all
@@ -171,6 +203,7 @@ class DurableState(StoredState):
             self._numbering = engine.numbering
         doubtful = buckets.named(self.transaction.doubtful)
         touched = np.union1d(buckets.changed_members(changed, engine.gone, hashes), doubtful).astype(int).tolist()
+        buckets.used[touched] = self.call
         for stop in range(len(touched), 0, -TOGETHER):  # cutting one in two moves those behind it
             self._write_together(touched[max(stop - TOGETHER, 0) : stop])
 
@@ -194,12 +227,23 @@ class DurableState(StoredState):
             else:
                 self._describe(i, mine)
 
+    @property
+    def _largest_bucket(self) -> int:
+        """Bytes of a bucket page, at most.
+
+        Where memory is bounded, a thousand buckets that a call touches are to take a quarter of it; but the header,
+        which lists the buckets and is written with each call, is to have no more than some 30,000 of them.
+        """
+        if self.memory is None:
+            return BUCKET
+        return min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
+
     def _cut(self, i: int, size: float) -> int:
         """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
         buckets = self.buckets
         assert buckets.members is not None
         count = len(buckets.members[i])
-        if size <= BUCKET or count <= 1 or not buckets.is_divisible(i):
+        if size <= self._largest_bucket or count <= 1 or not buckets.is_divisible(i):
             return 0
         buckets.cut(i, self.engine.table["hash"].view(np.uint64))
         upper = self._cut(i + 1, size * len(buckets.members[i + 1]) / count)
@@ -283,6 +327,7 @@ class DurableState(StoredState):
 
     def mark(self) -> DurableMark:
         """What `rollback` needs."""
+        self.call += 1
         self.transaction.begin()
         return DurableMark(self.buckets.copy(), self.buffered.mark(), self.next_large)
 
@@ -293,5 +338,6 @@ class DurableState(StoredState):
         self.next_large = mark.next_large
         buckets = mark.buckets.copy()
         # buckets are only ever cut
-        buckets.loaded = self.buckets.loaded[np.searchsorted(self.buckets.starts, mark.buckets.starts)]
+        same = np.searchsorted(self.buckets.starts, mark.buckets.starts)
+        buckets.loaded, buckets.used = self.buckets.loaded[same], self.buckets.used[same]
         self.buckets = buckets

@@ -83,6 +83,13 @@ class EagerLookup:
                 found.append(aggregate.column(answer, ranges, places).take(order))
         return found
 
+    def is_ahead(self, _at: Any, _last: Any, _watermark: Any) -> bool:
+        """Trees answer any range."""
+        return False
+
+    def restore(self) -> None:
+        """Do nothing: trees are as they were."""
+
     def _times(self, slot: int) -> tuple[int, Numbers]:
         """Where the rows of a slot begin in its block, and their times."""
         rows = self.state.rows

@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import no_rows
+from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup
+from sash.engine.memory_bound import MemoryBound
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows
 from sash.engine.state_codec import StateCodec
@@ -33,6 +35,9 @@ from sash.stores import MemoryStore, Store
 class LiveBackend(Backend):
     """Live state of one operator, durable in a store where there is one."""
 
+    reads_only = False
+    """Are there lookups alone?"""
+
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
         super().__init__(plan, mode, output)
         self.engine = LiveEngine(plan)
@@ -43,6 +48,10 @@ class LiveBackend(Backend):
         if self.bound_query.time is not None and mode != "sorted":
             self.buffer = ReorderBuffer(plain, self.bound_query.ties, self.engine.numbers)
         self.durable: DurableState | None = None if store is None else self._durable(store)
+        limit = self.bound_query.query.options.memory_limit
+        self.bound: MemoryBound | None = None
+        if self.durable is not None and limit is not None:
+            self.bound = MemoryBound(limit, self.durable, self.engine, self.buffer, self.emitter)
         self._marks: tuple[BufferState | None, DurableMark | None] | None = None
         self._given: TimedRows | None = None
 
@@ -58,6 +67,11 @@ class LiveBackend(Backend):
             None if self.durable is None else self.durable.mark(),
         )
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Is there something to undo, of a call or a lookup that was interrupted?"""
+        return self._marks is not None
+
     def recover(self) -> None:
         """Undo a call that failed; does nothing if none has. May be interrupted, and called again."""
         if self._marks is None:
@@ -71,6 +85,7 @@ class LiveBackend(Backend):
         if self.emitter is not None:
             self.emitter.rollback()
         self._marks = None
+        self._enforce_bound()
 
     def write(self, header: Header) -> None:
         """Hand what the call has changed to the store."""
@@ -87,6 +102,11 @@ class LiveBackend(Backend):
             self.emitter.compact()
         if self.durable is not None:
             self.durable.transaction.delete_garbage()
+        self._enforce_bound()
+
+    def _enforce_bound(self) -> None:
+        if self.bound is not None:
+            self.bound.enforce()
 
     def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
         """Raise the watermark, and give what is due."""
@@ -132,6 +152,13 @@ class LiveBackend(Backend):
         assert self.durable is not None
         return self.durable.open()
 
+    def follow(self) -> Header:
+        """Take up what another writer has committed to the store since. Raises PageError."""
+        assert self.durable is not None
+        if self.buffer is not None:
+            all_at_once(self.buffer.emptied())
+        return self.durable.follow()
+
     @property
     def token(self) -> str:
         """The token of the state in memory: that of the last commit to the store."""
@@ -166,7 +193,7 @@ class LiveBackend(Backend):
             assert self.buffer is not None
             self.buffer.push_and_release(rows, None)
         self.durable.detach()
-        self.durable = None
+        self.durable = self.bound = None
 
     # ---- looks ----
 
@@ -183,7 +210,20 @@ class LiveBackend(Backend):
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
             waiting = waiting if at is None else waiting.take(np.flatnonzero(waiting.time <= at))
-        return self.look(Lookup(self.engine, columns, waiting), at, last, watermark)
+        found = Lookup(self.engine, columns, waiting, self.reads_only)
+        self.engine.journal = None
+        if self.emitter is not None:
+            self.emitter.begin()
+        self._marks = None, None
+        try:
+            found.begin()
+            return self.look(found, at, last, watermark)
+        finally:
+            if found.has_stepped:
+                self.recover()
+            else:
+                self._marks = None
+            self._enforce_bound()
 
     def _take_waiting(self, durable: DurableState) -> None:
         """Bring all rows that wait into memory, or none of them."""

@@ -27,10 +27,11 @@ from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_table import KeyTable
-from sash.engine.key_values import format_key, key_column
+from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.result_errors import failed_place
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import RoomCheck, aggregate_failure, failure
 from sash.engine.running_assigner import RunningAssigner
@@ -40,9 +41,9 @@ from sash.engine.step_journal import StepJournal
 from sash.engine.time_numbers import below, beyond, earliest, later, saturating, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.columnar import AggregateError
-from sash.kernels.loops.live_kernel import LiftFailed, call_loop
+from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
 from sash.plan.bound_query import BoundQuery
@@ -117,7 +118,7 @@ class LiveEngine:
         self.numbering = 0
         """Changes when slots have new numbers."""
         self.journal: StepJournal | None = None
-        self.gone: Ints = np.zeros(0, np.int64)
+        self.gone: Ints = NO_INTS
         self._given_up = 0
         """Keys that have gone since dictionaries were last looked at; rings that have shrunk count as all keys."""
 
@@ -131,16 +132,22 @@ class LiveEngine:
     # ---- one step ----
 
     def step(
-        self, given: TimedRows, *, now: Any = None, closing: bool = False, last_key_open: bool = False
+        self,
+        given: TimedRows,
+        *,
+        now: Any = None,
+        closing: bool = False,
+        last_key_open: bool = False,
+        beside: Ints = NO_INTS,
     ) -> StepResult:
         """Take rows whose order is settled. Results up to the watermark `now` leave.
 
         `now` None: rows alone make results due. `closing`: all results leave. `last_key_open`: the rows are sorted
-        by key, and all keys but the last are complete.
+        by key, and all keys but the last are complete. `beside`: slots that can be undone beside those of the step.
 
         Raises what a monoid raised, naming row and key; then `rollback` must be called.
         """
-        self._release()
+        self.release()
         columns = [given.table.column(place) for place in self.by]
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
@@ -149,7 +156,7 @@ class LiveEngine:
         order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
         slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
-        self.journal = StepJournal.open(self, slots, keys.fresh)
+        self.journal = StepJournal.open(self, np.union1d(slots, beside) if len(beside) else slots, keys.fresh)
         rows = self._enter(given, keys, order)
         found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
@@ -230,7 +237,8 @@ class LiveEngine:
             try:
                 aggregate.take(rows)
             except AggregateError as failed:
-                raise self._failure(aggregate, failed, rows.format_row(failed.place)) from failed.error
+                where = rows.format_row(failed.place)
+                raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
         try:
             windows = assigner.results(rows, endings)
         except AggregateError as failed:
@@ -240,7 +248,8 @@ class LiveEngine:
             try:
                 results = aggregate.results(windows, rows)
             except AggregateError as failed:
-                raise self._failure(aggregate, failed, self._where(aggregate, failed, rows)) from failed.error
+                where = failed_place(self.bound_query, self.keys, aggregate, failed, rows)
+                raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):
                 made[view.number] = by_window
         return [
@@ -292,7 +301,7 @@ class LiveEngine:
     def commit(self) -> None:
         """The step has succeeded: free what it has left over."""
         self.journal = None
-        self._release()
+        self.release()
         if not self.coded:
             return
         shrunk = self._given_up > self.keys.count
@@ -312,8 +321,8 @@ class LiveEngine:
         self._free_unused()
         self.journal = None
 
-    def _release(self) -> None:
-        """Free the slots that are over, and memory where most of it is unused."""
+    def release(self, pack: bool = False) -> None:
+        """Free the slots that are over, and memory where most of it is unused; `pack`: where half of it is."""
         moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
         self._given_up += len(self.gone) + (self.keys.count + 1 if moved else 0)
         if len(self.gone):
@@ -330,7 +339,7 @@ class LiveEngine:
                 self.timers.rebuild()
                 return
         for assigner in moved:
-            if assigner.arena.is_sparse:
+            if assigner.arena.is_sparse or (pack and assigner.arena.is_half_free):
                 assigner.arena.pack(self.live)
 
     def _free_unused(self) -> None:
@@ -346,8 +355,6 @@ class LiveEngine:
 
     def free(self, slots: Ints) -> None:
         """Forget the keys of slots. May be interrupted, and called again."""
-        if not len(slots):
-            return
         self.grow()
         for assigner in self.arena_assigners:
             assigner.arena.release(slots)
@@ -386,28 +393,6 @@ class LiveEngine:
         arenas = sum(assigner.arena.nbytes for assigner in self.arena_assigners)
         dictionaries = sum(aggregate.values.nbytes for aggregate in self.all_aggregates)
         return self.table.nbytes + self.keys.nbytes + arenas + dictionaries
-
-    # ---- errors ----
-
-    def _failure(self, aggregate: LiveAggregate, failed: AggregateError, where: str) -> Exception:
-        return aggregate_failure(self.bound_query, aggregate.failed_number, failed, where)
-
-    def _where(self, aggregate: LiveAggregate, failed: AggregateError, rows: StepRows) -> str:
-        """Where a result failed: the row it belongs to, or the slide and its key."""
-        window, at = aggregate.failed_in, failed.place
-        if isinstance(failed, LiftFailed):
-            return rows.format_row(at)
-        if aggregate.kernel.elements == "running":  # the place is a row, or the results read before it
-            if at < len(rows):
-                return rows.format_row(at)
-            at = len(window) - 1
-        elif self.bound_query.per_row or window.blame is not None:
-            return rows.format_row(at if window.blame is None else int(window.blame[at]))
-        end: Any = window.ends[at]
-        if self.bound_query.time is not None:
-            end = self.bound_query.time.array(np.array([end]))[0]
-        key = format_key(self.bound_query.by, self.keys.keys(window.slots[at : at + 1]))
-        return f"the slide that ends at {end}" + key
 
 
 def _structure(name: str) -> type[InOrder]:

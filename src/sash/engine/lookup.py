@@ -1,8 +1,12 @@
 """Lookup: the aggregates of some keys now, or at a time, without a change of state.
 
-The keys asked for are copied, with the rows of theirs that still wait, into an engine of their own, and their windows
-are computed there. A window without `every` is the one that would end at that time; with `every` it is the slide in
-progress. What a call costs follows from the elements of the keys asked for.
+The structures that are alive in the slots of the keys answer. Rows of theirs that still wait take their places first,
+by a step that is undone after the look. A window without `every` is the one that would end at that time; with `every`
+it is the slide in progress.
+
+A key without rows that wait costs what its structures take to go from where they stand to the window asked for: O(1)
+⊕ for a window of rows that ends at the watermark. The structures of a key whose step is undone are built anew, by the
+next look or the next row.
 """
 
 from __future__ import annotations
@@ -23,10 +27,10 @@ from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
-from sash.engine.state_codec import StateCodec
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import below
-from sash.engine.window_assigner import WindowAssigner
+from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
+from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
@@ -55,50 +59,94 @@ def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
 
 
 class Lookup:
-    """The state of some keys in an engine of its own."""
+    """Some keys of an engine, whose windows are asked for.
 
-    def __init__(self, source: LiveEngine, columns: list[pa.Array], waiting: TimedRows | None) -> None:
-        self.bound_query = source.bound_query
-        self.engine = LiveEngine(source.plan)
+    Rows of theirs that wait take their places first, by a step of the engine that the caller has to undo, if there was
+    one (`has_stepped`). `reads_only`: nothing but lookups will ask the structures of the engine.
+    """
+
+    def __init__(
+        self, engine: LiveEngine, columns: list[pa.Array], waiting: TimedRows | None, reads_only: bool = False
+    ) -> None:
+        self.bound_query, self.engine, self.reads_only = engine.bound_query, engine, reads_only
         self.rows = len(columns[0]) if columns else 1
-        normal = [key_column(column) for column in columns]
-        known = source.keys.find(normal, self.rows, insert=False)
-        batches = StateCodec(source, None).encode(known.touched, [np.zeros(len(known.touched), np.int64)] * 64)
-        if len(known.touched):
-            codec = StateCodec(self.engine, None)
-            codec.put(codec.read(batches), emitted=False)
-        if waiting is not None and len(waiting):
-            self._add(waiting, normal)
-        self.slots = self.engine.keys.find(normal, self.rows, insert=False).slots
+        self.keys = [key_column(column) for column in columns]
+        self.waiting = waiting
+        self.of_rows = all(isinstance(one, RowAssigner) and not one.pending for one in engine.assigners)
+        """Are all windows of rows, so that a look at them changes no more than where a structure stands?"""
+        self.asked = self.slots = NO_INTS
 
-    def _add(self, waiting: TimedRows, keys: list[pa.Array]) -> None:
-        """Let the rows of these keys that wait take their places."""
+    has_stepped = False
+
+    def begin(self) -> None:
+        """Find the keys, and let their rows that wait take their places."""
+        known = self.engine.keys.find(self.keys, self.rows, insert=False)
+        waiting = None if self.waiting is None or not len(self.waiting) else self._of_keys(self.waiting)
+        if waiting is not None or not self.of_rows:
+            self.has_stepped = True
+            given = self._nothing() if waiting is None else waiting
+            if self.reads_only:  # structures may stand behind the windows of these rows, after a look at a later time
+                mine = self.engine.keys.find(self._key_columns(given), len(given), insert=False)
+                self._restart(mine.touched)
+            self.engine.step(given, beside=NO_INTS if self.of_rows else known.touched)
+            known = self.engine.keys.find(self.keys, self.rows, insert=False)
+        self.asked = known.slots
+        self.slots = np.unique(known.slots[known.slots >= 0])
+
+    def _of_keys(self, waiting: TimedRows) -> TimedRows | None:
+        """The rows of these keys among those that wait; None if there are none."""
         asked = KeyTable(self.engine.keys.types)
-        asked.find(keys, self.rows)
-        of = [key_column(waiting.table.column(name)) for name in self.bound_query.by]
-        mine = np.flatnonzero(asked.find(of, len(waiting), insert=False).slots >= 0)
-        if len(mine):
-            self.engine.step(waiting.take(mine))
-            self.engine.commit()
+        asked.find(self.keys, self.rows)
+        mine = np.flatnonzero(asked.find(self._key_columns(waiting), len(waiting), insert=False).slots >= 0)
+        return waiting.take(mine) if len(mine) else None
+
+    def _key_columns(self, rows: TimedRows) -> list[pa.Array]:
+        return [key_column(rows.table.column(name)) for name in self.bound_query.by]
+
+    def _nothing(self) -> TimedRows:
+        return TimedRows(no_rows(decoded_schema(self.bound_query.schema)), np.zeros(0, self.engine.numbers), NO_INTS)
 
     def newest(self) -> Any:
         """The time of the newest row of these keys; None if they have none."""
-        live = self.engine.live
-        return None if not len(live) else self.engine.table["stamps"][live, LAST].max().item()
+        return None if not len(self.slots) else self.engine.table["stamps"][self.slots, LAST].max().item()
 
     def results(self, at: Any, last: Any) -> list[pa.Array]:
         """For each window and aggregate a column, in the order of the keys asked for."""
         found: dict[int, list[pa.Array]] = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
+            if isinstance(assigner, ArenaAssigner):
+                self._let_back(assigner, windows)
             made: dict[int, list[pa.Array]] = {}
             for aggregate in aggregates:
                 made |= self._values(aggregate, windows)
             for w, window in enumerate(windows):
                 found[window.window] = [made[number][w] for number in sorted(made)]
-        back = np.where(self.slots < 0, len(self.engine.live), np.searchsorted(self.engine.live, self.slots))
-        order = array(back, self.slots >= 0)
+        order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         return [column.take(order) for place in sorted(found) for column in found[place]]
+
+    def restore(self) -> None:
+        """Let structures forget these keys, which may stand behind where the next rows need them."""
+        self._restart(self.slots)
+
+    def _restart(self, slots: Ints) -> None:
+        for assigner in self.engine.arena_assigners:
+            assigner.arena.reset(slots)
+
+    def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
+        """May structures stand, after this, behind the windows of rows to come?"""
+        if self.reads_only or not self.of_rows:
+            return False
+        return last is not None or (self.bound_query.time is not None and (watermark is None or at > watermark))
+
+    def _let_back(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
+        """Structures only go forward: those that stand behind a window's start begin anew."""
+        least = np.minimum.reduce([window.los for window in windows if window.los is not None])
+        for follower in assigner.arena.followers:
+            firsts = self.engine.table[follower.name, "ints"][self.slots, FIRST]
+            ahead = self.slots[firsts > least]
+            if len(ahead):
+                follower.reset(ahead)
 
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
@@ -116,7 +164,7 @@ class Lookup:
     # ---- which elements ----
 
     def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowRanges:
-        slots = self.engine.live
+        slots = self.slots
         window = assigner.windows[w]
         size = window.size if last is None else shorter(window, self.bound_query, last)
         zeros = np.zeros(len(slots), np.int64)
@@ -124,11 +172,9 @@ class Lookup:
             self._empty_closed(assigner, slots, at)
             on = everyone(len(slots))
             return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, after=zeros, his=slots)
-        pairs = [self._range(assigner, w, slot, at, size) for slot in slots.tolist()]
-        los, his = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ([], [])))
-        on = np.ones(len(slots), np.bool_)
-        if window.full:
-            on = his - los >= int(size or 1)
+        assert isinstance(assigner, ArenaAssigner)
+        los, his = self._ranges(assigner, w, at, size)
+        on = his - los >= int(size or 1) if window.full else np.ones(len(slots), np.bool_)
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
@@ -141,29 +187,61 @@ class Lookup:
         for aggregate in self.engine.aggregates[self.engine.assigners.index(assigner)]:
             self.engine.table[aggregate.name, "base"][over] = self.engine.table[aggregate.name, "totals"][over]
 
-    def _range(self, assigner: Any, w: int, slot: int, at: Any, size: Any) -> tuple[int, int]:
-        heads = assigner.arena.heads
-        front, back, begin = (int(heads[slot, c]) for c in (FRONT, BACK, BEGIN))
-        front = max(front, begin)
-        window = assigner.windows[w]
-        places = assigner.located(np.full(back - front, slot), np.arange(front, back))
-        columns = assigner.arena.columns
+    def _ranges(self, assigner: ArenaAssigner, w: int, at: Any, size: Any) -> tuple[Ints, Ints]:
+        """The elements [lo, hi) of a window of each key."""
+        heads, window, columns = assigner.arena.heads, assigner.windows[w], assigner.arena.columns
+        front, back, begin = (heads[self.slots, column] for column in (FRONT, BACK, BEGIN))
+        rings = Rings(assigner, self.slots, np.maximum(front, begin), back)
         if isinstance(assigner, CountedPanes):
-            stop = (int(self.engine.table["keys"][slot, ROWS]) // int(window.every) + 1) * int(window.every)
-            return front + int(np.searchsorted(columns["low"][places], stop - int(size))), back
+            every = int(window.every or 1)
+            stops = (self.engine.table["keys"][self.slots, ROWS] // every + 1) * every
+            return rings.search(columns["low"], stops - int(size), "left"), back
         if isinstance(assigner, PaneAssigner):
             k = open_slide(window, at, self.engine.numbers)
-            lows = columns["low"][places]
             bounds = (slide_grid.starts(window, k), slide_grid.ends(window, k))
-            lo, hi = (front + int(np.searchsorted(lows, bound)) for bound in bounds)
+            lo, hi = (rings.search(columns["low"], bound, "left") for bound in bounds)
             return lo, hi
         assert isinstance(assigner, RowAssigner)
-        time = columns["time"][places]
-        stop = len(time) if at is None else rows_up_to(window, at, time)
+        open_end = window.kind == "time" and window.closed in ("left", "neither")
+        stops = back if at is None else rings.search(columns["time"], at, "left" if open_end else "right")
         if window.kind == "policy":
-            return min(max(int(heads[slot, assigner.start_column(w)]), front), front + stop), front + stop
-        values = columns["delta", str(window.column)][places] if window.kind == "delta" else time
-        return front + window_start(window, size, at, values, stop), front + stop
+            return np.minimum(np.maximum(heads[self.slots, assigner.start_column(w)], rings.front), stops), stops
+        if window.kind == "count":
+            return np.maximum(stops - int(size), rings.front), stops
+        values = columns["delta", str(window.column)] if window.kind == "delta" else columns["time"]
+        newest = np.full(len(stops), at, values.dtype) if window.kind == "time" else rings.last(values, stops)
+        open_start = window.kind == "delta" or window.closed in ("right", "neither")
+        least = below(newest, size, open_start)
+        inclusive = not open_start or values.dtype.kind != "f"
+        return np.minimum(rings.search(values, least, "left" if inclusive else "right"), stops), stops
+
+
+class Rings:
+    """The elements [front, back) of some slots in an arena."""
+
+    def __init__(self, assigner: ArenaAssigner, slots: Ints, front: Ints, back: Ints) -> None:
+        self.assigner, self.slots, self.front, self.back = assigner, slots, front, back
+
+    def search(self, column: Numbers, bound: Any, side: str) -> Ints:
+        """As `searchsorted` does: the first position of each slot whose value is not below the bound, or beyond it."""
+        bounds = np.broadcast_to(np.asarray(bound), len(self.slots))
+        low, high = self.front.copy(), self.back.copy()
+        some = np.flatnonzero(low < high)
+        while len(some):
+            middle = (low[some] + high[some]) // 2
+            values = column[self.assigner.located(self.slots[some], middle)]
+            below_it = values < bounds[some] if side == "left" else values <= bounds[some]
+            low[some[below_it]] = middle[below_it] + 1
+            high[some[~below_it]] = middle[~below_it]
+            some = some[low[some] < high[some]]
+        return low
+
+    def last(self, column: Numbers, stops: Ints) -> Numbers:
+        """The values before positions; 0 for slots without any."""
+        found = np.zeros(len(stops), column.dtype)
+        some = np.flatnonzero(stops > self.front)
+        found[some] = column[self.assigner.located(self.slots[some], stops[some] - 1)]
+        return found
 
 
 def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: int) -> int:

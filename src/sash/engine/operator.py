@@ -185,6 +185,8 @@ class Operator(OperatorBase):
 
         Raises `PageError` if the snapshot is damaged or belongs to another query.
         """
+        if query.options.memory is not None:
+            raise ValueError("memory= of Options needs a store, and the state of a snapshot is restored to memory")
         found = unpack_snapshot(query, data)
         store, mode = MemoryStore(found.pages), cast(Mode, found.mode)
         operator = cls(query, found.schema, mode=mode, store=store, clock=clock)

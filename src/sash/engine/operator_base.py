@@ -36,6 +36,8 @@ class OperatorBase:
         self.query, self.mode = query, mode
         self.store: Store | None = query.options.store if store is None else store
         self.clock = clock or clocks.time
+        if query.options.memory is not None:
+            _check_memory(query, mode, self.store)
         self.schema: pa.Schema | None = None
         self._single = SingleUser("the operator")
 
@@ -163,9 +165,23 @@ class OperatorBase:
 
     def _recover(self) -> None:
         """After a call that failed: the state as it was before. May be interrupted, and called again."""
-        if self._failed:
+        if self._failed or self.backend.is_unsettled:
             self.backend.recover()
             self._failed = False
 
     _failed = False
     """Is a call under way that has not succeeded?"""
+
+
+def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:
+    """Raises ValueError if the memory of an operator cannot be bounded."""
+    if query.emit == "eager":
+        raise ValueError(
+            "memory= of Options needs emit='final' or 'changes': with emit='eager' a page has what one call has "
+            "changed of all keys, so that no key can be read alone"
+        )
+    if store is None and mode != "sorted":  # that mode has one key in memory at a time
+        raise ValueError(
+            "memory= of Options needs a store for the keys that leave memory: use query.operator(store=…) or "
+            "Options(store=…)"
+        )

@@ -113,9 +113,18 @@ class Pages:
             self._seen[name] = page
         return [self._seen[name] for name in names]
 
-    def forget_reads(self) -> None:
-        """What was read outside of a call is asked for again, should it be needed."""
-        self._seen.clear()
+    def forget_pages(self) -> None:
+        """Forget what is known of pages: another writer has changed them."""
+        for known in (self._known, self._generations, self._seen):
+            known.clear()
+
+    def forget_reads(self, names: Iterable[str] | None = None) -> None:
+        """Free pages that have been read, or some of them: they are asked for again, should they be needed."""
+        if names is None:
+            self._seen.clear()
+        else:
+            for name in names:
+                self._seen.pop(name, None)
 
     def _require(self, name: str, meta: dict[str, Any]) -> None:
         """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
@@ -143,7 +152,10 @@ class Pages:
         data = pack(kind, self.fingerprint, meta, batches)
         self._count(name, len(data))
         self._changed[name] = data
-        self._seen[name] = (meta, list(batches))
+        if kind == "buffer":  # pages of the reorder buffer may be merged in the same call; others are in live state
+            self._seen[name] = (meta, list(batches))
+        else:
+            self._seen.pop(name, None)
         return len(data)
 
     def drop(self, names: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, no_rows, stable_order
+from sash.engine.atomic import attributes
 from sash.engine.key_values import ranks
 from sash.engine.time_numbers import after
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
@@ -179,6 +181,10 @@ class ReorderBuffer:
     def rollback(self, mark: BufferState) -> None:
         """Restore the state at `mark`, in O(1)."""
         self._state = mark
+
+    def emptied(self) -> partial[Any]:
+        """The change to a buffer without rows, for `all_at_once`."""
+        return attributes(self, _state=BufferState())
 
     # ---- steps ----
 

@@ -7,13 +7,18 @@ root is empty.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 
 from sash.engine.state_checks import require
+from sash.plan.api_types import Mode
+from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.stores import PageError, Store
 from sash.stores.batches import read_batch
-from sash.stores.envelope import decoding, fingerprint_of, unwrap
+from sash.stores.checks import check_meta, one_of
+from sash.stores.envelope import decoding, fingerprint_of, read_json, unwrap
 
 HEADER = "header"
 ROOT = "root"
@@ -48,6 +53,17 @@ def stored_schema(query: Query, store: Store) -> pa.Schema | None:
         raise PageError(f"{_LABEL} was written by another query; its columns do not match: {error}") from error
     unwrap(root, ROOT, fingerprint, _LABEL)
     return schema
+
+
+def stored_mode(fingerprint: str, header: bytes) -> Mode:
+    """The mode of the operator that wrote a header. Raises PageError if it is damaged, or of another query."""
+    label = f"page {HEADER!r}"
+    items = unwrap(header, HEADER, fingerprint, label)
+    with decoding(label):
+        require(len(items) > 0, "it has no parts")
+        meta = read_json(items[0])
+    check_meta(meta, {"mode": one_of(*MODES)}, label)
+    return cast(Mode, meta["mode"])
 
 
 def has_state(store: Store) -> bool:

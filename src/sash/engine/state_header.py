@@ -146,7 +146,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "token": header.token,
         "bytes": pages.nbytes,
     }
-    if garbage := pages.unneeded:
+    if garbage := [name for name in pages.unneeded if name != NAME]:  # doubtful, it is written next
         meta["garbage"] = garbage
     pages.write("header", NAME, meta, [buckets, waiting])
 

@@ -25,6 +25,11 @@ def operator(query: Any, schema: Any, **keywords: Any) -> Any:
     return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
 
 
+def reader(query: Any, store: Any, schema: Any) -> Any:
+    """A reader of the query's state. Raises ImportError if the engine is not installed."""
+    return _host("sash.engine", "a reader").StateReader(query, store, schema)
+
+
 def run(query: Any, data: Any) -> Any:
     """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
     for cls in type(data).__mro__:

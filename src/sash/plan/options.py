@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from sash.aggregators.catalogue import CATALOGUE
 from sash.plan.api_types import Prefer, StructureName
+from sash.plan.byte_size import byte_size
 
 if TYPE_CHECKING:
     from sash.stores import Store
@@ -25,6 +26,8 @@ class Options:
     split: into how many time ranges Spark may split the rows of one large key.
     shards: over how many shards a stream on Spark spreads its keys.
     store: where operators save their state.
+    memory: how much memory the live state of an operator may take between calls, in bytes or as text such as "256MB"
+        or "256 MiB"; keys that were not used for long are in the store alone. Needs a store.
 
     >>> import sash
     >>> sash.Options(prefer="latency")
@@ -39,6 +42,7 @@ class Options:
     split: int | None = None
     shards: int | None = None
     store: Store | None = None
+    memory: int | str | None = None
 
     def __post_init__(self) -> None:
         if self.structure is not None and self.structure not in CATALOGUE:
@@ -53,6 +57,15 @@ class Options:
                 raise TypeError(f"{name}= of Options must be a whole number; got {value!r}, a {type(value).__name__}")
             if value < 1:
                 raise ValueError(f"{name}= of Options must be at least 1; got {value!r}")
+
+        if self.memory is not None:
+            object.__setattr__(self, "memory", byte_size("memory= of Options", self.memory))
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The number of bytes that `memory` says."""
+        assert not isinstance(self.memory, str)
+        return self.memory
 
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sash.engine.operator import Operator
+    from sash.engine.state_reader import StateReader
     from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, FrameT, Late, Mode, Windows
     from sash.plan.bound_query import BoundQuery
     from sash.plan.planner import Plan
@@ -178,6 +179,14 @@ class Query:
         Raises ValueError for an unknown mode, and what `bind` raises for a schema that does not fit.
         """
         return dispatch.operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
+
+    def reader(self, store: Store, schema: pa.Schema | None = None) -> StateReader:
+        """A reader of the state that an operator of this query commits to a store: lookups beside the writer.
+
+        store: a store that can be read beside its writer, such as `RocksDBStore(path, read_only=True)`.
+        schema: the columns of the operator's batches; only for state of versions that did not save it.
+        """
+        return dispatch.reader(self, store, schema)  # type: ignore[no-any-return]
 
     @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, NDArray[Any]]: ...

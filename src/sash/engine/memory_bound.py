@@ -1,0 +1,99 @@
+"""The bound on memory: keys that were not used for long are in the store alone.
+
+    after a call      live state   ████████████████████▌ │ bound
+                      leave        ░░░░░░░░░               buckets, the least recently used first
+                      arrays are packed: ████████│
+
+Buckets are the unit: a bucket is loaded as a whole, so it leaves as a whole. After a commit the store has every bucket
+as it is in memory, so that nothing has to be written. Rows of the reorder buffer are in pages of their own, which are
+read when the watermark reaches them: they leave where they alone take half of the bound.
+
+What a call itself needs is in memory during the call: the buckets of its own keys, and those with a result due.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine.arena import Arena
+from sash.engine.atomic import all_at_once, attributes, items
+from sash.engine.durable_state import DurableState
+from sash.engine.emitter import ChangeEmitter
+from sash.engine.live_engine import LiveEngine
+from sash.engine.reorder_buffer import ReorderBuffer
+from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.live_loops import CAPACITY
+
+_FILL = 3 / 8
+"""The share of the bound that is in use after keys have left: arrays have twice the room, and then some to spare."""
+
+
+class MemoryBound:
+    """Keeps the live state of one operator below a number of bytes, between calls."""
+
+    def __init__(
+        self,
+        limit: int,
+        durable: DurableState,
+        engine: LiveEngine,
+        buffer: ReorderBuffer | None,
+        emitter: ChangeEmitter | None,
+    ) -> None:
+        self.limit, self.durable, self.engine, self.buffer, self.emitter = limit, durable, engine, buffer, emitter
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the live state."""
+        parts = (self.engine, self.buffer, self.emitter)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def enforce(self) -> None:
+        """Let what was not used for long leave memory, until the rest is below the limit. Not during a call."""
+        if self.nbytes <= self.limit or self.durable.transaction.doubtful:
+            return  # of a doubtful page the store may have another version than memory
+        buffer = self.buffer
+        if buffer is not None and 2 * buffer.nbytes > self.limit:
+            self.durable.buffered.unload(buffer)
+        share = _FILL
+        while self.nbytes > self.limit and self._unload(int(share * self.limit)):
+            share /= 2
+
+    def _unload(self, target: int) -> bool:
+        """Let buckets leave until keys use no more than so many bytes. Returns whether there were any to leave."""
+        buckets, engine = self.durable.buckets, self.engine
+        slots = engine.live
+        if not len(slots):
+            return False
+        bucket = buckets.of(engine.table["hash"][slots].view(np.uint64))
+        cost = np.bincount(bucket, self._bytes_of(slots), len(buckets))
+        loaded = np.flatnonzero(cost > 0)
+        oldest_first = loaded[np.argsort(buckets.used[loaded], kind="stable")]
+        excess = cost.sum() - target
+        before = np.cumsum(cost[oldest_first]) - cost[oldest_first]
+        leaving = np.zeros(len(buckets), np.bool_)
+        leaving[oldest_first[before < excess]] = True
+        members = buckets.members
+        if members is not None:
+            members = [mine[:0] if leaves else mine for mine, leaves in zip(members, leaving.tolist(), strict=True)]
+        # from here on the slots are free as far as others can tell: `release` may be interrupted, and called again
+        all_at_once(
+            items(buckets.loaded, leaving, False),
+            attributes(buckets, members=members),
+            attributes(engine, gone=slots[leaving[bucket]]),
+        )
+        engine.release(pack=True)
+        return True
+
+    def _bytes_of(self, slots: Ints) -> NDArray[np.float64]:
+        """The bytes that each slot takes: its row, its key and its rings."""
+        capacity = max(self.engine.table.capacity, 1)
+        found = np.full(len(slots), (self.engine.table.nbytes + self.engine.keys.nbytes) / capacity)
+        for assigner in self.engine.arena_assigners:
+            found += assigner.arena.heads[slots, CAPACITY] * _element(assigner.arena)
+        return found
+
+
+def _element(arena: Arena) -> float:
+    """The bytes of an element."""
+    return arena.nbytes / max(arena.length, 1)

@@ -1,0 +1,34 @@
+"""Where the result of an aggregate failed: the row it belongs to, or the slide and its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sash.engine.key_table import KeyTable
+from sash.engine.key_values import format_key
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.step_data import StepRows
+from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.live_kernel import LiftFailed
+from sash.plan.bound_query import BoundQuery
+
+
+def failed_place(
+    bound_query: BoundQuery, keys: KeyTable, aggregate: LiveAggregate, failed: AggregateError, rows: StepRows
+) -> str:
+    """The row that a result belongs to, or the slide and its key, as text."""
+    window, at = aggregate.failed_in, failed.place
+    if isinstance(failed, LiftFailed):
+        return rows.format_row(at)
+    if aggregate.kernel.elements == "running":  # the place is a row, or the results read before it
+        if at < len(rows):
+            return rows.format_row(at)
+        at = len(window) - 1
+    elif bound_query.per_row or window.blame is not None:
+        return rows.format_row(at if window.blame is None else int(window.blame[at]))
+    end: Any = window.ends[at]
+    if bound_query.time is not None:
+        end = bound_query.time.array(np.array([end]))[0]
+    return f"the slide that ends at {end}" + format_key(bound_query.by, keys.keys(window.slots[at : at + 1]))

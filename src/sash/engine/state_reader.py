@@ -1,0 +1,145 @@
+"""StateReader: lookups in the state of an operator that another process, or another operator, writes.
+
+    writer ──commit──▶ store ──refresh──▶ reader: header changed? ──▶ buckets that have changed leave memory
+                                              │ no
+                                              ▼
+                                          lookup: buckets of the keys asked for are read, and stay
+
+Every answer is as of one commit. The header names the generation of each page, and a page of another one is refused:
+then the writer has committed in between, and the look begins again with the new header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import pyarrow as pa
+
+from sash.engine.live_backend import LiveBackend
+from sash.engine.operator_base import OperatorBase
+from sash.engine.root_page import HEADER, stored_mode, stored_schema
+from sash.engine.single_user import SingleUser
+from sash.plan.query import Query
+from sash.stores import PageError, Store
+from sash.stores.store import Refreshable
+
+ATTEMPTS = 100
+"""How often a look begins again because the writer has committed meanwhile."""
+
+_WRITING = ("process", "advance", "finish", "run", "late_rows", "snapshot")
+
+_Found = TypeVar("_Found")
+
+
+class StateReader(OperatorBase):
+    """Reads the state that an operator has committed to a store, beside that operator.
+
+    query: the query of the operator.
+    store: a store that can be read beside its writer, such as `RocksDBStore(path, read_only=True)`.
+    schema: the columns of the operator's batches; only for state of versions that did not save it.
+
+    >>> import pyarrow as pa, sash
+    >>> from sash.stores import MemoryStore
+    >>> query, store = sash.Query(2, by="k", high=sash.max("x")), MemoryStore()
+    >>> op, reader = query.operator(store=store), query.reader(store)
+    >>> op.process(pa.record_batch({"k": ["a", "b", "a", "a"], "x": [3, 9, 1, 2]}), offset=4).num_rows
+    4
+    >>> reader.lookup({"k": ["a", "c"]}).to_pydict(), reader.offset
+    ({'k': ['a', 'c'], 'high': [2, None]}, 4)
+
+    Each `lookup` refreshes. If nothing was committed since, that reads the header alone. Other properties are as of the
+    last refresh.
+    """
+
+    def __init__(self, query: Query, store: Store, schema: pa.Schema | None = None) -> None:
+        super().__init__(query, "rows", store, None)
+        self._single = SingleUser("the reader")
+        self._given_schema, self._header, self._is_complete = schema, None, False
+        self.refresh()
+
+    _header: bytes | None
+    """The header that the state in memory is of."""
+    _is_complete: bool
+    """Is the state in memory that of the header?"""
+
+    def refresh(self) -> bool:
+        """Take up what was committed since, and return whether there was something.
+
+        Raises PageError if the state is damaged or of another query.
+        """
+        with self._single:
+            before = self._header
+            self._retried(lambda: None)
+            return self._header != before
+
+    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
+        return self._retried(lambda: super(StateReader, self)._lookup(keys, at, last))
+
+    def _require_schema(self, what: str) -> None:
+        if self.schema is None:
+            self.refresh()
+        if self.schema is None:
+            raise ValueError(f"{what}() has nothing to read: nothing was committed to the store {self.store!r} yet")
+
+    def _require_opened(self, what: str) -> None:
+        """What was read last is known, and nothing else."""
+
+    # ---- following the writer ----
+
+    def _retried(self, look: Callable[[], _Found]) -> _Found:
+        """Look at the state of the last commit; again if the writer has committed meanwhile."""
+        for _ in range(ATTEMPTS):
+            header = self._read_header()
+            try:
+                self._follow(header)
+                return look()
+            except PageError:
+                if self._read_header() == header:
+                    raise
+        raise TimeoutError(
+            f"the store {self.store!r} was written to during each of {ATTEMPTS} attempts to read its state: its "
+            "commits follow each other faster than a reader can read the pages of these keys"
+        )
+
+    def _read_header(self) -> bytes | None:
+        assert self.store is not None
+        if isinstance(self.store, Refreshable):
+            self.store.refresh()
+        return self.store.get_many([HEADER])[0]
+
+    def _follow(self, header: bytes | None) -> None:
+        if self._is_complete and header == self._header:
+            return
+        is_known, self._is_complete = self._is_complete, False
+        if header is None:
+            if self.schema is not None:
+                raise PageError(f"page {HEADER!r} is missing from the store {self.store!r}: its state is incomplete")
+        elif is_known and self.schema is not None and isinstance(self.backend, LiveBackend):
+            self.progress = self._progress(self.backend.follow())
+        else:
+            assert self.store is not None
+            schema = self._given_schema or stored_schema(self.query, self.store)
+            if schema is None:
+                raise ValueError(
+                    f"the state in the store {self.store!r} was written before stores had the schema of the rows: "
+                    "use query.reader(store, schema)"
+                )
+            self.mode = stored_mode(self.query.bind(schema).fingerprint, header)
+            self._open(schema)
+        self._header, self._is_complete = header, True
+
+    def _reopen(self) -> None:
+        if isinstance(self.backend, LiveBackend):
+            self.backend.reads_only = True
+        super()._reopen()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _WRITING:
+            raise AttributeError(
+                f"a reader has no {name}(): it reads the state that an operator writes. Call {name}() of the operator"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<StateReader of {self.query!r} on {self.store!r}>"

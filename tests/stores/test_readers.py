@@ -1,0 +1,52 @@
+"""A reader of an operator's state beside a writer that does not wait for it: each answer is as of one commit."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sash.stores import RocksDBStore, ValkeyStore
+from tests.engine.killed_writers import KEYS, QUERY, batch
+
+CALLS = 40
+
+
+@pytest.mark.usefixtures("interpreted_kernels")
+@pytest.mark.parametrize("kind", ["rocksdb", "valkey"])
+def test_answers_are_never_mixed(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sash.engine.durable_state.BUCKET", 3000)
+    beside = QUERY.operator()
+    expected = []
+    for call in range(CALLS):
+        beside.process(batch(call))
+        expected.append(beside.lookup(KEYS).to_pylist())
+    if kind == "rocksdb":
+        store: Any = RocksDBStore(tmp_path / "pages")
+        view: Any = RocksDBStore(tmp_path / "pages", read_only=True)
+    else:
+        url, prefix = request.getfixturevalue("server_url"), request.getfixturevalue("prefix")
+        store, view = ValkeyStore(url, prefix=prefix), ValkeyStore(url, prefix=prefix, read_only=True)
+    with store, view:
+        op = QUERY.operator(store=store)
+        op.process(batch(0))
+
+        def write() -> None:
+            for call in range(1, CALLS):
+                op.process(batch(call), offset=call)
+
+        writer = threading.Thread(target=write)
+        reader, seen = QUERY.reader(view), [0]
+        writer.start()
+        while writer.is_alive():
+            found = reader.lookup(KEYS).to_pylist()
+            seen.append(reader.offset or 0)
+            assert found == expected[seen[-1]]
+        writer.join()
+        assert seen == sorted(seen)
+        assert reader.lookup(KEYS).to_pylist() == expected[-1]
+        assert reader.offset == CALLS - 1
