@@ -181,8 +181,8 @@ def sections(places: Places, sizes: Sizes) -> Iterator[str]:
     yield "## An operator on a store"
     yield (
         f"Nanoseconds a row of calls of {sizes.batch:,} rows with {sizes.keys:,} keys, max and sum of floats, and how "
-        "many times that is what the operator takes without a store. RocksDB does not wait for the disk (`sync=False`); "
-        "Valkey runs on the same machine:"
+        "many times that is what the operator takes without a store. RocksDB does not wait for the disk, "
+        "and Valkey runs on the same machine:"
     )
     yield page.table(["window, store", "ns a row", "beside no store"], calls(places, sizes))
     yield (
