@@ -17,7 +17,7 @@ SHARED_CLASSES = {
 }
 
 OLD_WORDS = {
-    *("aside", "awake", "chapters", "crew", "cutter", "doubt", "duel", "host_page", "judge", "keeping"),
+    *("anew", "aside", "awake", "chapters", "crew", "cutter", "doubt", "duel", "host_page", "judge", "keeping"),
     *("lane", "lanes", "manners", "met", "pass_through", "pretend", "rolled", "shelf", "shown", "span"),
     *("straddled", "stretch", "summaries", "swept", "told", "twofold", "unsaid", "unseal", "wording"),
 }

@@ -82,15 +82,15 @@ def test_an_eager_row_looks_at_the_timers_of_few_blocks_and_at_rows_of_few_pages
         timers = eager(op).engine.state.timers
         for i in range(4):
             op.process(batch([2], keys + 20 + i))
-        before = timers.looked_at
-        rows = eager(op).durable.looked_at if stored else 0  # type: ignore[union-attr]
+        before = timers.scanned
+        rows = eager(op).durable.scanned if stored else 0  # type: ignore[union-attr]
         for i in range(8):
             op.process(batch([7 * i], keys + 30 + i))
             assert op.due is not None
-        looked_at[keys] = timers.looked_at - before
+        looked_at[keys] = timers.scanned - before
         assert looked_at[keys] <= 8 * 4 * BLOCK
         if stored:
-            assert eager(op).durable.looked_at - rows <= 64  # type: ignore[union-attr]
+            assert eager(op).durable.scanned - rows <= 64  # type: ignore[union-attr]
     assert looked_at[MANY] <= looked_at[FEW] + BLOCK
 
 
@@ -98,11 +98,11 @@ def test_asking_what_is_due_looks_at_few_keys() -> None:
     op = filled(MANY, window=sash.Time(10**6))
     timers = live(op).engine.timers
     assert op.due is not None
-    before = timers.looked_at
+    before = timers.scanned
     for i in range(8):
         op.process(batch([i], MANY + i))
         assert op.due is not None
-    assert timers.looked_at - before <= 8 * 3 * BLOCK
+    assert timers.scanned - before <= 8 * 3 * BLOCK
 
 
 def test_what_is_known_of_pages_changes_by_the_pages_of_a_call() -> None:

@@ -1,10 +1,10 @@
-"""The engine: a query at work. Arrow record batches in, Arrow record batches out, state alive in between.
+"""The engine: executes a query on Arrow record batches, with live state between calls.
 
-`operator`        what users call                      `live_engine`     one step over all keys
-`watermark`       late, untimed, the watermark         `reorder_buffer`  rows that wait for it
-`key_table`       key to slot                          `slot_table`, `arena`   what a slot holds
-`*_assigner`      where windows start and end          `live_aggregate`  states, and structures in their slots
-`emitter`         changes alone                        `eager`           results at once, revised
+`operator`        the public interface                 `live_engine`     one step over all keys
+`watermark`       classifies rows, raises W            `reorder_buffer`  rows at or above W
+`key_table`       key to slot                          `slot_table`, `arena`   scalars and elements of slots
+`*_assigner`      bounds of windows                    `live_aggregate`  states, and structures in their slots
+`emitter`         emit="changes"                       `eager_engine`    emit="eager"
 `state_reader`    lookups beside a writer              `memory_bound`    keys that leave memory
 `durable_state`   pages of a store                     `stateless`, `chunked`   results without state
 """

@@ -2,8 +2,8 @@
 
     rows' columns ──▶ states (one call) ──▶ results ──▶ an Arrow column
 
-Stored, a state is one column per scalar, values instead of codes; of an aggregate that runs interpreted one column of
-bytes, by the monoid's `dump` or our codec.
+A stored state is one column per scalar, with values in place of codes. States of interpreted aggregates are stored as
+one column of bytes, by the monoid's `dump` or our codec.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _KINDS = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
 
 
 def column_kernel(structure: type[InOrder]) -> Callable[..., AggregateKernel]:
-    """What makes a kernel over whole columns, for this structure."""
+    """The factory of kernels over whole columns for this structure."""
     return lambda monoid, kinds, warn: AggregateKernel(monoid, kinds, (structure,), warn=warn)
 
 
 def is_exact(spec: AggregateSpec) -> bool:
-    """Is the aggregate exact on columns of these types? A sum is of integers, and is not of floats.
+    """Is the aggregate exact on columns of these types? A sum of integers is, a sum of floats is not.
 
-    By the types alone, not by the form that runs: what is emitted must not depend on whether the aggregate compiles.
+    Only the types decide, not the form that runs: emitted results must not depend on whether the aggregate compiles.
     """
     tests = (("bool", pa.types.is_boolean), ("int", pa.types.is_integer), ("float", pa.types.is_floating))
     kinds: list[Any] = [kind for column in spec.types for kind, holds in tests if holds(column)]
@@ -68,7 +68,7 @@ class Aggregate:
         self.state_of, self.result_of = self._traced() if self.kernel.compiled else ({}, {})
 
     def _traced(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Which scalars of a state, and of a result, are an input as it came: found by marking the inputs."""
+        """Find the scalars of a state and of a result that are an unchanged input, by marking the inputs."""
         monoid = self.kernel.monoid
         marks = {_MARK + j: j for j, form in enumerate(self.forms) if form in CODED}
         if not marks:
@@ -149,7 +149,7 @@ class AggregateBatch:
 
 
 def kind_of(form: Form, kind: pa.DataType) -> Kind:
-    """The kind of numbers in which an input of this form comes."""
+    """The kind of numbers of an input in this form."""
     if form == "presence":
         return "bool"
     return "int" if form != "number" else number_kind(kind) or "float"

@@ -5,8 +5,8 @@
     1       12     8        0     7                          └── slot 0 ──┘                └── slot 1 …
 
 Positions only grow; position p lies at OFFSET + (p & (CAPACITY - 1)). A ring that is full moves to a block of twice the
-size, and its old block is used again. Blocks are powers of two. When most of the arena is free it is packed anew, so
-that memory follows the state down.
+size, and its old block is reused. Blocks are powers of two. When most of the arena is free it is packed, so that memory
+shrinks with the state.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LEAST = 1 << 12
 class Arena:
     """Rings of elements: the heads of the slots, and the columns in which elements lie.
 
-    `more` are the values of a head beyond the first columns, for a slot that is new. Columns are added by their
-    owners, who look them up by name: a column is replaced when the arena grows.
+    `more` are the values of a new slot's head beyond the first columns. The owner of a column adds it and looks it up
+    by name: a column is replaced when the arena grows.
     """
 
     def __init__(self, table: SlotTable, name: str, more: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class Arena:
         self.version = 0
         """Changes whenever columns are replaced."""
         self.followers: list[Any] = []
-        """Structures, whose queues follow the arena: `grow`, `move`, `reset` and `pack`."""
+        """The structures whose queues lie in this arena; it calls their `grow`, `move`, `reset` and `pack`."""
 
     @property
     def heads(self) -> Ints:
@@ -69,12 +69,12 @@ class Arena:
         self.reset(slots)
 
     def reset(self, slots: Ints) -> None:
-        """Let structures forget what they hold of these slots."""
+        """Reset the structures of these slots."""
         for follower in self.followers:
             follower.reset(slots)
 
     def reserve(self, slots: Ints) -> None:
-        """Let every ring of these slots hold its elements [FRONT, BACK): larger blocks, or much smaller ones."""
+        """Give every ring of these slots a block that fits its elements [FRONT, BACK): larger, or much smaller."""
         heads = self.heads
         held = heads[slots, BACK] - heads[slots, FRONT]
         capacity = heads[slots, CAPACITY]
@@ -119,7 +119,7 @@ class Arena:
         return self.length > LEAST and 2 * (self.top - self.unused) < self.length
 
     def pack(self, live: Ints, renumbered: bool = False) -> None:
-        """Lay the blocks of the live slots, which may have new numbers, one behind the other in a smaller arena."""
+        """Copy the blocks of the live slots, which may have new numbers, into a smaller arena without gaps."""
         heads = self.heads
         live = live[heads[live, CAPACITY] > 0]
         moves = np.empty((len(live), 6), np.int64)
@@ -153,11 +153,11 @@ class Arena:
 
 
 SMALL = 64
-"""A block of fewer elements is not given up for a smaller one."""
+"""A block of fewer elements is not replaced by a smaller one."""
 
 
 def room(length: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Room for so many elements."""
+    """A new column of this length: zeros, or objects."""
     return np.empty(length, object) if kind.kind == "O" else np.zeros(length, kind)
 
 
@@ -170,7 +170,7 @@ def copy_rings(values: NDArray[Any], moves: Ints, room: NDArray[Any]) -> None:
 
 
 def places_of(heads: Ints, slots: Ints, starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
-    """The places in the arena of the elements [start, stop) of each slot, and the number of the slot's entry."""
+    """The places in the arena of the elements [start, stop) of each slot, and for each the index of its slot."""
     counts = np.maximum(stops - starts, 0)
     entry = np.repeat(np.arange(len(slots)), counts)
     behind = np.cumsum(counts)

@@ -1,7 +1,7 @@
-"""Changes of several objects that no interrupt can part.
+"""Change several objects atomically with respect to interrupts.
 
-Python runs signal handlers, and so raises KeyboardInterrupt, only between instructions of Python. A chain of calls in C
-has none: state that must change together is prepared first, and then put in place by one such chain.
+Python runs signal handlers, and so raises KeyboardInterrupt, only between bytecode instructions. A chain of calls in C
+has none: state that must change together is prepared first, and then assigned by one such chain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def all_at_once(*changes: partial[Any]) -> None:
-    """Make changes without an instruction of Python in between: each is a call of a function in C.
+    """Apply changes without a bytecode instruction in between: each is a call of a C function.
 
     >>> one, two = {}, [0]
     >>> all_at_once(partial(dict.update, one, a=1), partial(operator.setitem, two, 0, 5))
@@ -24,10 +24,10 @@ def all_at_once(*changes: partial[Any]) -> None:
 
 
 def attributes(of: object, **values: Any) -> partial[Any]:
-    """The change of several attributes of an object, for `all_at_once`."""
+    """A change of several attributes of an object, for `all_at_once`."""
     return partial(dict.update, vars(of), values)
 
 
 def items(of: Any, at: Any, values: Any) -> partial[Any]:
-    """The change of items of an array or a list, for `all_at_once`."""
+    """A change of items of an array or a list, for `all_at_once`."""
     return partial(operator.setitem, of, at, values)

@@ -1,4 +1,4 @@
-"""What the states behind operators share: the pages of a store, and lookups."""
+"""The base of state backends: live state of an operator, its pages in a store, and lookups."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import pyarrow as pa
 
 from sash.engine.output import Output
 from sash.engine.state_header import StoredState
+from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
 
 
 class KeyLookup(Protocol):
-    """Some keys, whose windows are asked for."""
+    """A lookup of some keys."""
 
     def newest(self) -> Any:
         """The time of the newest row of these keys; None if they have none."""
 
     def results(self, at: Any, last: Any) -> list[pa.Array]:
-        """For each window and aggregate a column, in the order of the keys asked for."""
+        """A column for each window and aggregate, in the order of the keys."""
 
     def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
         """May structures stand, after this, behind the windows of rows to come?"""
@@ -28,7 +29,7 @@ class KeyLookup(Protocol):
 
 
 class Backend:
-    """Live state of one operator, durable in a store where there is one."""
+    """Live state of one operator, durable if there is a store."""
 
     durable: StoredState | None
 
@@ -63,8 +64,8 @@ class Backend:
         if self.durable is not None:
             self.durable.transaction.require_owner()
 
-    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Any) -> list[pa.Array]:
-        """The results of some keys: at a time, or else at that of their newest row or the watermark."""
+    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Watermark) -> list[pa.Array]:
+        """The results of some keys at a time; without one at the later of their newest row and the watermark."""
         if at is None and self.bound_query.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
         try:

@@ -1,4 +1,4 @@
-"""Logs of values and of rows: a code is a place in the log, which consists of a few chunks of Arrow.
+"""Append-only logs of values and of rows: a code is a position in the log, which consists of a few Arrow chunks.
 
     PlaceLog      any value                      "b" "a" null "b"  ──▶  0 1 2 3
     RowLog        rows of a record batch
@@ -32,7 +32,7 @@ _UNCHECKED = pc.TakeOptions(boundscheck=False)
 
 
 class Chunk(NamedTuple):
-    """Some values or rows of a log, one after the other."""
+    """Consecutive values or rows of a log."""
 
     data: Any
     length: int
@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkLog:
-    """Chunks one after the other: arrays of Arrow, or record batches. Its state is one tuple: undoing is assigning."""
+    """A list of chunks: Arrow arrays or record batches. Its state is one tuple, so that rollback is an assignment."""
 
     smallest = 0
     """Values up to which chunks are always merged."""
@@ -53,7 +53,7 @@ class ChunkLog:
 
     @property
     def chunks(self) -> list[Any]:
-        """The chunks of now."""
+        """The current chunks."""
         return [chunk.data for chunk in self._state[0]]
 
     @property
@@ -72,12 +72,12 @@ class ChunkLog:
                 joined = _concat([before.data, last.data])
                 last = Chunk(joined, before.length + last.length, before.nbytes + last.nbytes)
             if last.data is data and data.get_total_buffer_size() > 2 * last.nbytes + 1024:
-                last = Chunk(_copied(data), count, last.nbytes)  # without the rest of what it is a slice of
+                last = Chunk(_copied(data), count, last.nbytes)  # releases the rest of the array that it is a slice of
             self._set([*chunks, last])
         return np.arange(first, first + count)
 
     def taken(self, codes: Ints) -> Any:
-        """The values of codes, of which there are some, in this order."""
+        """The values of codes (one at least), in this order."""
         chunks, starts = self._state
         count = len(codes)
         within = starts.searchsorted(codes, side="right") - 1
@@ -101,11 +101,11 @@ class ChunkLog:
         return _taken(_concat(parts), places)
 
     def mark(self) -> Any:
-        """The state of now, for `rollback`; takes no time, and keeps the values of now in memory."""
+        """The current state, for `rollback`, in constant time; it keeps the current values in memory."""
         return self._state
 
     def rollback(self, mark: Any) -> None:
-        """Return to the state at `mark`: what was appended since is forgotten, what was compacted is there again."""
+        """Return to the state at `mark`: forget appended values, restore compacted ones."""
         self._state = mark
 
     def _set(self, chunks: list[Chunk]) -> None:
@@ -113,13 +113,13 @@ class ChunkLog:
         self._state = tuple(chunks), np.array([*starts], np.int64)
 
     def _mergeable(self, one: Chunk, two: Chunk) -> bool:
-        """Is the older one smaller, or so small that to copy it costs less than to look into two?"""
+        """Is the older one smaller, or so small that copying it costs less than reading two chunks?"""
         alike = one.length < 2 * two.length or one.length + two.length <= self.smallest
         return alike and one.nbytes + two.nbytes <= LARGEST_CHUNK
 
 
 class RowLog(ChunkLog):
-    """Record batches one after the other; a row's code is its place.
+    """A log of rows in record batches; a row's code is its position.
 
     >>> log = RowLog(pa.schema([("x", pa.int64())]))
     >>> codes = [log.append(pa.record_batch({"x": part})) for part in ([1, 2], [3])]
@@ -139,9 +139,9 @@ class RowLog(ChunkLog):
 
 
 class PlaceLog(ChunkLog):
-    """Codes for values that are carried along: a code is the place of a value in a log; nulls are values.
+    """Codes for payload values: a code is the position of a value in a log; nulls are values.
 
-    Types are plain: Arrow takes no values by place from views.
+    Types must be plain: Arrow cannot take values from views.
 
     >>> log = PlaceLog(pa.string())
     >>> codes = log.encode(pa.array(["x", None, "y"]))
@@ -173,7 +173,7 @@ class PlaceLog(ChunkLog):
         return self.taken(codes[good]).take(array(np.cumsum(good) - 1, good))
 
     def compact(self, live: Ints) -> CodeMapping:
-        """Keep the values of these codes only, in any order and as often as they come, and number them anew.
+        """Keep only the values of these codes (in any order, with duplicates), and renumber them.
 
         Returns the function from old codes to new ones: codes out of range stay as they are, dropped ones become -1.
         """
@@ -184,7 +184,7 @@ class PlaceLog(ChunkLog):
         return code_mapping(retained, np.arange(len(retained)), lambda codes: (codes >= 0) & (codes < size))
 
     def cut(self, length: int) -> None:
-        """Forget what comes behind the first values, so many of them."""
+        """Truncate the log to its first `length` values."""
         if length < len(self):
             pairs = zip(self.chunks, self._state[1].tolist(), strict=False)
             parts = [chunk.slice(0, length - start) for chunk, start in pairs if start < length]
@@ -192,7 +192,7 @@ class PlaceLog(ChunkLog):
 
 
 def code_mapping(old: Ints, new: Ints, known: Callable[[Ints], Flags]) -> CodeMapping:
-    """The function from sorted old codes to new ones; of others, those that were known become -1."""
+    """The mapping of sorted old codes to new ones; other known codes become -1."""
 
     def mapped(codes: Ints) -> Ints:
         rest: Ints = np.where(known(codes), -1, codes)
@@ -219,7 +219,7 @@ def _taken(data: Any, at: Ints) -> Any:
 
 
 def _copied(data: Any) -> Any:
-    """In memory of its own."""
+    """A copy."""
     if isinstance(data, pa.Array):
         return pa.concat_arrays([data, data[:0]])
     return pa.RecordBatch.from_arrays([_copied(column) for column in data.columns], schema=data.schema)

@@ -1,12 +1,12 @@
-"""Rows sorted by key and time that come in batches, computed without state, a piece at a time.
+"""Execute a query on batches sorted by key and time without state, a piece at a time.
 
     batches   ▢ ▢ ▢ ▢ ▢ ▢ ▢ …
-    piece 1   ├──────────┼┤                 the last peers wait: more of them may come
-    piece 2          ├╌╌╌┼──────────┼┤      the rows that its windows reach back to, then new ones
+    piece 1   ├──────────┼┤                 the last peers wait: more of them may follow
+    piece 2          ├╌╌╌┼──────────┼┤      the lookback of its windows, then new rows
                      tail
 
-A piece has at least as many new rows as its tail, so rows are computed twice at most, and memory is a few windows,
-whatever the length of a key.
+A piece has at least as many new rows as its tail, so each row is computed at most twice, and memory is a few windows,
+however many rows a key has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PIECE = 1 << 16
 """The least number of new rows in a piece."""
 
 REACH = ("time", "count", "delta")
-"""The windows that reach back over so many rows and no more; the others may hold a key's rows since it began."""
+"""The windows with a bounded lookback; others may hold all rows of a key."""
 
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
@@ -40,9 +40,9 @@ def is_chunkable(bound_query: BoundQuery) -> bool:
 def over_sorted(
     query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
 ) -> ChunkedExecutor | Operator:
-    """What takes batches sorted by key and time: a chunked executor where the query allows it, else an operator.
+    """An executor for batches sorted by key and time: a ChunkedExecutor if the query allows it, else an operator.
 
-    `threads` are those of an executor whose query does not say.
+    `threads` is the default where the query's options do not set it.
     """
     if is_chunkable(query.bind(schema)):
         return ChunkedExecutor(query, schema, clock, threads)
@@ -50,7 +50,7 @@ def over_sorted(
 
 
 class ChunkedExecutor:
-    """A query at work on sorted batches. It has no snapshots: it starts and ends with its input.
+    """Executes a query on sorted batches. It has no snapshots: it starts and ends with its input.
 
     >>> import sash
     >>> query = sash.Query(2, by="k", on="t", s=sash.sum("x"))
@@ -77,7 +77,7 @@ class ChunkedExecutor:
         self.count, self.enough = 0, PIECE
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take a batch; gives the results of rows whose piece is full. Raises what the engine raises of bad rows."""
+        """Process a batch; returns the results of complete pieces. Raises the engine's errors for invalid rows."""
         self.waiting.append(plain_batch(batch, self.schema))
         self.count += batch.num_rows
         if self.count < self.enough:
@@ -85,7 +85,7 @@ class ChunkedExecutor:
         return self._piece(last=False)
 
     def finish(self) -> pa.RecordBatch:
-        """The results of all rows that wait."""
+        """The results of all remaining rows."""
         return self._piece(last=True)
 
     def _piece(self, last: bool) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 rows' columns ──▶ lift ──▶ states by row number ──▶ trees by slot ──▶ results of ranges
                                   │                     ▲
-                                  └── built again from the rows after a failure, a move or a relabelling
+                                  └── rebuilt from the rows after a failure, a move or a relabelling
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from sash.kernels.loops.live_kernel import call_loop
 from sash.plan.bound_query import AggregateSpec
 
 FEW_ANSWERS = 256
-"""Ranges up to which the room for results is used again: to make it takes 5 µs."""
+"""Up to this many ranges, the arrays for results are reused: allocating them takes 5 µs."""
 
 
 class MovedRows(NamedTuple):
-    """The rows that came in a call and those that went; and the labels of all rows."""
+    """The rows that a call inserted and those that it removed; and the labels of all rows."""
 
     entered: SlotRows
     left: SlotRows
@@ -49,7 +49,7 @@ class MovedRows(NamedTuple):
 
 
 class EagerAggregate:
-    """One aggregate over the rows of all slots. `anchors`: how many windows of the query have bases."""
+    """One aggregate over the rows of all slots. `anchors`: the number of windows that have bases."""
 
     def __init__(self, spec: AggregateSpec, anchors: int) -> None:
         self.spec, self.anchors = spec, anchors
@@ -59,7 +59,7 @@ class EagerAggregate:
         self.dictionaries = self.values.dictionaries
         self.exact = is_exact(spec)
         self.carries = any(aggregate.forms[j] == "place" for j in aggregate.result_of.values())
-        """Do results hold codes of which two may stand for equal values?"""
+        """Whether results hold codes, two of which may stand for equal values."""
         self.trees = EagerTrees(self.kernel)
         self.states, self.non_null = self.kernel.nothing(0), NO_FLAGS
         """By row number."""
@@ -67,12 +67,12 @@ class EagerAggregate:
     # ---- room ----
 
     def grow_rows(self, rows: int) -> None:
-        """Make room for so many row numbers."""
+        """Reserve space for this many row numbers."""
         if rows > len(self.non_null):
             self.states, self.non_null = _longer(self.kernel, self.states, self.non_null, rows)
 
     def grow_slots(self, slots: int, arena: int) -> None:
-        """Make room for slots and for rows in their blocks."""
+        """Reserve space for slots and for rows in their blocks."""
         trees, bases = self.trees, slots * self.anchors
         trees.grow_slots(slots, arena)
         if bases > len(trees.base_non_null):
@@ -81,7 +81,7 @@ class EagerAggregate:
     # ---- rows in ----
 
     def inputs(self, rows: BatchColumns, rids: Ints) -> LiftedRows:
-        """The inputs of rows that are to have these numbers, as the loop lifts them. Codes of values may change."""
+        """The inputs of rows that will get these numbers, as the loop lifts them. Codes of values may change."""
         non_null = self.values.non_null(rows, len(rids))
         flags = everyone(len(rids)) if non_null is None else non_null
         return self.values.inputs(rows, len(rids)), flags, rids
@@ -89,14 +89,14 @@ class EagerAggregate:
     # ---- trees ----
 
     def turn(self, work: TreeWork, heads: Ints, labels: Ints, ranges: LabelRanges | None = None) -> RangeResults:
-        """Let the trees do what a call wants of them, and answer ranges. Raises TreeFailed."""
+        """Update the trees for a call, and answer ranges. Raises TreeFailed."""
         asked = NO_RANGES if ranges is None else ranges
         found, rows = self._room(len(asked)), (labels, self.states, self.non_null)
         self.kernel.turn(self.trees, heads, rows, work, (asked, self.exact, not self.exact), found)
         return found
 
     def _room(self, count: int) -> RangeResults:
-        """Room for answers, which hold until the next call; small calls share it."""
+        """Arrays for answers, valid until the next call; small calls share them."""
         if count > FEW_ANSWERS or not self.kernel.compiled:
             return RangeResults.room(self.kernel, count)
         if self._answers is None:
@@ -110,19 +110,19 @@ class EagerAggregate:
     def column(self, found: RangeResults, ranges: LabelRanges, places: Ints) -> pa.Array:
         """Some results as a column."""
         valid = found.valid[places]
-        if self.values.plain_result is not None and valid.all():  # numbers as they are: in a third of the time
+        if self.values.plain_result is not None and valid.all():  # no conversion: a third of the time
             return self.values.plain_column(found.out[0][places])
         if isinstance(found.out, list):
             leaves: Any = [found.out[i] for i in places.tolist()]
         else:
             leaves = tuple(leaf[places] for leaf in found.out)
-        empty = valid  # of no use where there is a result
+        empty = valid  # unused where there is a result
         if self.spec.monoid.empty is not None:
             empty = (ranges.table[places, ON] > 0) & (found.presence[places] == 0)
         return self.values.aggregate.column(leaves, valid, empty, self.dictionaries)
 
     def compare(self, found: RangeResults, ranges: LabelRanges, pairs: Ints, changed: Flags, moved: MovedRows) -> None:
-        """Say which results have changed, by pairs of places: exact ones by value, others by their non-null rows."""
+        """Mark results that have changed, by pairs of places: exact ones by value, others by their non-null rows."""
         if not len(pairs):
             return
         table = ranges.table
@@ -159,14 +159,14 @@ class EagerAggregate:
     # ---- dictionaries ----
 
     def _recode(self, j: int, mapped: CodeMapping) -> None:
-        """Codes of an input have changed: change those of every state, and build all trees again."""
+        """Map the codes of an input in every state to new codes, and rebuild all trees."""
         for i in self.values.leaves_of(j):
             for leaf in (self.states[i], self.trees.bases[i]):
                 leaf[:] = mapped(leaf)
         self.trees.reset(None)
 
     def compact(self, rows: int, live: Callable[[], Ints]) -> None:
-        """Drop values from the dictionaries that no state of the retained rows, and no base, holds."""
+        """Drop values from the dictionaries that neither a state of a retained row nor a base holds."""
         trees = self.trees
         used = rows + len(trees.base_non_null)
         self.values.compact(used, lambda i: [self.states[i][live()], trees.bases[i][trees.base_non_null]])

@@ -1,4 +1,4 @@
-"""The state behind an operator with emit="eager": trees of rows, whose results leave at once, and pages of a store."""
+"""The state backend of operators with emit="eager": trees of rows in memory, and pages of a store."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sash.engine.eager_pages import EagerPages
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
+from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
@@ -42,7 +43,7 @@ class EagerBackend(Backend):
         self.engine.rollback()
 
     def write(self, header: Header) -> None:
-        """Hand what the call has changed to the store."""
+        """Write what the call has changed to the store."""
         if self.durable is not None:
             self.durable.write(header)
 
@@ -58,10 +59,10 @@ class EagerBackend(Backend):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Move the state into an engine of its own size: after a burst most of the arrays are unused.
+        """Move the state into a new engine with smaller arrays: after a burst most of the old ones are unused.
 
-        With a store it is read from there. The call has succeeded already: a store that does not give back what it was
-        given leaves the engine as it is.
+        With a store the state is read from there. The call has succeeded already: if reading fails, the engine stays as
+        it is.
         """
         engine = EagerEngine(self.plan, self.mode, self.bound_query.query.retract)
         engine.arrived = self.engine.arrived
@@ -73,17 +74,17 @@ class EagerBackend(Backend):
             pages = EagerPages(engine, old.transaction.store, self.mode)
             try:
                 pages.open()
-            except Exception:  # the call has succeeded, and what is in memory is right: a later call tries again
+            except Exception:  # the call has succeeded, and the state in memory is correct: a later call tries again
                 return
             pages.transaction.take_over(old.transaction)
             pages.transaction.claim()
         all_at_once(attributes(self, engine=engine, durable=pages))
 
-    def step(self, given: TimedRows, now: Any) -> pa.RecordBatch:
-        """Take rows, and give the results that are new or have changed."""
+    def step(self, given: TimedRows, now: Watermark) -> pa.RecordBatch:
+        """Process rows, and return the results that are new or have changed."""
         return self.engine.process(given, now)
 
-    def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
+    def advance(self, now: Watermark, closing: bool) -> pa.RecordBatch:
         """Raise the watermark: results below it are final."""
         self.engine.settle(now, closing)
         return self.output.empty()
@@ -91,16 +92,16 @@ class EagerBackend(Backend):
     # ---- state at rest ----
 
     def open(self) -> Header | None:
-        """Take up the state that the store has; None if it is empty. Raises PageError."""
+        """Load the state from the store; None if it is empty. Raises PageError."""
         assert self.durable is not None
         return self.durable.open()
 
     def held(self) -> TimedRows | None:
-        """Rows are in their trees at once."""
+        """No rows wait: they are inserted into their trees at once."""
         return None
 
     def save(self, header: Header) -> MemoryStore:
-        """All state in pages of their own."""
+        """Write all state to pages in memory."""
         store = MemoryStore()
         pages = EagerPages(self.engine, store, self.mode)
         pages.write_all(header)
@@ -108,15 +109,15 @@ class EagerBackend(Backend):
         return store
 
     def into_memory(self) -> None:
-        """Keep the state in memory from now on."""
+        """Detach the state from its store."""
         if self.durable is not None:
             self.durable.detach()
         self.durable = None
 
-    # ---- looks ----
+    # ---- lookups ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
-        """For each window and aggregate a column, in the order of these keys."""
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark) -> list[pa.Array]:
+        """A column for each window and aggregate, in the order of these keys."""
         return self.look(EagerLookup(self.engine, columns, watermark), at, last, watermark)
 
     @property

@@ -1,4 +1,4 @@
-"""What a call of an eager engine changes: rows that come and go, and the journal by which it is undone."""
+"""The changes of one call of an eager engine: inserted and removed rows, and the journal that undoes the call."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ class Removed:
 
 @dataclass(slots=True)
 class Touched:
-    """Where a call changes the order: rows that come, before which index, and rows that go."""
+    """Where a call changes the order: inserted rows, each with the index it goes before, and removed rows."""
 
     new: NewRows
     places: Ints
     removed: Removed
     done: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    """How far the rows have been changed."""
+    """How much of the change has been applied."""
 
     @property
     def entered(self) -> SlotRows:
-        """The rows that come."""
+        """The inserted rows."""
         return self.new.slots, self.new.rids
 
     @property
     def left(self) -> SlotRows:
-        """The rows that go."""
+        """The removed rows."""
         return self.removed.slots, self.removed.rids
 
     def among_the_rest(self) -> Ints:
-        """Where the new rows belong among those that are not removed."""
+        """The indices of the new rows among those that are not removed."""
         removed, new = self.removed, self.new
         if not len(removed):
             return self.places
@@ -66,7 +66,7 @@ class Touched:
         return self.places - theirs + np.searchsorted(removed.slots, new.slots)
 
     def reached(self) -> Ints:
-        """Where the new rows are after the change."""
+        """The indices of the new rows after the change."""
         slots = self.new.slots
         return self.among_the_rest() + np.arange(len(slots)) - np.searchsorted(slots, slots)
 
@@ -91,20 +91,20 @@ class Touched:
 
 @dataclass(slots=True)
 class EagerJournal:
-    """What a call changes, as it was: until the call is committed, it can be undone."""
+    """The state before a call, as far as the call changes it, to undo it until it is committed."""
 
     fresh: Ints
     numbers: tuple[int, int]
-    """How many row numbers were free, and how many given out."""
+    """How many row numbers were free, and how many were in use."""
     marks: list[tuple[Any, Any]]
-    """Logs and dictionaries, with what they need to go back."""
+    """Logs and dictionaries, each with its mark for `rollback`."""
     slots: Ints = field(default_factory=lambda: NO_INTS)
     saved: Sequence[NDArray[Any]] = ()
     bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
     change: Touched | None = None
     copies: list[tuple[int, NDArray[Any], Ints]] = field(default_factory=list)
-    """Where loops are not compiled, and may be interrupted: the rows of slots as they were."""
+    """The rows of slots before the call; only for interpreted loops, which an interrupt can stop."""
     revised: list[tuple[Ints, Ints]] = field(default_factory=list)
     dropped: list[Ints] = field(default_factory=list)
-    """Row numbers that are free when the call has succeeded."""
+    """Row numbers to free when the call is committed."""
     gone: Ints = field(default_factory=lambda: NO_INTS)

@@ -1,8 +1,8 @@
-"""Checks of the pages of an eager engine, before they go into it and when all of them have.
+"""Validate the pages of an eager engine, each before it is loaded, and all of them together afterwards.
 
-Compiled loops follow row numbers and indices without a look at bounds, and find slides by counting from a time. So keys
-are there once, rows and slides name keys of their page, times leave room for the ends of slides, a key has as many rows
-as it says, and slides by rows end at rows that are there. What a check refuses is a ValueError.
+Compiled loops follow row numbers and indices without bounds checks, and find slides by counting from a time. So the
+checks require: each key occurs once, rows and slides name keys of their page, ends of slides fit into 64 bits, a key
+has the number of rows that its page states, and slides by rows end at existing rows. A failed check is a ValueError.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sash.kernels.loops.eager_windows import COUNT, PASSED
 
 
 class EagerChecks:
-    """What must hold of the pages of one engine."""
+    """The checks of one engine's pages."""
 
     def __init__(self, engine: EagerEngine) -> None:
         self.engine, self.state = engine, engine.state
         self.room = RoomCheck(engine.bound_query)
 
     def page(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Raises ValueError for a page that cannot be."""
+        """Raises ValueError for an invalid page."""
         keys, rows, revisions, *slides = batches
         self._check_keys(keys)
         self._check_rows(rows, keys.num_rows)
@@ -66,7 +66,7 @@ class EagerChecks:
             whole_column(rows, f"state:{p}")
 
     def _check_key_times(self, keys: pa.RecordBatch, name: str) -> None:
-        """A key whose rows were all taken back before the call ended has no time yet: the least there is."""
+        """Check times of keys. A key whose rows were all retracted in the same call has the least time of the type."""
         time = whole_column(keys, name)
         has_none = time == earliest(time.dtype)
         require(~has_none | (whole_column(keys, "kept") == 0), f"a key with rows has no time {name!r}")
@@ -79,7 +79,7 @@ class EagerChecks:
             self.room.require_times(time)
 
     def loaded(self, slots: Ints, retained: Ints, records: Sequence[TimeRecords | RowRecords]) -> None:
-        """Raises ValueError unless all pages together give each key its rows, and slides by rows rows to end at."""
+        """Raises ValueError unless all pages together have all rows of each key, and the rows at which slides end."""
         heads = self.state.rows.heads
         require(heads[slots, COUNT] == retained[slots], "a key has fewer rows than its page says")
         for rule, record in zip(self.state.rules.rules, records, strict=False):

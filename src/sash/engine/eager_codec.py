@@ -1,14 +1,14 @@
-"""State of an eager engine as Arrow batches, and back: some of it for a page of a store, all of it for a snapshot.
+"""Encode the state of an eager engine as Arrow batches: a share for a page of a store, or all of it for a snapshot.
 
-    keys       the by columns, rows needed and passed, last time; of each window with a base: since when, its states
-    rows       time, arrival, revision, the row's columns, Delta values; of each aggregate: is it non-null, its state
-    revisions  of older rows: arrival and revision; GONE of a row that was taken back
-    slides     a batch for each window that slides: key, name, number and revision of what was emitted
+    keys       the by columns, rows retained and dropped, last time; for each window with a base: its start, its states
+    rows       time, arrival, revision, the row's columns, Delta values; for each aggregate: is it non-null, its state
+    revisions  for older rows: arrival and revision; GONE for a retracted row
+    slides     a batch for each window with `every`: key, name, number and revision of emitted slides
 
-Pages are read in the order in which they were written, and what comes later counts. Rows need no order: it follows from
-their times, tie-breakers and arrival, and the key says how many of the last are needed. States are stored as values,
-not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are not stored:
-they are made again from the rows.
+Pages are read in the order in which they were written; later records replace earlier ones. Rows need no order: it
+follows from their times, tie-breakers and arrival, and the key has the number of retained rows. States are stored as
+values, not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are not
+stored: they are rebuilt from the rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,17 +30,18 @@ from sash.engine.eager_timers import expiry
 from sash.engine.input_encoding import numbers
 from sash.engine.state_checks import require
 from sash.engine.step_data import BatchColumns
+from sash.engine.time_numbers import Watermark
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, States
 from sash.kernels.loops.eager_windows import COUNT, PASSED, STRIDE
 from sash.stores.envelope import decoding
 
 GONE = -2
-"""The revision of a row that was taken back."""
+"""The revision of a retracted row."""
 
 
 @dataclass
 class EagerShare:
-    """Some of the state: sorted slots, rows of theirs, older rows, and by window what was emitted of their slides."""
+    """A share of the state: sorted slots, their rows, older rows, and by window the records of emitted slides."""
 
     slots: Ints
     rids: Ints
@@ -65,7 +65,7 @@ class EagerCodec:
         ]
 
     def no_slides(self) -> list[Ints]:
-        """No slides, of each window."""
+        """An empty table of slides for each window."""
         return [np.zeros((0, records.width), np.int64) for records in self.records]
 
     def everything(self) -> EagerShare:
@@ -78,7 +78,7 @@ class EagerCodec:
     # ---- out ----
 
     def encode(self, share: EagerShare) -> list[pa.RecordBatch]:
-        """Some of the state as batches."""
+        """A share of the state as batches."""
         rows = self.state.rows
         arrival = np.concatenate([rows.arrival[share.revised], rows.arrival[share.gone]])
         revision = np.concatenate([rows.revision[share.revised], np.full(len(share.gone), GONE)])
@@ -124,11 +124,11 @@ class EagerCodec:
 
     # ---- in ----
 
-    def load(self, pages: Mapping[str, Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
-        """Put pages, by their names, into a new engine of the same query.
+    def load(self, pages: Mapping[str, Sequence[pa.RecordBatch]], now: Watermark) -> list[Ints]:
+        """Load pages, by their names, into a new engine of the same query.
 
-        Returns the row numbers of each page's retained rows. Raises PageError for a page that cannot be; then the
-        engine is of no use.
+        Returns the row numbers of each page's retained rows. Raises PageError for an invalid page; then the engine must
+        be discarded.
         """
         names = [f"page {name!r}" for name in pages]
         for name, page in zip(names, pages.values(), strict=True):
@@ -136,7 +136,7 @@ class EagerCodec:
                 self.checks.page(page)
         return self._load(names, list(pages.values()), now)
 
-    def _load(self, names: list[str], pages: list[Sequence[pa.RecordBatch]], now: Any) -> list[Ints]:
+    def _load(self, names: list[str], pages: list[Sequence[pa.RecordBatch]], now: Watermark) -> list[Ints]:
         state = self.state
         slots = [self._find(name, page[0]) for name, page in zip(names, pages, strict=True)]
         every = np.unique(np.concatenate(slots)) if slots else NO_INTS
@@ -146,7 +146,7 @@ class EagerCodec:
             with decoding(name):
                 self._load_keys(page[0], of)
         has_time = self.engine.bound_query.time is not None
-        if has_time and now is not None and len(every):  # long expired, but in old pages
+        if has_time and now is not None and len(every):  # old pages may have keys that expired since
             when, ever = expiry(state, every)
             gone = ever & (when <= now)
             state.release(every[gone])
@@ -227,7 +227,7 @@ class EagerCodec:
         return [rids[a:b][is_retained[a:b]] for a, b in pairwise(edges.tolist())]
 
     def _load_columns(self, batch: pa.RecordBatch, rids: Ints) -> None:
-        """What belongs to rows, in any order."""
+        """Load the columns of rows, in any order."""
         state, rows = self.state, self.state.rows
         rows.arrival[rids], rows.revision[rids] = numbers(batch.column("arrival")), numbers(batch.column("revision"))
         if len(rows.columns.schema) and len(rids):
@@ -257,13 +257,13 @@ def _later_revisions(pages: Sequence[Sequence[pa.RecordBatch]]) -> Mapping[int, 
     found: dict[int, int] = {}
     for page in pages:
         for arrival in numbers(page[1].column("arrival")).tolist():
-            found.pop(arrival, None)  # it was written anew
+            found.pop(arrival, None)  # the row was written again
         found.update(zip(*(numbers(column).tolist() for column in page[2].columns), strict=True))
     return found
 
 
 def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, non_null: Flags, states: States) -> None:
-    """A state for each place that is not null; null, or anything, elsewhere."""
+    """Add the columns of states; where a state is null they may hold any value."""
     columns[name] = array(non_null)
     if not aggregate.kernel.compiled:
         blank = np.empty(len(non_null), object)
@@ -274,5 +274,5 @@ def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, non
 
 
 def _take(aggregate: EagerAggregate, states: States, at: Ints, batch: pa.RecordBatch, name: str) -> None:
-    """Put stored states at places."""
+    """Load stored states into places."""
     aggregate.values.load(states, at, [batch.column(f"{name}:{i}") for i in range(len(states))])

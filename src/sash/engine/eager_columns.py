@@ -1,4 +1,4 @@
-"""What belongs to waiting rows beside their aggregates: their columns, and tie-breakers as integers."""
+"""The columns of rows that an eager engine retains, and their tie-breakers as integers."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class RowColumns:
         self.schema = schema
         self.fixed = {field.name: np.zeros(0, width) for field in schema if (width := _width(field.type)) is not None}
         self.valid: dict[str, Flags] = {}
-        """Of columns of a fixed width that have had a null."""
+        """The validity of fixed-width columns that have had a null."""
         self.log = RowLog(pa.schema([field for field in schema if field.name not in self.fixed]))
         self.code = np.zeros(0, np.int64)
-        self._types = [(field.name, field.type) for field in schema]  # a schema makes its fields anew each time
+        self._types = [(field.name, field.type) for field in schema]  # a schema creates its fields at each access
 
     def grow(self, length: int) -> None:
-        """Make room for so many row numbers."""
+        """Reserve space for this many row numbers."""
         self.code = longer(self.code, length)
         self.valid = {name: longer(flags, length) for name, flags in self.valid.items()}
         self.fixed = {name: longer(values, length) for name, values in self.fixed.items()}
 
     def set(self, rids: Ints, columns: BatchColumns, known: Mapping[str, NDArray[Any]]) -> None:
-        """Keep the columns of rows; `known` are those without nulls that are arrays already."""
+        """Store the columns of rows; `known` are those without nulls that are arrays already."""
         if not len(rids):
             return
         for name, values in self.fixed.items():
@@ -77,11 +77,11 @@ class RowColumns:
         return found
 
     def batch(self, rids: Ints) -> pa.RecordBatch:
-        """Some rows."""
+        """Some rows as a batch."""
         return pa.RecordBatch.from_arrays(self.take(rids), schema=self.schema)
 
     def compact(self, rows: int, live: Callable[[], Ints]) -> None:
-        """Drop rows from the log that are not retained, where most are not; `rows` are."""
+        """Drop rows from the log that are not retained, if most are not; `rows` is the number of those that are."""
         if is_wasteful(len(self.log), rows):
             retained, log, codes = live(), RowLog(self.log.schema), self.code.copy()
             codes[retained] = log.append(self.log.take(codes[retained]))
@@ -95,20 +95,20 @@ class RowColumns:
 
 
 def _width(kind: pa.DataType) -> str | None:
-    """How the values of a column of a fixed width are stored; None for other columns."""
+    """The storage type of a fixed-width column; None for other columns."""
     fixed = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in (8, 16, 32, 64)
     return f"i{kind.bit_width // 8}" if fixed and not pa.types.is_decimal(kind) else None
 
 
 def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """The values at the start of a longer array, zeros behind them."""
+    """The values in a longer array, padded with zeros."""
     made = np.zeros((length, *values.shape[1:]), values.dtype)
     made[: len(values)] = values
     return made
 
 
 class TieCodes:
-    """Tie-breakers as two integers each, in the order of their values: NaN behind all numbers, nulls last.
+    """Encode tie-breakers as two integers each, in the order of their values: NaN after all numbers, nulls last.
 
     >>> ties = TieCodes([pa.float64(), pa.string()])
     >>> codes = ties.encode([pa.array([None, -0.5, float("nan"), 2.0]), pa.array(["b", None, "a", "a"])])
@@ -120,7 +120,7 @@ class TieCodes:
         self.types = tuple(types)
         self.labels = {k: RankLabels(kind) for k, kind in enumerate(self.types) if not _is_number(kind)}
         self.relabelled: dict[int, CodeMapping] = {}
-        """By column of codes: how the last `encode` has changed older ones."""
+        """By column of codes: the mapping by which the last `encode` has changed older codes."""
 
     def encode(self, columns: Sequence[pa.Array]) -> Ints:
         """The codes of rows, two columns for each tie-breaker."""
@@ -144,7 +144,7 @@ class TieCodes:
         return found
 
     def compact(self, rows: int, live: Callable[[], Ints]) -> dict[int, CodeMapping]:
-        """Drop labels that no row has, where most are unused. Returns how codes change, by their column."""
+        """Drop labels that no row has, if most are unused. Returns the mapping of codes, by column."""
         found: dict[int, CodeMapping] = {}
         for k, labels in self.labels.items():
             if is_wasteful(len(labels), rows):

@@ -1,14 +1,14 @@
-"""The engine of emit="eager": each row goes into its key's tree at once, and only what it changes is computed again.
+"""The engine of emit="eager": inserts each row into its key's tree at once, and recomputes only changed results.
 
-    rows ──▶ slots ──▶ places in order ──▶ results that may change, as they are now
+    rows ──▶ slots ──▶ places in order ──▶ results that may change, before the call
                              │                        │
                              ▼                        ▼
-                    rows and trees change ──▶ the same results anew ──▶ those that differ leave, with a revision
+                    rows and trees change ──▶ the same results, after it ──▶ emit those that differ, with a revision
                              │
-                             └──▶ W: what is final is forgotten, rows that no window needs are dropped
+                             └──▶ W: forget final results, drop rows that no window needs
 
-A call costs by its rows and the results that it changes, not by the rows that wait: a row at distance d from the newest
-moves d entries of its slot's order and takes O(log d) ⊕ in each tree, a result O(log n).
+The cost of a call depends on its rows and the results that it changes, not on the retained rows: a row at distance d
+from the newest moves d entries of its slot's order and takes O(log d) ⊕ in each tree, a result O(log n).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from sash.engine.eager_timers import expiry, next_look
 from sash.engine.key_values import format_key, format_row, key_column
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_errors import aggregate_failure, decreasing
+from sash.engine.row_errors import aggregate_failure, decreasing, format_slide
 from sash.engine.step_data import BatchColumns
+from sash.engine.time_numbers import Watermark
 from sash.engine.value_encoder import LARGE
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import NO_INTS, Ints
@@ -38,14 +39,14 @@ from sash.kernels.loops.eager_windows import COUNT, DELTA, SLOT
 from sash.plan.planner import Plan
 
 MANY = 1024
-"""Rows that are dropped at once, at least, unless they are a quarter of those retained."""
+"""The least number of rows to drop at once, unless they are a quarter of those retained."""
 
 
 class EagerEngine:
     """A query with emit="eager" on live state.
 
     `process` and `settle` leave a journal open: call `commit` when the call has succeeded, else `rollback`.
-    `retract` names a column: a row where it is true takes back the last row of the same key and `on`.
+    `retract` names a column: a row where it is true retracts the last row of the same key and `on`.
 
     >>> import sash
     >>> query = sash.Query("10s", by="k", on="t", lateness="1m", emit="eager", high=sash.max("x"))
@@ -76,17 +77,17 @@ class EagerEngine:
         self._none_removed = Removed(NO_INTS, NO_INTS, np.zeros(0, self.numbers), NO_INTS)
         self._has_float_keys = any(map(pa.types.is_floating, self.state.keys.types))
         self._turn: Any = None
-        """What the call is about to answer, for messages."""
+        """The ranges that the call answers, for error messages."""
         self.arrived = 0
-        """The arrival number of the next row: the watermark where the query has no `on`."""
+        """The arrival number of the next row: the watermark of a query without `on`."""
 
     # ---- calls ----
 
-    def process(self, given: TimedRows, now: Any) -> pa.RecordBatch:
-        """Take rows that are neither late nor untimed, in arrival order; `now` is the watermark after the call.
+    def process(self, given: TimedRows, now: Watermark) -> pa.RecordBatch:
+        """Process rows that are neither late nor untimed, in arrival order; `now` is the watermark after the call.
 
-        Gives every result that is new or has changed. Raises what a monoid raises, naming row and key, and ValueError
-        for a Delta column that decreases; then `rollback` must be called.
+        Returns every result that is new or has changed. Raises the exception of a monoid, naming row and key, and
+        ValueError for a Delta column that decreases; then `rollback` must be called.
         """
         state = self.state
         self._columns = BatchColumns(given.table)
@@ -107,13 +108,13 @@ class EagerEngine:
             raise self._named(blamed, given) from blamed.failed.error
         return found
 
-    def settle(self, now: Any, closing: bool = False) -> None:
-        """Move the watermark: results below it are final, and what no window needs any more is dropped."""
+    def settle(self, now: Watermark, closing: bool = False) -> None:
+        """Raise the watermark: results below it are final, and rows that no window needs are dropped."""
         self._arrived_before = self.arrived
         self.state.begin(NO_INTS)
         self._move_to(now, closing)
 
-    def _move_to(self, now: Any, closing: bool) -> None:
+    def _move_to(self, now: Watermark, closing: bool) -> None:
         try:
             self._settle(NO_INTS, now, closing)
         except AggregateRaised as blamed:
@@ -168,7 +169,7 @@ class EagerEngine:
 
     # ---- the watermark ----
 
-    def _settle(self, touched: Ints, now: Any, closing: bool) -> None:
+    def _settle(self, touched: Ints, now: Watermark, closing: bool) -> None:
         state = self.state
         if self.bound_query.time is None:
             now = self.arrived
@@ -214,7 +215,7 @@ class EagerEngine:
         self.state.rollback()
 
     def compact(self) -> None:
-        """Drop logged rows and values that no row needs, where most are unused; after a commit."""
+        """Drop logged rows and values that no row needs, if most are unused; call after `commit`."""
         rows = self.state.rows
         rows.compact()
         for aggregate in self.state.aggregates:
@@ -258,7 +259,7 @@ class EagerEngine:
         return format_row(rows.columns.batch(np.array([rid])), 0)
 
     def _named(self, blamed: AggregateRaised, given: TimedRows | None) -> Exception:
-        """What a monoid raised, with the row, or the slide and its key."""
+        """The exception of a monoid, with the row, or the slide and its key."""
         where = self._where(blamed.failed, given)
         return aggregate_failure(self.bound_query, blamed.number, blamed.failed, where)
 
@@ -270,7 +271,7 @@ class EagerEngine:
             return "the watermark" + self._whose(np.array([place]))
         if failed.phase == ASKING and isinstance(self.results, SlideResults):
             slot, end = self.results.slide_of(self._turn, place)
-            return f"the slide that ends at {end}" + self._whose(slot)
+            return format_slide(self.bound_query, end, self.state.keys.keys(slot))
         if failed.phase == ASKING and isinstance(self.results, RowResults):
             row = self.results.row_of(self._turn, place)
             if row is None:

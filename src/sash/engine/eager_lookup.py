@@ -1,7 +1,7 @@
-"""Lookup for emit="eager": the aggregates of some keys now, or at a time, from the trees that are there.
+"""Lookup for emit="eager": the aggregates of some keys now, or at a time, from the existing trees.
 
-Rows up to the time count, and all below the watermark: so an operator with emit="final" answers, which has only those
-in its windows. A call costs by the keys asked for, and O(log n) for each of their windows.
+Windows hold the rows up to that time and all rows below the watermark, as with emit="final". A lookup costs O(log n)
+for each key and window.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import key_column
 from sash.engine.lookup import open_slide, rows_up_to, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
-from sash.engine.time_numbers import lasts
+from sash.engine.time_numbers import Watermark, lasts
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges
 from sash.kernels.loops.eager_windows import (
@@ -41,9 +41,9 @@ from sash.plan.planner import element_kind
 
 
 class EagerLookup:
-    """Some keys of an eager engine."""
+    """A lookup of some keys in an eager engine."""
 
-    def __init__(self, engine: EagerEngine, columns: list[pa.Array], watermark: Any) -> None:
+    def __init__(self, engine: EagerEngine, columns: list[pa.Array], watermark: Watermark) -> None:
         self.engine, self.state, self.watermark = engine, engine.state, watermark
         self.rows = len(columns[0]) if columns else 1
         found = self.state.keys.find([key_column(column) for column in columns], self.rows, insert=False).slots
@@ -58,7 +58,7 @@ class EagerLookup:
         return self.state.last[self.slots].max().item() if len(self.slots) else None
 
     def results(self, at: Any, last: Any) -> list[pa.Array]:
-        """For each window and aggregate a column, in the order of the keys asked for. Raises what a monoid raises."""
+        """A column for each window and aggregate, in the order of the keys. Raises the exception of a monoid."""
         rules, state = self.state.rules.rules, self.state
         sizes = [r.window.size if last is None else shorter(r.window, self.engine.bound_query, last) for r in rules]
         parts = [
@@ -91,7 +91,7 @@ class EagerLookup:
         """Do nothing: trees are as they were."""
 
     def _times(self, slot: int) -> tuple[int, Numbers]:
-        """Where the rows of a slot begin in its block, and their times."""
+        """The place of a slot's first row in its block, and the times of its rows."""
         rows = self.state.rows
         a, count = int(rows.heads[slot, OFFSET] + rows.heads[slot, START]), int(rows.heads[slot, COUNT])
         return a, rows.time[a : a + count]
@@ -127,7 +127,7 @@ class EagerLookup:
         return found
 
     def _bounds(self, rule: WindowRule, size: Any, slot: int, at: Any, until: int) -> tuple[int, int]:
-        """The indices of a window's rows among the first `until`, whatever their session or life."""
+        """The indices of a window's rows among the first `until`, regardless of session and key expiry."""
         window, rows = rule.window, self.state.rows
         kind, (a, time) = element_kind(window), self._times(slot)
         if kind == "running":

@@ -1,10 +1,10 @@
-"""The pages of an eager operator in a store: each call writes a small one, and small ones become larger ones.
+"""The pages of an eager operator in a store: each call writes a small page, and small pages are merged.
 
-    header    how far the operator has come, and what pages there are
-    e<n>      what a call has changed: its rows, the revisions of older ones, its keys, what was emitted of its slides
+    header    the progress of the operator, and the list of pages
+    e<n>      the changes of a call: its rows, the revisions of older rows, its keys, the emitted slides
 
-As in a log-structured merge tree, FAN_OUT pages of similar size become one, which has what is still needed of them, as
-it is now. It is written from memory: nothing is read but when a store is opened. A call writes by its own rows, and a
+As in a log-structured merge tree, FAN_OUT pages of similar size are merged into one, with the current state of what is
+still needed. It is written from memory: pages are read only when a store is opened. A call writes its own rows, and a
 row is written O(log n) times.
 """
 
@@ -30,12 +30,12 @@ FAN_OUT = 16
 """Pages of similar size that are merged into one."""
 
 SPARSE = 64
-"""Rows of a page from which on it is written anew when most of them have gone."""
+"""A page of this many rows or more is rewritten when most of them have been dropped."""
 
 
 @dataclass(frozen=True, eq=False)
 class EagerPage:
-    """What a page has: row numbers, older rows and their arrival, slots, by window the slots and names of slides."""
+    """The contents of a page: row numbers, older rows and their arrival, slots, by window slots and names of slides."""
 
     number: int
     rids: Ints
@@ -60,32 +60,32 @@ class EagerPages(StoredState):
         self.codec = EagerCodec(engine)
         self.pages: tuple[EagerPage, ...] = ()
         self.page_of = np.full(len(engine.state.rows.labels), -1, np.int64)
-        """By row number: the page that has the row."""
+        """By row number: the page that holds the row."""
         self.retained: dict[int, int] = {}
         """By page: how many of its rows are still needed."""
-        self.looked_at = 0
-        """How many rows were looked at to merge pages."""
+        self.scanned = 0
+        """How many rows were scanned to merge pages."""
         self._moved: list[tuple[Ints, Ints]] = []
         self._before: tuple[tuple[EagerPage, ...], int, dict[int, int]] | None = None
         engine.state.rows.followers.append(self)
 
     def grow_rows(self, length: int) -> None:
-        """Make room for so many row numbers."""
+        """Reserve space for this many row numbers."""
         before = len(self.page_of)
         self.page_of = longer(self.page_of, length)
         self.page_of[before:] = -1
 
     def grow_slots(self, slots: int, arena: int) -> None:
-        """Nothing is kept by slot."""
+        """Does nothing: pages have no arrays by slot."""
 
     def detach(self) -> None:
-        """The state is in memory alone from now on."""
+        """Detach the state from the store."""
         self.engine.state.rows.followers.remove(self)
 
     # ---- opening ----
 
     def open(self) -> Header | None:
-        """Take up the state that the store has; None if it is empty."""
+        """Load the state from the store; None if it is empty."""
         found = read_header(self.transaction, self.mode, self.number_type)
         if found is None:
             return None
@@ -124,7 +124,7 @@ class EagerPages(StoredState):
     # ---- committing ----
 
     def write(self, header: Header) -> None:
-        """Hand to the store what the call has changed, and the header."""
+        """Write what the call has changed, and the header."""
         state, journal = self.engine.state, self.engine.state.journal
         self._before = self.pages, self.next_page, self.retained
         self.retained = dict(self.retained)
@@ -139,7 +139,7 @@ class EagerPages(StoredState):
         self._write_header(header)
 
     def _living(self, slots: Ints, gone: Ints) -> Flags:
-        """Which of these slots have a key that stays."""
+        """Which of these slots have a key that does not expire."""
         found: Flags = self.engine.state.alive[slots]
         return found & ~np.isin(slots, gone) if len(gone) else found
 
@@ -196,7 +196,7 @@ class EagerPages(StoredState):
     # ---- merging ----
 
     def _merge(self, gone: Ints) -> None:
-        """Make one page of many of similar size, and write anew those of which most rows have gone."""
+        """Merge pages of similar size, and rewrite pages whose rows have mostly been dropped."""
         while True:
             levels: dict[int, list[EagerPage]] = {}
             for page in self.pages:
@@ -210,12 +210,12 @@ class EagerPages(StoredState):
                 self._rewrite([page], gone)
 
     def _rows_of(self, page: EagerPage) -> Ints:
-        self.looked_at += len(page.rids)
+        self.scanned += len(page.rids)
         found: Ints = page.rids[self.page_of[page.rids] == page.number]
         return found
 
     def _rewrite(self, pages: list[EagerPage], gone: Ints) -> None:
-        """Write what is still needed of pages as one page, as it is now."""
+        """Write the current state of what pages hold and is still needed, as one page."""
         rows = self.engine.state.rows
         rids = np.concatenate([self._rows_of(page) for page in pages])
         revised = np.unique(
@@ -244,7 +244,7 @@ class EagerPages(StoredState):
         self._before = None
 
     def rollback(self) -> None:
-        """Forget a call that failed; may be interrupted, and called again."""
+        """Undo a call that failed; may be interrupted, and called again."""
         self.transaction.rollback()
         while self._moved:
             rids, before = self._moved[-1]

@@ -1,7 +1,7 @@
-"""What was emitted of slides, for emit="eager": the last revision of each slide that may still change.
+"""Records of emitted slides, for emit="eager": the last revision of each slide that may still change.
 
-A slide in time is known by its number k in the grid of ends. Slides by rows are known by their ordinal, the number of
-slides of the key before it, and each record says after which row its slide ends, as a multiple of `every`.
+A slide in time is identified by its number k in the grid of ends. A slide by rows is identified by its ordinal, the
+number of slides of the key before it; its record has the row after which it ends, as a multiple of `every`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from sash.kernels.loops.array_types import NO_INTS, Ints
 
 VANISHED = np.iinfo(np.int64).max
-"""The number of a slide by rows that was emitted and is not there any more."""
+"""The number of a slide by rows that was emitted and no longer exists."""
 
 
 class SlideRecords:
-    """What is known of slides by slot, and how to undo what a call has changed."""
+    """Records of slides by slot, and an undo log of the current call."""
 
     slots: dict[int, Any]
     undo: list[Any]
@@ -28,7 +28,7 @@ class SlideRecords:
         self.undo.clear()
 
     def rollback(self) -> None:
-        """Undo what was changed since the last commit. May be interrupted, and called again."""
+        """Undo the changes since the last commit. May be interrupted, and called again."""
         while self.undo:
             self._undo(self.undo[-1])
             self.undo.pop()
@@ -51,9 +51,9 @@ class TimeRecords(SlideRecords):
 
     slots: dict[int, dict[int, int]] = field(default_factory=dict)
     undo: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Slot, number and old revision of what this call has changed."""
+    """Slot, number and old revision of each change of this call."""
     tidied: dict[int, int] = field(default_factory=dict)
-    """How many records a slot had after the last look for final ones."""
+    """By slot: the number of records after final ones were last removed."""
 
     def revisions(self, slots: Ints, numbers: Ints) -> Ints:
         """The last revision of each slide; -1 for none."""
@@ -62,14 +62,14 @@ class TimeRecords(SlideRecords):
         return np.array(found, np.int64)
 
     def set(self, slots: Ints, numbers: Ints, revisions: Ints) -> None:
-        """Remember revisions."""
+        """Record revisions."""
         for s, k, revision in zip(slots.tolist(), numbers.tolist(), revisions.tolist(), strict=True):
             mine = self.slots.setdefault(s, {})
             self.undo.append((s, k, mine.get(k)))
             mine[k] = revision
 
     def settle(self, slots: Ints, limit: int) -> None:
-        """Forget slides up to a number, of slots where many have come since the last time."""
+        """Forget slides up to a number, in slots where many were added since the last time."""
         for s in slots.tolist():
             mine = self.slots.get(s)
             if mine and len(mine) > 2 * self.tidied.get(s, 8):
@@ -78,11 +78,11 @@ class TimeRecords(SlideRecords):
                 self.tidied[s] = max(len(mine), 8)
 
     def changes(self) -> list[tuple[int, int, int]]:
-        """What was changed since the last commit: slots, numbers, revisions; -1 of what was forgotten."""
+        """The changes since the last commit: slots, numbers, revisions; revision -1 for a forgotten slide."""
         return [(s, k, self.slots.get(s, {}).get(k, -1)) for s, k in dict.fromkeys((s, k) for s, k, _ in self.undo)]
 
     def current(self, names: Ints) -> list[tuple[int, int, int]]:
-        """The records of slots and numbers, of those that there are."""
+        """The existing records of these slots and numbers."""
         found = ((s, k, self.slots.get(s, {}).get(k, -1)) for s, k in dict.fromkeys(map(tuple, names.tolist())))
         return [record for record in found if record[2] >= 0]
 
@@ -114,7 +114,7 @@ class TimeRecords(SlideRecords):
 
     @property
     def nbytes(self) -> int:
-        """The memory of the records, about."""
+        """The approximate memory of the records."""
         return 100 * sum(map(len, self.slots.values()))
 
 
@@ -133,12 +133,12 @@ class RowRecords(SlideRecords):
         return self.slots.get(slot, (0, NO_INTS, NO_INTS))
 
     def set(self, slot: int, first: int, numbers: Ints, revisions: Ints) -> None:
-        """Remember the records of a slot."""
+        """Replace the records of a slot."""
         self.undo.append((slot, self.slots.get(slot)))
         self.slots[slot] = (first, numbers, revisions)
 
     def settle(self, slots: Ints, limits: Ints) -> None:
-        """Forget slides up to a number, each slot its own."""
+        """Forget slides up to a number for each slot."""
         for slot, limit in zip(slots.tolist(), limits.tolist(), strict=True):
             first, numbers, revisions = self.of(slot)
             done = int(np.searchsorted(numbers, limit, side="right"))
@@ -158,7 +158,7 @@ class RowRecords(SlideRecords):
         return np.array(found, np.int64).reshape(-1, self.width)
 
     def _from(self, slot: int, ordinal: int) -> list[tuple[int, int, int, int]]:
-        """The records of a slot from an ordinal on; before them its first ordinal, numbered -1, and theirs."""
+        """The records of a slot from an ordinal on, after one (slot, its first ordinal, -1, their first ordinal)."""
         first, numbers, revisions = self.of(slot)
         begin = max(ordinal, first)
         rest = zip(numbers[begin - first :].tolist(), revisions[begin - first :].tolist(), strict=True)
@@ -168,14 +168,14 @@ class RowRecords(SlideRecords):
         ]
 
     def changes(self) -> list[tuple[int, int, int, int]]:
-        """What was changed since the last commit: of each slot the records from the first that differs."""
+        """The changes since the last commit: for each slot the records from the first that differs."""
         before: dict[int, Any] = {}
         for slot, old in self.undo:
             before.setdefault(slot, old)
         return [row for slot, old in before.items() for row in self._from(slot, self._unchanged(slot, old))]
 
     def _unchanged(self, slot: int, old: tuple[int, Ints, Ints] | None) -> int:
-        """The first ordinal whose record differs from what it was."""
+        """The first ordinal whose record has changed."""
         first, numbers, revisions = self.of(slot)
         if old is None:
             return first
@@ -186,7 +186,7 @@ class RowRecords(SlideRecords):
         return begin + int(differs.argmax() if differs.any() else max(length, 0))
 
     def current(self, names: Ints) -> list[tuple[int, int, int, int]]:
-        """All records of some slots: of the first column."""
+        """All records of the slots in the first column."""
         return [row for slot in np.unique(names[:, 0]).tolist() for row in self._from(slot, 0)]
 
     def load(self, rows: list[list[int]]) -> None:

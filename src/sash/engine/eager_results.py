@@ -1,9 +1,9 @@
-"""Results at rows for emit="eager": which of them a call may change, and which it has changed.
+"""Results at rows for emit="eager": finds those that a call may change, and those that it has changed.
 
-    before the rows come     rows whose windows may hold them ──▶ ranges
-    after                    the same rows and the new ones   ──▶ ranges ──▶ answers of both ──▶ those that differ
+    before the change     rows whose windows may hold the new rows ──▶ ranges
+    after                 the same rows and the new ones           ──▶ ranges ──▶ answers of both ──▶ those that differ
 
-What was last emitted of a row is what its windows held before the call, so nothing of it is stored but its revision.
+The last emitted result of a row is that of its windows before the call, so only its revision is stored.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sash.engine.arrow_arrays import array, integers
 from sash.engine.eager_aggregate import MovedRows
 from sash.engine.eager_change import Touched
 from sash.engine.eager_state import EagerState
+from sash.engine.time_numbers import Watermark
 from sash.kernels.loops import eager_changes, eager_order, eager_windows
 from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
@@ -27,7 +28,7 @@ from sash.kernels.loops.eager_windows import RANGE
 
 @dataclass(slots=True)
 class RowTurn:
-    """Rows whose results may change, after the change: slots, indices, which are new; and the ranges, old and new."""
+    """Rows whose results may change: slots, indices after the change, which rows are new; and ranges, old and new."""
 
     slots: Ints
     index: Ints
@@ -38,13 +39,13 @@ class RowTurn:
 
 
 class RowResults:
-    """The results of a query that has one for each row."""
+    """The results of a query with one result for each row."""
 
     records: Sequence[Any] = ()
-    """What was emitted of slides: there are none."""
+    """Records of slides: there are none."""
 
-    def settle(self, slots: Ints, now: Any, settled: Ints) -> None:
-        """Nothing is kept of results that are final."""
+    def settle(self, slots: Ints, now: Watermark, settled: Ints) -> None:
+        """Does nothing: there are no records of final results."""
 
     def __init__(self, state: EagerState, flags: bool) -> None:
         self.state, self.flags = state, flags
@@ -52,7 +53,7 @@ class RowResults:
         self._room = np.empty(256, np.int64), np.empty(256, np.int64)
 
     def before(self, touched: Touched) -> tuple[Ints, Ints]:
-        """The rows whose results the touched ones may change: slots and indices."""
+        """The rows whose results the touched rows may change: slots and indices."""
         state, rows = self.state, self.state.rows
         arguments = (touched.all(), rows.heads, rows.lists, state.rules.tables, state.rules.gaps)
         while True:
@@ -81,7 +82,7 @@ class RowResults:
         return RowTurn(slots, index, changed, pairs, LabelRanges(table, self.windows * count), touched)
 
     def after(self, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
-        """The columns of results that are new or have changed; rows that are taken back come first."""
+        """The columns of results that are new or have changed; retracted rows come first."""
         state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
         count = len(changed)
         if len(turn.pairs):
@@ -113,7 +114,7 @@ class RowResults:
         return [*columns, integers(self.state.rows.arrival[rids]), integers(revision)]
 
     def _taken_back(self, rids: Ints) -> list[pa.Array]:
-        """The columns of rows that are taken back: once more, without results."""
+        """The columns of retracted rows: emitted once more, without results."""
         state, rows = self.state, self.state.rows
         columns = rows.columns.take(rids)
         for _ in state.rules.rules:
@@ -121,7 +122,7 @@ class RowResults:
         return self._finished(columns, rids, rows.revision[rids] + 1)
 
     def row_of(self, turn: RowTurn, place: int) -> int | None:
-        """The number of the row to which a range of after the change belongs; None for one of before."""
+        """The row that a range belongs to; None for a range from before the change."""
         at = place - turn.ranges.split
         if at < 0:
             return None

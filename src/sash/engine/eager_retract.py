@@ -1,4 +1,4 @@
-"""Rows that take back others, for emit="eager": the last row of the same key and `on` that came before."""
+"""Retraction for emit="eager": a row that retracts removes the last earlier row of the same key and `on`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sash.kernels.loops.array_types import Ints
 
 
 def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, Removed, Ints]:
-    """The rows that are new, those that are taken back, and the numbers of rows that leave no trace.
+    """The rows to insert, the rows to remove, and the numbers of rows that are ignored.
 
-    A row that takes back one of its own call removes both; one that finds none to take back is passed over.
+    A row that retracts one of its own call cancels it; one that finds no row to retract is ignored.
     """
     takes = decode(column).fill_null(False).to_numpy(zero_copy_only=False)[rows.source]
     if not takes.any():
@@ -47,7 +47,7 @@ def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, R
 
 
 def _is_alike(state: EagerState, rows: NewRows, i: int, at: int) -> bool:
-    """Has the row at an index of the slot the time and tie-breakers of a new one?"""
+    """Does the row at an index of the slot have the time and tie-breakers of a new row?"""
     lists, slot = state.rows, rows.slots[i : i + 1]
     index = np.array([at])
     same_time = bool(lists.time_at(slot, index)[0] == rows.time[i])

@@ -1,9 +1,9 @@
-"""The rows of all slots, for emit="eager": in order by slot, and by row number what belongs to each.
+"""The rows of all slots, for emit="eager": ordered by slot, with their attributes by row number.
 
     slot ──▶ block: times and row numbers, in order        row number ──▶ label, arrival, revision, tie-breakers,
                                                                           Delta values, the row's columns
 
-Row numbers are given out again when their rows have gone. Blocks are powers of two.
+The numbers of dropped rows are reused. Blocks are powers of two.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OrderedRows:
         axis = bound_query.time
         is_word = axis is not None and axis.kind == "int" and word_type(axis.type) == np.int64
         self.time_name = axis.column if axis is not None and is_word else ""
-        """The column that has the times as they are."""
+        """The column that holds the times in the type of the loops."""
         self.heads = np.zeros((0, HEAD), np.int64)
         self.time, self.rids = np.zeros(0, self.numbers), np.zeros(0, np.int64)
         self.breaks = np.zeros((0, len(rules.gaps)), np.int64)
@@ -80,8 +80,8 @@ class OrderedRows:
     # ---- loops ----
 
     @property
-    def lists(self) -> tuple[Any, ...]:
-        """What the loops take of the ordered rows."""
+    def lists(self) -> tuple[NDArray[Any], ...]:
+        """The arrays of ordered rows that the loops take."""
         return self.time, self.rids, self.breaks, self.labels, self.delta_ints, self.delta_floats
 
     @property
@@ -97,7 +97,7 @@ class OrderedRows:
     # ---- row numbers ----
 
     def number(self, given: TimedRows, columns: BatchColumns, slots: Ints, touched: Ints) -> tuple[NewRows, Ints]:
-        """Give rows their numbers, and keep what belongs to them; also the numbers as the rows came."""
+        """Number rows, and store their attributes; also returns the numbers in the order of arrival."""
         count = len(given)
         rids = self.fresh_numbers(count)
         self.arrival[rids] = given.arrival
@@ -126,7 +126,7 @@ class OrderedRows:
         return codes
 
     def fresh_numbers(self, count: int) -> Ints:
-        """Free row numbers; they are in use once the call has succeeded."""
+        """Allocate row numbers; they are in use once the call has succeeded."""
         if count == 1 and not self.free_count and self.numbered < len(self.labels):
             self.numbered += 1
             return np.array([self.numbered - 1])
@@ -148,7 +148,7 @@ class OrderedRows:
             setattr(self, name, longer(getattr(self, name), length))
 
     def release(self, rids: Ints) -> None:
-        """Rows have gone: their numbers are free."""
+        """Free the numbers of dropped rows."""
         need = self.free_count + len(rids)
         if need > len(self.free):
             self.free = longer(self.free, max(2 * len(self.free), need, 64))
@@ -171,11 +171,11 @@ class OrderedRows:
     # ---- blocks ----
 
     def reserve(self, capacity: int, slots: Ints, more: Ints, moving: Callable[[Ints], None]) -> None:
-        """Make room for more rows in slots, of which there are `capacity`; `moving` gets those whose blocks move.
+        """Reserve space for `more` rows in each of these slots, of `capacity` in all; `moving` gets slots that move.
 
-        Every slot gets a block, also for no row: trees lie at the place of the block, and one without would lie where
-        the first block does.
-        May be interrupted anywhere: what others have is enlarged before what says that it is.
+        Every slot gets a block, even for no rows: its trees lie at the place of the block, and those of a slot without
+        one would overlap the first block. May be interrupted anywhere: arrays grow before the lengths that describe
+        them.
         """
         if capacity > len(self.heads):
             self._grow_followers(capacity, len(self.time))
@@ -190,7 +190,7 @@ class OrderedRows:
             return
         moved, needed = slots[full], np.maximum(head[full, COUNT] + more[full], 1)
         sizes = head[full, CAPACITY].copy()
-        # half of a block at least is free after a move, so that moves are rare
+        # at least half of a block is free after a move, so that moves are rare
         too_small = 2 * needed > sizes
         sizes[too_small] = np.maximum(BLOCK, 1 << np.ceil(np.log2(2 * needed[too_small])).astype(np.int64))
         offsets = head[full, OFFSET].copy()
@@ -222,7 +222,7 @@ class OrderedRows:
             follower.grow_slots(slots, arena)
 
     def clear(self, slots: Ints) -> None:
-        """Slots have gone: their blocks are free, and their rows."""
+        """Free the blocks and rows of expired slots."""
         slots = slots[self.heads[slots, CAPACITY] > 0]
         self.release(self.first_rids(slots, self.heads[slots, COUNT]))
         for offset, size in self.heads[slots, :2].tolist():
@@ -242,7 +242,7 @@ class OrderedRows:
         return found
 
     def locate(self, rows: NewRows, stale: Callable[[Ints], None]) -> Ints:
-        """Where new rows belong, as indices; they get their labels. `stale` gets the slots that are relabelled."""
+        """The indices at which new rows belong; assigns their labels. `stale` gets the slots that are relabelled."""
         places = np.empty(len(rows), np.int64)
         given = (rows.slots, rows.time, rows.rids)
         while True:
@@ -254,12 +254,12 @@ class OrderedRows:
             self.run(eager_order.relabel_rows, slot, self.heads, self.lists)
 
     def insert(self, rows: NewRows, places: Ints) -> None:
-        """Put new rows in their places."""
+        """Insert new rows at their places."""
         given = (rows.slots, places, rows.time, rows.rids)
         self.run(eager_order.insert_rows, *given, self.heads, self.lists, self.rules.gaps)
 
     def compact(self) -> None:
-        """Drop columns and tie-breakers of rows that are not retained, where most are not."""
+        """Drop columns and tie-breakers of rows that are not retained, if most are not."""
         retained = self.numbered - self.free_count
         self.columns.compact(retained, lambda: self.live)
         for k, mapped in self.ties.compact(retained, lambda: self.tie_codes[self.live]).items():

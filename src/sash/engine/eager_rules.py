@@ -1,4 +1,4 @@
-"""Windows of a query with emit="eager" as the loops take them: tables of numbers, with a row for each window."""
+"""The windows of a query with emit="eager" as tables of numbers for the loops, with a row for each window."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sash.engine.time_numbers import time_type
-from sash.kernels.loops.eager_windows import COUNTED, DELTA, LEAST_INT, LIFETIME, SESSION, TIME
+from sash.engine.time_numbers import earliest, threshold, time_type
+from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
@@ -17,8 +17,8 @@ MOST_ROWS = 2**61
 class WindowRule:
     """One window: its kind, its bounds as numbers, and which column of gaps bounds it.
 
-    `peers`: whether it ends behind the peers of its last row, or at its closed end; `anchor`: its number among the
-    windows that start where a session or life does, -1 for others; `life`: the column of gaps of `forget`, or -1.
+    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among the windows that
+    start where a session or the life of a key does, -1 for others; `life`: the column of gaps of `forget`, or -1.
     """
 
     def __init__(self, bound_query: BoundQuery, place: int, life: int, column: int, anchor: int) -> None:
@@ -29,55 +29,41 @@ class WindowRule:
         in_time = window.slide == "time"
         self.peers = window.closed in ("right", "both") if window.kind == "time" or in_time else window.kind != "count"
         open_start = window.closed in ("right", "neither")
-        is_time = window.kind == "time"
-        is_int = self.numbers.kind == "i"
-        size: Any = window.size if is_time else 0
-        inclusive = not open_start
-        if is_int and is_time and not in_time and open_start:
-            size, inclusive = int(size) - 1, True
-        self.size, self.floor, self.least = bounds(size, is_int)
-        self.inclusive = inclusive
+        at_rows = window.kind == "time" and not in_time
+        size: Any = window.size if window.kind == "time" else 0
+        self.size, self.floor, inclusive = threshold(size, self.numbers, at_rows and open_start)
+        self.inclusive = inclusive if at_rows else not open_start
         self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
         self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
 
     def ints(self, delta: int) -> list[int]:
-        """The integers of the rule, as `eager_windows` has them; `delta`: the place of its column among its kind."""
+        """The integers of the rule, as `eager_windows` defines them; `delta`: the index of its Delta column."""
         of_floats = self.window.axis is not None and self.window.axis.kind != "int"
         is_int = self.kind == DELTA and not of_floats
-        size, floor, _ = bounds(int(self.window.size or 1) - 1 if is_int else 0, True)
+        size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
         gaps = [self.column, self.life, self.anchor, int(self.window.full)]
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor]
 
     @property
-    def grid(self) -> tuple[Any, ...]:
+    def grid(self) -> tuple[bool, int | float, int | float, bool]:
         """The slides of a window in time."""
         scalar: Any = int if self.numbers.kind == "i" else float
         of_floats = self.numbers.kind == "f"
         return of_floats, scalar(self.window.offset), scalar(self.window.every or 1), self.window.closed == "right"
 
 
-def bounds(size: Any, is_int: bool) -> tuple[Any, Any, Any]:
-    """A size, the least number from which it can be subtracted, and the least number there is."""
-    if is_int:
-        return int(size), LEAST_INT + max(int(size), 0), LEAST_INT
-    return float(size), -np.inf, -np.inf
-
-
 def gap_row(window: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
-    """A kind of gap: that of a session (None: of none), and that of `forget` (None: none)."""
-    is_int = numbers.kind == "i"
-    gap: Any = 0 if window is None else window.size
-    size, floor, least = bounds(gap - 1 if is_int and window is not None else gap, is_int)
-    silence, silence_floor, _ = bounds(forget or 0, is_int)
+    """A row of the table of gaps: the gap of a session window, that of `forget`, or both (None: neither)."""
+    gap, gap_floor, _ = threshold(0 if window is None else window.size, numbers, open_start=window is not None)
+    silence, silence_floor, _ = threshold(forget or 0, numbers, open_start=False)
     has_gap, has_forget = window is not None, forget is not None
-    finite = (least, floor, silence_floor) if is_int else (0.0, 0.0, 0.0)
-    return [not is_int, has_gap, size, finite[1], has_forget, silence, finite[2], finite[0]]
+    return [numbers.kind == "f", has_gap, gap, gap_floor, has_forget, silence, silence_floor, earliest(numbers)]
 
 
 class WindowRules:
-    """The rules of a query's windows, and the kinds of gaps that they need.
+    """The rules of a query's windows, and the gaps that they need.
 
-    Column 0 of the gaps is that of `forget`, where it is set; each Session window has one that heeds both.
+    With `forget`, row 0 of the gaps is that of `forget` alone; each Session window has a row that combines both.
     """
 
     def __init__(self, bound_query: BoundQuery) -> None:
@@ -100,16 +86,17 @@ class WindowRules:
             self.rules.append(WindowRule(bound_query, place, self.life, column, anchor))
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
         self.deltas = delta_columns(bound_query)
-        """The columns of Delta windows: whether they are of floats, and their places among those of their kind."""
+        """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""
         ints = [rule.ints(self.deltas.get(str(rule.window.column), (False, -1))[1]) for rule in self.rules]
-        numbers = [(rule.size, rule.floor, rule.least) for rule in self.rules]
+        least = earliest(self.numbers)
+        numbers = [(rule.size, rule.floor, least) for rule in self.rules]
         sizes = [[float(rule.window.size or 0) if rule.kind == DELTA else 0.0] for rule in self.rules]
         self.tables = np.array(ints, np.int64), np.array(numbers, self.numbers), np.array(sizes, np.float64)
         """The rules as the loops take them."""
 
     @property
     def anchored(self) -> list[WindowRule]:
-        """The windows that start where a session or life does."""
+        """The windows that start where a session or the life of a key does."""
         return [rule for rule in self.rules if rule.anchor >= 0]
 
 

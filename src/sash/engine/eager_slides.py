@@ -1,4 +1,4 @@
-"""Results of windows with `every` for emit="eager": which slides a call may change, and which it has changed."""
+"""Results of windows with `every` for emit="eager": finds the slides that a call may change, and those that changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sash.engine.eager_results import united
 from sash.engine.eager_state import EagerState
 from sash.engine.key_values import Keys
 from sash.engine.output import Output
-from sash.engine.time_numbers import below
+from sash.engine.time_numbers import Watermark, below
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
@@ -28,7 +28,7 @@ from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT
 
 @dataclass
 class Slides:
-    """Slides of one window: by slot, with their names, bounds and ranges; `at` is the place of the first range."""
+    """Slides of one window: slots, names, bounds and ranges; `at` is the place of the first range."""
 
     slots: Ints
     names: Ints
@@ -37,7 +37,7 @@ class Slides:
     ends: NDArray[Any]
     ranges: Ints
     revisions: Ints
-    """Of what was emitted: -1 for none."""
+    """The last emitted revision; -1 for none."""
     at: int = 0
 
     @property
@@ -48,18 +48,18 @@ class Slides:
 
 @dataclass
 class KnownSlides:
-    """Slides of one window that a call may change, as they were before it."""
+    """Slides of one window that a call may change, before the call."""
 
     slides: Slides
     firsts: Ints
-    """Of slides by rows: slots, and the number of the first slide of each."""
+    """For slides by rows: slots, and the number of the first slide of each."""
     ordinals: Ints
-    """Of slides by rows: the ordinal of the first slide of each slot."""
+    """For slides by rows: the ordinal of the first slide of each slot."""
 
 
 @dataclass
 class SlideTurn:
-    """Slides that may change, window by window: as they were, and as they are; and the ranges of all of them."""
+    """Slides that may change, by window: before and after the call; and the ranges of all of them."""
 
     old: list[KnownSlides]
     new: list[Slides]
@@ -69,10 +69,10 @@ class SlideTurn:
 
 
 class SlideResults:
-    """The results of a query with one for each slide. One that a row empties is emitted once more, without results.
+    """The results of a query with one result for each slide. A slide that becomes empty is emitted without results.
 
-    A row that takes another back may empty a slide. So may a late row, where slides are counted in rows and a window
-    does not hold the row it ends at: all slides behind the late row end at other rows from then on.
+    A retraction may empty a slide. So may a late row, if slides are counted in rows and a window excludes the row it
+    ends at: all slides after the late row then end at other rows.
     """
 
     def __init__(self, state: EagerState, output: Output) -> None:
@@ -83,14 +83,14 @@ class SlideResults:
         ]
 
     def before(self, touched: Touched) -> list[KnownSlides]:
-        """The slides that the touched rows may change, as they are now."""
+        """The slides that the touched rows may change, before the change."""
         return [
             self._time_before(place, touched) if window.slide == "time" else self._rows_before(place, touched)
             for place, window in enumerate(self.windows)
         ]
 
     def turn(self, touched: Touched, known: list[KnownSlides]) -> SlideTurn:
-        """Change the rows, and find the slides as they are then."""
+        """Change the rows, and find the slides after the change."""
         rows, new, removed = self.state.rows, touched.new, touched.removed
         fresh, gone = (new.slots, touched.places, new.time, new.rids), (removed.slots, removed.index)
         given = (rows.heads, rows.lists, self.state.rules.gaps, touched.done)
@@ -122,12 +122,11 @@ class SlideResults:
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
     def slide_of(self, turn: SlideTurn, place: int) -> tuple[Ints, Any]:
-        """The slot of the slide to which a range belongs, and when the slide ends."""
+        """The slot of the slide that a range belongs to, and the end of the slide."""
         slides = [before.slides for before in turn.old] + turn.new
         found = next(one for one in reversed(slides) if one.at <= place and len(one.slots))
-        return found.slots[place - found.at : place - found.at + 1], self.output.bound(found.ends[place - found.at :])[
-            0
-        ]
+        at = place - found.at
+        return found.slots[at : at + 1], found.ends[at]
 
     # ---- slides in time ----
 
@@ -184,7 +183,7 @@ class SlideResults:
         return self._columns(place, (new, at), revisions, emptied[at], turn)
 
     def _differ(self, turn: SlideTurn, slides: tuple[Slides, Slides], at: Ints, was: Ints) -> Flags:
-        """Which slides differ from what they were, at new places and old ones."""
+        """Which slides have changed, given their places after and before."""
         old, new = slides
         found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
         pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
@@ -236,7 +235,7 @@ class SlideResults:
         return Slides(slots, names, starts, ends, ranges, np.full(len(slots), -1))
 
     def _rows_after(self, place: int, firsts: Ints) -> Slides:
-        """The slides from the first that may have changed; they are named by their numbers yet."""
+        """The slides from the first that may have changed; their names are their numbers for now."""
         rows, every = self.state.rows, self.state.rules.rules[place].every
         stops = (rows.heads[firsts[:, 0], PASSED] + rows.heads[firsts[:, 0], COUNT]) // every
         slots, numbers = self._numbers(firsts, stops)
@@ -246,7 +245,7 @@ class SlideResults:
         known, new = turn.old[place], turn.new[place]
         old, firsts, ordinals = known.slides, known.firsts, known.ordinals
         slots, numbers, new.names = new.slots, new.names, new.names.copy()
-        some = np.flatnonzero(new.some)  # an empty slide is none
+        some = np.flatnonzero(new.some)  # an empty slide does not count
         order = np.searchsorted(firsts[:, 0], slots[some])
         counts = np.bincount(order, minlength=len(firsts))
         rank = np.arange(len(some)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -275,7 +274,7 @@ class SlideResults:
         return slots, np.arange(len(slots)) + np.repeat(firsts[:, 1] - (np.cumsum(counts) - counts), counts)
 
     def _revise(self, place: int, known: KnownSlides, numbers: Ints, changed: Flags, counts: Ints) -> Ints:
-        """Remember the slides by rows of each slot from an ordinal on. Returns the revisions of what is there."""
+        """Record the slides by rows of each slot from an ordinal on. Returns the revisions of existing slides."""
         records = self.records[place]
         assert isinstance(records, RowRecords)
         made, at = [], 0
@@ -300,7 +299,7 @@ class SlideResults:
     def _columns(
         self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, turn: SlideTurn
     ) -> list[pa.Array]:
-        """The columns of some slides; without results where a slide has been emptied."""
+        """The columns of some slides; without results for a slide that became empty."""
         state = self.state
         found, at = some
         slots, names = found.slots[at], found.names[at]
@@ -317,8 +316,8 @@ class SlideResults:
 
     # ---- all or nothing ----
 
-    def settle(self, slots: Ints, now: Any, settled: Ints) -> None:
-        """Forget what was emitted of slides that are final."""
+    def settle(self, slots: Ints, now: Watermark, settled: Ints) -> None:
+        """Drop the records of final slides."""
         for place, (window, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
@@ -329,7 +328,7 @@ class SlideResults:
 
 
 def slide_ids(keys: Sequence[pa.Array], place: int, names: Ints) -> Ints:
-    """Stable numbers of slides: mixed from the key, the window and the slide's name."""
+    """Stable ids of slides: a hash of the key, the window and the slide's name."""
     hashes = Keys(names, tuple(keys), len(names)).hashes()
     mixed = (hashes * np.uint64(31) + np.uint64(place)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) + names.astype(np.int64).view(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)

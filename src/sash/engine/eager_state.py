@@ -1,4 +1,4 @@
-"""The state of all slots for emit="eager": keys, rows, aggregates, and where the sessions and lives of slots begin."""
+"""The state of all slots for emit="eager": keys, rows, aggregates, and the starts of sessions and lives of keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sash.engine.eager_rows import OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decoded_schema
-from sash.engine.time_numbers import beyond, earliest
+from sash.engine.time_numbers import Watermark, beyond, earliest
 from sash.engine.timers import BlockTimers
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
@@ -34,7 +34,7 @@ from sash.plan.bound_query import BoundQuery
 
 
 class EagerState:
-    """Keys, rows and aggregates of a query; every change is in a journal until it is committed."""
+    """Keys, rows and aggregates of a query; a journal records every change until it is committed."""
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
@@ -49,15 +49,15 @@ class EagerState:
         self.last = np.zeros(0, self.numbers)
         self.timers = BlockTimers(self.numbers)
         self.anchored = np.zeros((0, self.rules.anchors), np.bool_)
-        """By slot and window with a base: does the first retained row go on with rows before it?"""
+        """By slot and window with a base: does the first retained row continue a session or life of dropped rows?"""
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
-        """When the session or life of these rows began."""
+        """When the session or life of these rows started."""
         self.journal: EagerJournal | None = None
 
     # ---- room ----
 
     def reserve(self, slots: Ints, more: Ints) -> None:
-        """Make room for keys and rows."""
+        """Reserve space for keys and rows."""
         capacity = self.keys.capacity
         if capacity > len(self.alive):
             before = len(self.alive)
@@ -69,20 +69,20 @@ class EagerState:
         self.rows.reserve(capacity, slots, more, self._move)
 
     def _move(self, slots: Ints) -> None:
-        """The blocks of slots move, and with them the pools of compiled trees."""
+        """Reset the compiled trees of slots whose blocks move: their pools are lost."""
         for aggregate in self.aggregates:
             if aggregate.kernel.compiled:
                 aggregate.trees.reset(slots)
 
     def stale(self, slots: Ints) -> None:
-        """Let all trees of slots be built again."""
+        """Mark all trees of slots to be rebuilt."""
         for aggregate in self.aggregates:
             aggregate.trees.reset(slots)
 
     # ---- trees ----
 
     def missing(self, aggregate: EagerAggregate, slots: Ints) -> TreeWork:
-        """What builds the trees of slots that are not there, from the rows of now."""
+        """The work that rebuilds missing trees of slots from the current rows."""
         found = aggregate.trees.missing(slots)
         if not len(found):
             return TreeWork()
@@ -90,7 +90,7 @@ class EagerState:
         return TreeWork(emptied=found, built=(np.repeat(found, counts), self.rows.first_rids(found, counts)))
 
     def turn(self, works: Sequence[TreeWork], ranges: LabelRanges | None) -> list[RangeResults]:
-        """Let each aggregate's trees do what a call wants of them. Raises AggregateRaised."""
+        """Update each aggregate's trees, and answer ranges. Raises AggregateRaised."""
         found = []
         for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
             try:
@@ -117,7 +117,7 @@ class EagerState:
         return out
 
     def starts(self, place: int, slots: Ints, ranges: Ints) -> NDArray[Any]:
-        """When windows start that do so at their first row."""
+        """The starts of windows that start at their first row."""
         rule = self.rules.rules[place]
         found = self.rows.time_at(slots, np.where(ranges[:, SOME] > 0, ranges[:, START_AT], 0))
         if rule.anchor >= 0:
@@ -140,7 +140,7 @@ class EagerState:
         return self.journal
 
     def enter(self, change: Touched, slots: Ints) -> None:
-        """Keep what is needed to undo a change of rows that is to come."""
+        """Add a change of rows to the journal before it is made."""
         self.save(slots)
         assert self.journal is not None
         if is_switched_off():
@@ -151,7 +151,7 @@ class EagerState:
         self.journal.change = change
 
     def _undo(self, journal: EagerJournal) -> None:
-        """Undo a change of rows; the heads are those of before."""
+        """Undo a change of rows, after the heads have been restored."""
         rows, change = self.rows, journal.change
         if change is None or not change.done[0]:
             return
@@ -167,7 +167,7 @@ class EagerState:
             rows.run(eager_order.undo_change, fresh, gone, rows.heads, rows.lists, self.rules.gaps, change.done)
 
     def save(self, slots: Ints) -> None:
-        """Save what belongs to slots as it is, after `reserve`; of slots that have been saved already, what it was."""
+        """Save the scalars of slots in the journal, after `reserve`; slots saved before keep their first version."""
         journal = self.journal
         assert journal is not None
         if journal.saved:
@@ -227,7 +227,7 @@ class EagerState:
             self.release(journal.gone)
 
     def release(self, slots: Ints) -> None:
-        """Forget keys and all that belongs to them."""
+        """Remove keys with all their state."""
         self.rows.clear(slots)
         self.alive[slots], self.anchored[slots] = False, False
         self.timers.clear(slots)
@@ -241,12 +241,12 @@ class EagerState:
     # ---- what is not needed any more ----
 
     def watch(self, slots: Ints) -> None:
-        """Look at slots that have no timer when their newest row of now is settled."""
+        """Set a timer for slots that have none: when their newest row is settled."""
         idle = slots[self.timers.times[slots] == self.timers.never]
         if len(idle):
             self.timers.set(idle, beyond(self.last[idle]))
 
-    def needed(self, slots: Ints, now: Any) -> tuple[Ints, Ints]:
+    def needed(self, slots: Ints, now: Watermark) -> tuple[Ints, Ints]:
         """By slot: how many rows are settled at a watermark, and the first row that a window may still hold."""
         rows = self.rows
         settled, first = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
@@ -256,7 +256,7 @@ class EagerState:
         return settled, first
 
     def shorten(self, slots: Ints, counts: Ints) -> None:
-        """Drop the first rows of slots, folded into the bases of the windows that begin before what is retained."""
+        """Drop the first rows of slots, after folding them into the bases of windows that start before the others."""
         assert self.journal is not None
         rows = self.rows
         upto = rows.labels[rows.at(slots, counts - 1)]

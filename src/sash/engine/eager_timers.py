@@ -1,4 +1,4 @@
-"""When keys of a query with emit="eager" are not needed any more, and when there is something to drop."""
+"""Timers of a query with emit="eager": when keys expire, and when rows can be dropped."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.eager_state import EagerState
-from sash.engine.time_numbers import beyond, later
+from sash.engine.time_numbers import Watermark, beyond, later
 from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.eager_windows import COUNT, SESSION, TIME
 
 FEW = 16
-"""Rows that are not worth a look of their own."""
+"""Fewer rows than this do not get a timer of their own."""
 
 
 def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
-    """From which watermark on nothing of a key is needed, and whether there is one.
+    """The watermark at which a key expires, and whether there is one.
 
-    Time and Session windows end; all others last as long as the key lives, and slides by rows count its rows.
+    Time and Session windows end; all others last as long as the key, and slides by rows count its rows.
     """
     bound_query, rules = state.bound_query, state.rules.rules
     last = state.last[slots]
@@ -34,7 +34,7 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
         forgotten = beyond(later(last, bound_query.forget))
         when = forgotten if when is None else np.minimum(when, forgotten)
     assert when is not None
-    for rule in rules:  # what was emitted of a slide is needed until it is final
+    for rule in rules:  # the record of a slide is needed until the slide is final
         if rule.window.slide == "time":
             right = rule.window.closed == "right"
             find = slide_grid.last_start if rule.kind == TIME else slide_grid.last_end
@@ -44,8 +44,8 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
     return when, np.ones(len(slots), np.bool_)
 
 
-def next_look(state: EagerState, slots: Ints, now: Any, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
-    """When to look at keys again: when a quarter more of their rows is settled, at last when they are not needed."""
+def next_look(state: EagerState, slots: Ints, now: Watermark, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
+    """The next timer of keys: when a quarter more of their rows is settled, at the latest when they expire."""
     count, last = state.rows.heads[slots, COUNT], state.last[slots]
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
     some, there = last.copy(), np.flatnonzero(count)

@@ -1,9 +1,9 @@
-"""The emitter of changes: which results differ from the last one of their key.
+"""The emitter of emit="changes": selects results that differ from the last one of their key.
 
-Exact aggregates are compared by value, others by whether an input entered or left the window. What was last emitted of
-a key stays in its slot: a place in a log of results, and for each aggregate how many values the key had seen up to the
-window's start and up to its end. Of a window that was not full they are stored as their complements: being full or not
-tells two inexact results apart as well.
+Exact aggregates are compared by value, others by whether an input entered or left the window. The slot of a key has its
+last emitted result: a position in a log of results, and for each aggregate the number of values that the key had at the
+window's start and at its end. Counts of a window that was not full are stored as complements: two inexact results also
+differ if only one of the windows is full.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from sash.kernels.loops.array_types import Flags, Ints
 
 @dataclass
 class Compared:
-    """Results side by side: of which slots, and what is compared."""
+    """Results to compare: their slots, values and counts."""
 
     slots: Ints
     life: Ints | None
     columns: list[pa.Array]
     low: Ints
     high: Ints
-    """A column for each aggregate; 0 where a window holds no value: two such windows are alike wherever they lie."""
+    """A column for each aggregate; 0 where a window holds no value: all such windows are equal."""
 
 
 class ChangeEmitter:
-    """Chooses the results that differ from the last one of their key, and remembers them."""
+    """Selects the results that differ from the last one of their key, and records them."""
 
     def __init__(self, engine: LiveEngine) -> None:
         self.engine = engine
@@ -48,11 +48,11 @@ class ChangeEmitter:
         self.groups = 1 if self.per_row else len(bound_query.windows)
         self.logs = [[PlaceLog(spec.result) for spec in specs] for _ in range(self.groups)]
         for g in range(self.groups):
-            # the place of the last result in the logs, -1 for none; the counts
+            # the position of the last result in the logs, -1 for none; the counts
             engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(specs))
 
     def chosen(self, step: StepResult) -> list[Flags]:
-        """Which results of a step leave, for each window (per row: for all of them together)."""
+        """Which results of a step are emitted, for each window (per row: for all of them together)."""
         self._marks = [log.mark() for logs in self.logs for log in logs]
         groups: Sequence[list[WindowResults]] = [step.found] if self.per_row else [[found] for found in step.found]
         return [self._differing(g, self._compared(found), step) for g, found in enumerate(groups)]
@@ -73,7 +73,7 @@ class ChangeEmitter:
     def _differing(self, g: int, given: Compared, step: StepResult) -> Flags:
         emitted, width = self.engine.table["emitted", g], len(given.columns)
         count = len(given.slots)
-        lost = step.rows.slots[step.rows.anew] if step.rows.has_anew else given.slots[:0]
+        lost = step.rows.slots[step.rows.restarts] if step.rows.has_restarts else given.slots[:0]
         if not count:
             emitted[lost, 0] = -1
             return np.zeros(0, np.bool_)
@@ -90,7 +90,7 @@ class ChangeEmitter:
             found[stored] = self._unlike(given, order[stored], self._remembered(g, slots[stored], known[stored]), None)
         emitted[lost, 0] = -1
         last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
-        current = last if not step.rows.has_anew else last[life[last] == step.rows.lives_of(slots[last])]
+        current = last if not step.rows.has_restarts else last[life[last] == step.rows.lives_of(slots[last])]
         at = order[current]
         codes = None
         for log, column in zip(self.logs[g], given.columns, strict=True):
@@ -126,14 +126,14 @@ class ChangeEmitter:
     # ---- all or nothing, memory ----
 
     _marks: list[Any] | None = None
-    """The logs before the call has added to them, but behind what it has read from pages: that stays in memory."""
+    """The marks of the logs before the call appended to them, but after results that it loaded from pages."""
 
     def begin(self) -> None:
         """A call begins."""
         self._marks = None
 
     def rollback(self) -> None:
-        """Forget what the call has logged; the slots are in the engine's journal. May be called again."""
+        """Undo the call in the logs; the engine's journal restores the slots. May be called again."""
         if self._marks is None:
             self.even_out()
             return
@@ -141,20 +141,20 @@ class ChangeEmitter:
             log.rollback(mark)
 
     def even_out(self) -> None:
-        """After results were read in part: logs have places for the same results, which no slot has taken yet."""
+        """Truncate the logs to equal length after a failed load; no slot refers to the removed results."""
         for logs in self.logs:
             least = min(map(len, logs), default=0)
             for log in logs:
                 log.cut(least)
 
     def _compact(self, g: int) -> None:
-        """Drop results that are no key's last, where most are; not before the call is over."""
+        """Drop results that are not the last of a key, if most are not; only after the call."""
         self.due_for_compaction = len(self.logs[g][0]) > 4096 + 4 * self.engine.keys.count
 
     due_for_compaction = False
 
     def compact(self) -> None:
-        """After a call that has succeeded."""
+        """Compact the logs after a successful call."""
         if not self.due_for_compaction:
             return
         self.due_for_compaction = False

@@ -1,4 +1,4 @@
-"""What an operator is given: batches of its columns, and times."""
+"""Validate and convert the input of an operator: batches and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST = 2**63 - 1
 
 
 def check_schema(given: pa.Schema, schema: pa.Schema) -> None:
-    """Raises ValueError, naming the column, if a batch is not of the operator's schema."""
+    """Raises ValueError, naming the column, if a batch does not have the operator's schema."""
     if given.equals(schema):
         return
     for field in schema:
@@ -37,7 +37,7 @@ def check_schema(given: pa.Schema, schema: pa.Schema) -> None:
 
 
 def require_movable(schema: pa.Schema) -> None:
-    """Raises TypeError, naming the column, for values that Arrow cannot put into another order."""
+    """Raises TypeError, naming the column, for values that Arrow cannot reorder."""
     movable: set[pa.DataType] = set()
     for field in schema:
         if field.type in movable:
@@ -54,9 +54,9 @@ def require_movable(schema: pa.Schema) -> None:
 
 
 def require_one_zone(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
-    """Raises TypeError, naming the column, if objects that became times are partly with a time zone, partly without.
+    """Raises TypeError, naming the column, if some datetime objects have a time zone and others do not.
 
-    Arrow takes those without for UTC.
+    Arrow reads those without as UTC.
     """
     if pa.types.is_timestamp(kind):
         zones = {value.tzinfo is None for value in values if hasattr(value, "tzinfo") and value == value}
@@ -67,9 +67,9 @@ def require_one_zone(name: str, values: Iterable[Any], kind: pa.DataType) -> Non
 
 
 def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
-    """A table, a frame of pandas or polars, or a dict of columns, as one batch; of this schema where it is known.
+    """Convert a table, a frame of pandas or polars, or a dict of columns to one batch, of this schema if it is known.
 
-    NaN in a frame of pandas is null, as pandas means it. Raises TypeError for anything else.
+    NaN in a pandas frame becomes null. Raises TypeError for anything else.
     """
     if isinstance(given, pa.Table):
         return _joined(given)
@@ -100,7 +100,7 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
 
 
 def number(watermark: Any, axis: TimeAxis) -> Any:
-    """A time as a number in units of its column. Raises TypeError if it is none of this column."""
+    """A time as a number in units of its column. Raises TypeError if it does not fit the column."""
     if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
         found = _of_time(watermark, axis)
         if found is None:
@@ -111,22 +111,22 @@ def number(watermark: Any, axis: TimeAxis) -> Any:
     if axis.kind == "float":
         try:
             return float(watermark)
-        except OverflowError:  # an integer that no float holds
+        except OverflowError:  # an integer beyond the range of floats
             return math.inf if watermark > 0 else -math.inf
     if isinstance(watermark, float | np.floating):  # a row at 2 is final with W = 2.5, as it is with 3
         watermark = math.ceil(max(min(watermark, 2.0**64), -(2.0**64)))
-    return max(min(int(watermark), LAST), -LAST - 1)  # beyond 64 bits no row is
+    return max(min(int(watermark), LAST), -LAST - 1)  # no row is beyond 64 bits
 
 
 def _scalar(value: Any) -> pa.Scalar:
-    """A time as a scalar of Arrow; of pandas' times Arrow takes microseconds unless it is told."""
+    """A time as an Arrow scalar; Arrow truncates pandas' times to microseconds by default."""
     if getattr(value, "nanosecond", 0):
         return pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
     return pa.scalar(value)
 
 
 def _of_time(watermark: Any, axis: TimeAxis) -> Any:
-    """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is none of its kind."""
+    """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is of another kind."""
     try:
         scalar = watermark if isinstance(watermark, pa.Scalar) else _scalar(watermark)
         if pa.types.is_timestamp(scalar.type) and axis.timed:

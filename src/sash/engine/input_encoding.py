@@ -1,14 +1,14 @@
-"""Forms: how the values of a column go into an aggregate, and come out of it again.
+"""Forms: how the values of a column are encoded for an aggregate, and decoded from its results.
 
-    number     as they are: bool, 64-bit int, 64-bit float
-    temporal   a date, time or duration as the integer it is stored as
-    rank       anything with an order: the place of the value among all that the aggregate meets in this call
-    place      anything: the place itself; for what is carried along, nulls too
-    presence   nothing but whether there is a value
+    number     unchanged: bool, 64-bit int, 64-bit float
+    temporal   a date, time or duration as its integer
+    rank       an ordered value: its rank among all values of this call
+    place      any value: its row number; for payloads, nulls included
+    presence   whether there is a value
     object     a Python object; the aggregate then runs interpreted
 
-Ranks and places let aggregates that only choose among values, or carry them, run compiled on text, decimals and
-lists. They hold within one call: what is stored is the value.
+With ranks and places, aggregates that only choose among values, or carry them, run compiled on text, decimals and
+lists. They are valid within one call: state at rest has the values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CODED = ("rank", "place")
 
 
 def encodings_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ...] | None:
-    """How each input of an aggregate goes in; None if it takes Python objects and runs interpreted."""
+    """The form of each input of an aggregate; None if it takes Python objects and runs interpreted."""
     if isinstance(monoid, Count):
         return ("presence",)
     if monoid.interpreted_only:
@@ -82,7 +82,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 
 
 def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) -> Flags:
-    """Which rows an aggregate sees: those without a null in a column that may have none."""
+    """The rows that an aggregate reads: those without a null in a column that must not have one."""
     found = np.ones(rows, np.bool_)
     for position, column in enumerate(columns):
         if position not in nullable and column.null_count:
@@ -91,7 +91,7 @@ def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) ->
 
 
 def objects(column: pa.Array, ours: bool) -> list[Any]:
-    """A column as Python objects. Our own aggregates take temporal values as integers, which have no limits."""
+    """A column as Python objects. The package's own aggregates take temporal values as integers, without limits."""
     if ours and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
         return [x if ok else None for x, ok in zip(numbers(column).tolist(), valid, strict=True)]
@@ -99,7 +99,7 @@ def objects(column: pa.Array, ours: bool) -> list[Any]:
 
 
 class ValueDictionary:
-    """The values that codes of one input stand for, in this call."""
+    """Decodes the codes of one input, within one call."""
 
     def __init__(self, form: Form, values: pa.Array) -> None:
         self.values = values
@@ -116,7 +116,7 @@ class ValueDictionary:
             self.codes = np.where(self.values.is_null().to_numpy(zero_copy_only=False), -1, self.codes)
 
     def decode(self, codes: NDArray[Any], valid: Flags | None = None) -> pa.Array:
-        """The values; null for what is no code."""
+        """The values of codes; null for an invalid code."""
         good = (codes >= 0) & (codes < len(self.places))
         if valid is not None:
             good &= valid

@@ -1,9 +1,9 @@
-"""Key columns as 64-bit words, and back: fixed-width values directly, everything else by the code of its bytes.
+"""Encode key columns as 64-bit words: fixed-width values directly, everything else by the code of its bytes.
 
     int, float, bool, date, time …    the bits of the value, and whether it is null
-    text, binary, decimals, nested    a code that a dictionary of bytes gives out; -1 for nulls
+    text, binary, decimals, nested    a code from a dictionary of bytes; -1 for nulls
 
-Equal values have equal words, as long as the values are those of `key_column` (one NaN, no -0.0).
+Equal values have equal words if they are normalised by `key_column` (one NaN, no -0.0).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sash.kernels.loops.array_types import Flags, Ints
 from sash.stores.codec import dumps, loads
 
 LARGEST_WASTE = 1024
-"""Entries up to which a dictionary of bytes is left as it is, however many of them are unused."""
+"""A dictionary of up to this many entries is never rebuilt, however many of them are unused."""
 
 _ALL_VALID = np.zeros(0, np.bool_)
 _ENTRIES, _BYTES = 32, 512
@@ -67,7 +67,7 @@ def value_bytes(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
 
 
 class WordColumn:
-    """A key column whose values are words as they are.
+    """A key column whose values fit into words.
 
     >>> column = WordColumn(pa.float32())
     >>> words, valid = column.encode(pa.array([1.5, None], pa.float32()))
@@ -103,7 +103,7 @@ class WordColumn:
 
 
 class BytesColumn:
-    """A key column whose values are interned: a dictionary of their bytes, which counts the keys that use each.
+    """A key column whose values are interned in a dictionary of bytes that counts the keys that use each entry.
 
     >>> column = BytesColumn(pa.string())
     >>> codes = column.encode(pa.array(["b", "a", None, "b"]), True)
@@ -139,7 +139,7 @@ class BytesColumn:
         return len(self) > LARGEST_WASTE and 2 * self._used < len(self)
 
     def encode(self, column: pa.Array, insert: bool) -> Ints:
-        """The codes of values: -1 for nulls, -2 for what is unknown, if it is not to be inserted."""
+        """The codes of values: -1 for nulls; without `insert`, -2 for unknown values."""
         offsets, data, valid = self._bytes(column)
         codes: Ints = np.empty(len(column), np.int64)
         row = 0
@@ -170,7 +170,7 @@ class BytesColumn:
         self._used += key_loops.run(key_loops.count_uses, np.ascontiguousarray(codes), by, self._uses)
 
     def rebuilt(self) -> tuple[Ints, partial[Any]]:
-        """Without the entries that no key uses: the new code of each old one, -1 for what is dropped; the change."""
+        """Remove the entries that no key uses: the new code of each old one, -1 for a removed entry; the change."""
         live: Ints = np.flatnonzero(self._uses[: len(self)])
         renamed: Ints = np.full(len(self), -1, np.int64)
         renamed[live] = np.arange(len(live))
@@ -207,7 +207,7 @@ class BytesColumn:
         return starts, data
 
     def _grow(self, size: int) -> None:
-        """Make room for one more entry of this size; doubles what is full."""
+        """Reserve space for one more entry of this size; doubles full arrays."""
         entries = len(self)
         if entries + 1 >= len(self._starts):
             table = np.zeros(2 * len(self._table), np.int64)

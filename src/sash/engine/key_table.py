@@ -1,4 +1,4 @@
-"""The key table: which slot of the live state a key has.
+"""The key table: maps keys to slots of the live state.
 
     by columns        words           slots          touched   fresh
     A  1              0  1            7              7         4
@@ -6,8 +6,8 @@
     A  1              0  1            7              5
     null 2           -1  2            5
 
-A slot is a small integer. It stays with its key until the key is released, and is given out again after that. The cost
-of a call follows from its own rows, not from the number of keys.
+A slot is a small integer. A key has the same slot until it is released; then the slot is reused. The cost of a call
+depends on its rows, not on the number of keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORD = np.dtype(np.int64)
 
 @dataclass(slots=True)
 class FoundKeys:
-    """The slots of some rows: of each, the distinct ones in the order of first appearance, the new ones of them."""
+    """The slots of rows; the distinct slots in the order of first appearance; those of new keys."""
 
     slots: Ints
     touched: Ints
@@ -60,7 +60,7 @@ class Shrunk:
 class KeyTable:
     """Maps keys (values of the `by` columns) to slots: small integers, reused when released.
 
-    Columns are to be normalised by `key_column`; a null is a value of its own. Without columns there is one key, with
+    Columns must be normalised by `key_column`; a null is a value of its own. Without columns there is one key, with
     slot 0. Finding a row takes constant expected time: for an integer 17 ns among 1,000 keys, 170 ns among a million.
 
     >>> table = KeyTable([pa.string(), pa.int64()])
@@ -108,10 +108,10 @@ class KeyTable:
         return own + sum(column.nbytes for _, column in self._interned)
 
     def find(self, columns: Sequence[pa.Array], rows: int, insert: bool = True) -> FoundKeys:
-        """The slots of rows. A new key gets a slot, or -1 if it is not to be inserted: then nothing changes.
+        """The slots of rows. A new key gets a slot; without `insert` it gets -1, and nothing changes.
 
-        If it fails, for want of memory, no key has been added. Raises TypeError and ValueError for columns that are
-        not of the table's types, or not of this length.
+        If memory runs out, no key is added. Raises TypeError and ValueError for columns that are not of the table's
+        types, or not of this length.
         """
         self._check(columns, rows)
         if not rows:
@@ -139,9 +139,9 @@ class KeyTable:
         return FoundKeys(slots, touched[:reached], fresh)
 
     def release(self, slots: Ints) -> None:
-        """Forget the keys of slots, which are free again. Ints that are free already are passed over.
+        """Remove the keys of slots, and free the slots. Ignores slots that are free already.
 
-        Raises IndexError, and changes nothing, if one was never given out.
+        Raises IndexError, and changes nothing, for a slot that was never in use.
         """
         before = int(self._counts[FREED])
         table = self._table, self._records, self._free, self._counts
@@ -180,7 +180,7 @@ class KeyTable:
         return np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
 
     def shrunk(self) -> Shrunk | None:
-        """If less than a quarter of a large table is live: how to number the live slots anew, from 0; else None.
+        """If less than a quarter of a large table is live: how to renumber the live slots from 0; else None.
 
         >>> table = KeyTable([pa.int64()])
         >>> slots = table.find([pa.array(range(2000))], 2000).slots
@@ -231,18 +231,18 @@ class KeyTable:
         return words.reshape(-1), nulls
 
     def _null_word(self, position: int) -> int:
-        """Where a record has the null bit of a column."""
+        """The place of a column's null bit in a record."""
         return NULLS if position < _BITS else WORDS + len(self.types) + position // _BITS - 1
 
     def _matrix(self) -> Ints:
         return self._records.reshape(-1, WORDS + self._width)
 
     def _resize(self, capacity: int) -> None:
-        """Make room for so many slots."""
+        """Reserve space for this many slots."""
         all_at_once(self._resized(capacity))
 
     def _resized(self, capacity: int, live: Ints | None = None) -> partial[Any]:
-        """The change to so many slots, for all that are known or, in this order, those that are live."""
+        """The change to this many slots, for all known keys or, in this order, the live ones."""
         records = np.zeros((capacity, WORDS + self._width), np.int64)
         known = 0
         if live is not None:
@@ -259,7 +259,7 @@ class KeyTable:
         return attributes(self, _table=table, _records=flat, _free=free, _counts=counts)
 
     def _reclaim(self, columns: Sequence[tuple[int, BytesColumn]]) -> None:
-        """Rebuild dictionaries from the codes that are in use, and hash the keys by their new codes."""
+        """Rebuild dictionaries from the codes in use, and rehash the keys by their new codes."""
         known, live = int(self._counts[KNOWN]), self.live()
         records, table = self._matrix().copy(), np.zeros(len(self._table), np.int64)
         changes = []

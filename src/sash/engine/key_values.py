@@ -1,4 +1,4 @@
-"""Keys: the values of the `by` columns, as numbers that count from 0, and as hashes that say where a key is kept.
+"""Keys: the values of the `by` columns as codes from 0, and as hashes that determine a key's bucket.
 
     by columns        codes       distinct keys          hashes
     A  1              0           A 1                    3f…  ──▶ a bucket
@@ -6,8 +6,8 @@
     A  1              0           null 2                 07…
     null 2            2
 
-Nulls are a key of their own, NaN is one key, and -0.0 is 0.0. Codes hold within one call; hashes are ours, made from
-the values alone, the same in every process, and of a version that is written down with the state.
+Nulls are a key of their own, all NaN are one key, and -0.0 is 0.0. Codes are valid within one call. Hashes depend on
+the values alone, are the same in every process, and have a version that is stored with the state.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:
 
 
 def decode(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array of the values themselves, without dictionaries, run ends and views."""
+    """A column as one array of plain values, without dictionaries, run ends and views."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # no chunks at all, or types that do not join
@@ -86,12 +86,12 @@ def decode(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of the values themselves."""
+    """The schema of plain values."""
     return pa.schema([pa.field(field.name, value_type(field.type)) for field in schema])
 
 
 def encode_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Plain values as a column of the type that they came in."""
+    """Plain values as a column of their original type."""
     if column.type == kind:
         return column
     if pa.types.is_dictionary(kind):
@@ -116,7 +116,7 @@ def format_value(scalar: pa.Scalar) -> str:
     """A value, for a message."""
     try:
         return repr(scalar.as_py())
-    except (ValueError, OverflowError):  # nanoseconds, and years beyond 9999, are no objects of Python
+    except (ValueError, OverflowError):  # Python has no nanoseconds, and no years beyond 9999
         pass
     try:
         return repr(scalar.cast(pa.string()).as_py())
@@ -125,7 +125,7 @@ def format_value(scalar: pa.Scalar) -> str:
 
 
 def key_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A `by` column in the form in which keys are compared: -0.0 is 0.0, and one NaN stands for all."""
+    """A `by` column in normal form: 0.0 for -0.0, and one NaN for all."""
     array = decode(column)
     if pa.types.is_floating(array.type):
         numbers = array.to_numpy(zero_copy_only=False)
@@ -181,14 +181,14 @@ def _bytes(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread the bits: every bit of the result depends on all of the word."""
+    """Mix the bits: every bit of the result depends on all bits of the word."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
 def ranks(column: Any) -> Ints:
-    """Places in the order of a column, equal ones alike, nulls last."""
+    """The dense ranks of a column's values, nulls last."""
     values = decode(column)
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())

@@ -1,4 +1,4 @@
-"""A live aggregate: one aggregate of a query over the elements of one assigner, its states alive between calls.
+"""A live aggregate: one aggregate of a query over the elements of one assigner, with state between calls.
 
 rows' columns ──▶ inputs ──▶ states of elements, in the arena ──▶ structures in their slots ──▶ results
 """
@@ -20,12 +20,13 @@ from sash.engine.arrow_arrays import everyone
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
+from sash.engine.size_groups import starts_by_size
 from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.value_encoder import LARGE, ValueEncoder
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, States
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import (
     NO_COUNTS,
@@ -45,14 +46,14 @@ SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 
 
 CountedColumn = tuple[pa.Array, Ints, Ints]
-"""A column of results, and how many values the aggregate had seen at each window's start and end."""
+"""A column of results, and the number of values that the aggregate had seen at each window's start and end."""
 
 
 class LiveAggregate:
-    """One aggregate over the elements of an assigner, and those that are lowered from its state.
+    """One aggregate over the elements of an assigner, and the aggregates that share its state.
 
-    `group` are these aggregates, the one that keeps the state first; `structures` are those of the assigner's windows,
-    in order.
+    `group` are these aggregates, the owner of the state first; `structures` are those of the assigner's windows, in
+    order.
     """
 
     def __init__(
@@ -73,22 +74,22 @@ class LiveAggregate:
         self.values = ValueEncoder(aggregate, self._recode)
         self.dictionaries = self.values.dictionaries
         self.views = views_of(group, aggregate, gives_states(group))
-        """The aggregates of the query whose results come from here."""
+        """The results of each aggregate of the group."""
         self.failed_number = group[0].number
-        """The aggregate at work, by its number in the query: if a result fails, it is to blame."""
-        self._looked_at = dict.fromkeys(self.dictionaries, LARGE)
-        """By dictionary: it is looked at again when it has so many values."""
+        """The number of the aggregate that is being computed: the error names it if a result fails."""
+        self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
+        """By dictionary: the number of values above which it is due for compaction."""
         table.add((name, "totals"), np.int64, 0)
         self.dense = assigner.elements == "rows"
-        """Whether every row has had a value, so that none are counted."""
+        """Whether every row has had a value, so that counts are not needed."""
         self.is_plain = self.values.plain_result is not None and len(self.views) == 1
-        """Whether results come out as a column of 64-bit numbers."""
+        """Whether results are a column of 64-bit numbers."""
         self._rows: PlacedRows = self.kernel.no_rows
-        """The rows that were taken and are not lifted."""
+        """Rows of this step that are not lifted yet."""
         self.recoded: list[tuple[int, CodeMapping]] = []
-        """By input: how codes have changed since the step began."""
+        """By input: the mappings of codes since the step began."""
         self.arena: Arena | None = None
-        self._versions: Any = None
+        self._versions: tuple[int, int, bool] | None = None
         leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
         self.windows: list[SlotStructures] = []
@@ -112,13 +113,13 @@ class LiveAggregate:
             alike.setdefault((structure, but_size(window) if structure in SEVERAL else w), []).append(w)
         for (structure, _), members in alike.items():
             name = f"{self.name}.{len(self.windows)}"
-            made = SlotStructures(self.kernel.specs[structure], assigner.arena, self.table, name)
-            made.sizes = structure in SEVERAL
+            sizes = structure in SEVERAL
+            made = SlotStructures(self.kernel.specs[structure], assigner.arena, self.table, name, sizes)
             self.groups.append(sorted(members, key=lambda w: -(assigner.windows[w].size or 0)))
             self.windows.append(made)
 
     def structures(self) -> list[str]:
-        """For each window of the assigner the name of the structure that computes it."""
+        """The name of the structure that computes each window of the assigner."""
         if not self.windows:
             return [FOLD]
         found = {
@@ -129,7 +130,7 @@ class LiveAggregate:
     # ---- rows in ----
 
     def take(self, rows: StepRows) -> None:
-        """Take the inputs of rows, and fold them into panes; rows that are elements are lifted with the results.
+        """Read the inputs of rows, and fold them into panes; rows that are elements are lifted by `results`.
 
         Raises AggregateError.
         """
@@ -145,14 +146,18 @@ class LiveAggregate:
         else:
             self._rows = (inputs, non_null, NO_INTS, NO_INTS)
 
-    def forget_rows(self) -> None:
-        """Drop the rows that were taken and are not lifted."""
-        self._rows = self.kernel.no_rows
+    def begin_step(self) -> None:
+        """Forget the mappings of codes of the last step."""
+        self.recoded = []
+
+    def rollback(self, dense: bool) -> None:
+        """Drop the rows that are not lifted; `dense`: every row had a value before the step."""
+        self._rows, self.dense = self.kernel.no_rows, self.dense or dense
 
     def count_values(self, pending: Ints = NO_INTS) -> None:
-        """From now on count the values that are seen: not every row has one, or the counts are asked for.
+        """Start counting values: not every row has one, or the counts are needed.
 
-        `pending` are the slots of rows that have their places, and are not lifted yet.
+        `pending` are the slots of rows that have places and are not lifted yet.
         """
         if not self.dense:
             return
@@ -162,7 +167,7 @@ class LiveAggregate:
         np.subtract.at(self.table[self.name, "totals"], pending, 1)
 
     def write_counts(self, slots: Ints) -> None:
-        """Write down the counts of slots in which every row had a value: a position counts the rows before it."""
+        """Write the counts of slots in which every row had a value: a position is the number of rows before it."""
         assert self.arena is not None
         heads = self.arena.heads
         backs = heads[slots, BACK]
@@ -176,10 +181,10 @@ class LiveAggregate:
 
     @property
     def counts(self) -> ValueCounts:
-        """How many values each slot has seen, and for each element how many before it (or before the window).
+        """The number of values of each slot, and the number before each element (or before the window).
 
-        They are kept from when they are first asked for, or the first row is null: until then the number of values is
-        that of rows, which a position is.
+        Values are counted from the first use of the counts or the first null on: until then the number of values is the
+        number of rows, which is the position.
         """
         self.count_values()
         return self._counts
@@ -202,9 +207,9 @@ class LiveAggregate:
     # ---- results out ----
 
     def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[CountedColumn]]:
-        """For each of its views, and each window, the results as a column.
+        """The results as a column, for each view and each window.
 
-        Raises AggregateError, with the place in `failed_in`, of the aggregate `failed_number`.
+        Raises AggregateError, with a place in `failed_in`, for the aggregate `failed_number`.
         """
         self.failed_number = self.views[0].number
         made: dict[int, list[CountedColumn]] = {}
@@ -247,7 +252,7 @@ class LiveAggregate:
             column = self.values.plain_column(out[0])
             return [(column, low, high) if len(low) else (column, found.los, found.his)]
         on, back = found.on, _inverse(order)
-        if len(order):  # the results are in the order of the table
+        if len(order):  # results are in the order of the table
             on = on[back]
         if not len(low):
             low, high = found.los, found.his
@@ -269,14 +274,14 @@ class LiveAggregate:
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
     ) -> dict[int, list[CountedColumn]]:
-        """Windows that differ only in size, from one structure over the longest of them."""
+        """The results of windows that differ only in size, from one structure over the longest."""
         longest = self.failed_in = found[members[0]]
         count, sizes = len(longest), len(members)
         assert longest.his is not None
         alike = all(len(found[w]) == count for w in members)
         at_rows = alike and rows.order is not None and all(found[w].slots is rows.slots for w in members)
         order = rows.order if at_rows and rows.order is not None else NO_INTS
-        los, on, places = _starts(longest, [found[w] for w in members], alike)
+        los, on, places = starts_by_size(longest, [found[w] for w in members], alike)
         wanted = NONE_WANTED if alike and all(found[w].all_on for w in members) else on
         (out, valid, low, high), missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
         counted, back = len(low) > 0, _inverse(order)
@@ -299,7 +304,7 @@ class LiveAggregate:
         return made
 
     def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
-        """The results of each view as a column; `back`: the place to blame for each, if that is another."""
+        """The results of each view as a column; `back`: the place that an error names for each, if it differs."""
         made = []
         for view in self.views:
             self.failed_number = view.number
@@ -313,7 +318,7 @@ class LiveAggregate:
     # ---- dictionaries ----
 
     def _recode(self, j: int, mapped: CodeMapping) -> None:
-        """Codes of an input have changed: change those of every state, and build all structures again."""
+        """Map the codes of an input in every state to new codes, and rebuild all structures."""
         for window in self.windows:
             window.reset(np.arange(self.table.capacity))
         leaves = [self.states[i] for i in self.values.leaves_of(j)]
@@ -322,7 +327,7 @@ class LiveAggregate:
         all_at_once(*changes, attributes(self, recoded=recoded), attributes(self.dictionaries[j], relabelled=None))
 
     def recode_saved(self, saved: dict[Any, Any], panes: list[list[Any]]) -> None:
-        """Change codes in states that were saved before they changed. May be interrupted, and called again."""
+        """Map codes in states that were saved before a change of codes. May be interrupted, and called again."""
         for j, dictionary in self.dictionaries.items():
             if getattr(dictionary, "relabelled", None) is not None:  # interrupted before the states were changed
                 self._recode(j, dictionary.relabelled)
@@ -339,29 +344,28 @@ class LiveAggregate:
         all_at_once(*changes, attributes(self, recoded=[]))
 
     def due_for_compaction(self, shrunk: bool) -> bool:
-        """Has a dictionary doubled since it was last looked at, or has the state shrunk that a large one is for?"""
-        return any(
-            len(dictionary) > (LARGE if shrunk else self._looked_at[j]) for j, dictionary in self.dictionaries.items()
-        )
+        """Has a dictionary doubled since the last compaction? If the state has shrunk: is a dictionary large?"""
+        limits = dict.fromkeys(self.dictionaries, LARGE) if shrunk else self._compact_above
+        return any(len(dictionary) > limits[j] for j, dictionary in self.dictionaries.items())
 
     def compact(self, live: Ints) -> None:
-        """Drop values from the dictionaries that no state of these slots holds, where most are unused."""
+        """Drop values from the dictionaries that no state of these slots holds, if most are unused."""
         places = live
         if self.arena is not None:
             heads = self.arena.heads
             places, _ = places_of(heads, live, heads[live, FRONT], heads[live, BACK])
         self.values.compact(len(places), lambda i: [self.states[i][places]])
         for j, dictionary in self.dictionaries.items():
-            self._looked_at[j] = max(2 * len(dictionary), LARGE)
+            self._compact_above[j] = max(2 * len(dictionary), LARGE)
 
     # ---- states at rest ----
 
     def store(self, places: Ints) -> list[pa.Array]:
-        """The states at these places as columns to keep, values in place of codes."""
+        """The states at these places as columns to store, with values in place of codes."""
         return self.values.store(tuple(leaf[places] for leaf in self.states))
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
-        """Put stored states at these places."""
+        """Load stored states into these places."""
         self.values.load(self.states, places, columns)
 
     @property
@@ -375,34 +379,8 @@ class LiveAggregate:
         return sum(window.nbytes for window in self.windows) + self.values.nbytes
 
 
-def _starts(longest: WindowRanges, found: Sequence[WindowRanges], alike: bool) -> tuple[Ints, Flags, list[Ints]]:
-    """For each window and result of the longest the first element, and whether a result is asked for; and where the
-    results of each window stand. `alike`: all have a result wherever the longest has one.
-    """
-    if alike:
-        return np.stack([one.los for one in found]), np.stack([one.on for one in found]), []  # type: ignore[misc]
-    los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
-    on = np.zeros(los.shape, np.bool_)
-    places = [among(longest, one) for one in found]
-    for k, one in enumerate(found):
-        los[k, places[k]], on[k, places[k]] = one.los, one.on  # type: ignore[assignment]
-    return los, on, places
-
-
 def _inverse(order: Ints) -> Ints:
     """The place of each number in an order."""
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     return back
-
-
-def among(longest: WindowRanges, found: WindowRanges) -> Ints:
-    """Where the results of a window stand among those of a longer one, which has a result wherever this has one."""
-    if len(found) == len(longest):
-        return np.arange(len(found))
-    ident, slots = longest.ident, longest.slots
-    least = int(ident.min())
-    width = int(ident.max()) - least + 1
-    theirs, mine = slots * width + (ident - least), found.slots * width + (found.ident - least)
-    order = np.argsort(theirs, kind="stable")
-    return order[np.searchsorted(theirs[order], mine)]

@@ -1,13 +1,13 @@
-"""The engine: one step. Rows whose order is settled come in, results go out, state stays alive in between.
+"""The engine: one step takes ordered rows, updates live state, and returns the results that are due.
 
     rows ──▶ slots ──▶ assigner ──▶ elements, bounds of windows
                           │              │
                           │   aggregates ┴──▶ states of elements ──▶ structures in their slots ──▶ results
-                          └─▶ timers, elements given up, slots released
+                          └─▶ timers set, elements evicted, slots released
 
-A step changes state in place, and keeps a journal of what it changes: until `commit`, `rollback` brings everything
-back. A journal is a copy of the rows of the slot table that the step touches and of the panes that it may extend;
-elements are only ever added, and structures are built again from their elements.
+A step changes state in place and keeps a journal: until `commit`, `rollback` restores the state before the step. The
+journal is a copy of the rows of the slot table that the step touches and of the panes that it may extend. Elements are
+only appended, and structures are rebuilt from their elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
@@ -25,6 +24,7 @@ from sash.aggregators.running import Running
 from sash.engine import step_data
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import key_column
@@ -38,10 +38,10 @@ from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
 from sash.engine.step_journal import StepJournal
-from sash.engine.time_numbers import below, beyond, earliest, later, saturating, time_type
+from sash.engine.time_numbers import Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
@@ -59,7 +59,7 @@ ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], Windo
 
 
 class LiveEngine:
-    """The plan of a query at work, its state alive."""
+    """Executes the plan of a query on live state."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.bound_query = plan, plan.bound_query
@@ -74,7 +74,7 @@ class LiveEngine:
         self.keys = KeyTable([value_type(bound_query.schema.field(name).type) for name in bound_query.by])
         self.by = [bound_query.schema.get_field_index(name) for name in bound_query.by]
         self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
-        """Whether keys may be written in several ways: -0.0 and 0.0, one NaN and another."""
+        """Whether equal keys may have different bits: -0.0 and 0.0, several NaN."""
         self.assigners: list[WindowAssigner] = []
         self.aggregates: list[list[LiveAggregate]] = []
         for s, series in enumerate(plan.groups):
@@ -96,38 +96,25 @@ class LiveEngine:
         changes = bound_query.query.emit == "changes"
         if changes:
             self.count_values()
-        numbered = bound_query.time is None and not bound_query.per_row
-        self.counts_rows = numbered or any(window.slide == "rows" for window in bound_query.windows)
-        """Whether a key is needed as long as it lives, because its rows are numbered."""
-        self.remembers = changes
-        """Whether a key is needed as long as it lives, because what was emitted of it is compared."""
+        self.retention = KeyRetention(bound_query, self.assigners, self.numbers)
         self.room = RoomCheck(bound_query)
         self.sliding = self.room.sliding
         of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
         at_rows = of_rows and all(window.slide == "row" for window in bound_query.windows)
         in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
         self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes)
-        """Whether the rows of different keys may be taken in any order, since no result tells."""
+        """Whether rows of different keys may be processed in any order without a change of results."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
         self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
         self.coded = [aggregate for aggregate in self.all_aggregates if aggregate.dictionaries]
         self.least = earliest(self.numbers)
-        self.lasting = self._lasting()
-        """If keys are needed for a time after their last row, and that is all: this time, with what saturates it."""
         self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
         self.numbering = 0
         """Changes when slots have new numbers."""
         self.journal: StepJournal | None = None
         self.gone: Ints = NO_INTS
-        self._given_up = 0
-        """Keys that have gone since dictionaries were last looked at; rings that have shrunk count as all keys."""
-
-    def _lasting(self) -> tuple[Any, Any, Any] | None:
-        plain_rows = len(self.assigners) == 1 and isinstance(self.assigners[0], RowAssigner)
-        if not plain_rows or self.bound_query.time is None or self.bound_query.forget is not None:
-            return None
-        size = self.assigners[0].lasting  # type: ignore[attr-defined]
-        return None if size is None or self.counts_rows or self.remembers else saturating(size, self.numbers)
+        self._released = 0
+        """Keys that expired since the last compaction of dictionaries; rings that have shrunk count as all keys."""
 
     # ---- one step ----
 
@@ -135,17 +122,17 @@ class LiveEngine:
         self,
         given: TimedRows,
         *,
-        now: Any = None,
+        now: Watermark = None,
         closing: bool = False,
         last_key_open: bool = False,
         beside: Ints = NO_INTS,
     ) -> StepResult:
-        """Take rows whose order is settled. Results up to the watermark `now` leave.
+        """Process ordered rows; returns the results up to the watermark `now`.
 
-        `now` None: rows alone make results due. `closing`: all results leave. `last_key_open`: the rows are sorted
-        by key, and all keys but the last are complete. `beside`: slots that can be undone beside those of the step.
+        `now` None: rows alone make results due. `closing`: all results are due. `last_key_open`: the rows are sorted
+        by key, and all keys but the last are complete. `beside`: more slots that `rollback` can restore.
 
-        Raises what a monoid raised, naming row and key; then `rollback` must be called.
+        Raises the exception of a monoid, naming row and key; then `rollback` must be called.
         """
         self.release()
         columns = [given.table.column(place) for place in self.by]
@@ -167,9 +154,9 @@ class LiveEngine:
         return StepResult(rows, found)
 
     def _ending(
-        self, touched: Ints, now: Any, closing: bool, open_slot: int | None, last_key_open: bool
+        self, touched: Ints, now: Watermark, closing: bool, open_slot: int | None, last_key_open: bool
     ) -> tuple[Ints, list[Ending], Ints | None]:
-        """The slots that the step changes, up to where their results are due, and those that are over with it."""
+        """The slots that the step changes, the watermarks up to which their results are due, and the slots that end."""
         if closing or last_key_open:
             live = np.union1d(self.live, touched)
             if closing:
@@ -199,7 +186,7 @@ class LiveEngine:
         return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
 
     def _in_slot_order(self, keys: Keys) -> Ints:
-        """Take many rows slot by slot, where no result tells: returns their order."""
+        """Sort many rows by slot, if results do not depend on it; returns their order."""
         order = step_data.slot_order(keys.slots, self.table.capacity)
         keys.slots = keys.slots[order]
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
@@ -207,7 +194,7 @@ class LiveEngine:
 
     def _enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
         count, slots = len(given), keys.slots
-        ordinal, anew = np.empty(count, np.int64), np.empty(count, np.bool_)
+        ordinal, restarts = np.empty(count, np.int64), np.empty(count, np.bool_)
         previous = np.empty(count, self.numbers)
         time = np.ascontiguousarray(given.time, self.numbers)
         if order is not None:
@@ -219,11 +206,11 @@ class LiveEngine:
         elif forget is not None:
             gap = self.numbers.type(forget)
         numbers, stamps = self.table.wide["keys"], self.table.wide["stamps"]
-        arguments = (slots, time, oldest, gap, numbers, stamps, ordinal, anew, previous)
-        begun_anew, distinct = call_loop(enter_rows, self.numbers.str, arguments)
+        arguments = (slots, time, oldest, gap, numbers, stamps, ordinal, restarts, previous)
+        restarted, distinct = call_loop(enter_rows, self.numbers.str, arguments)
         return StepRows(
-            given.table, slots, time, given.arrival, keys.touched, ordinal, anew, begun_anew > 0, previous, self.table,
-            distinct, order,
+            given.table, slots, time, given.arrival, keys.touched, ordinal, restarts, restarted > 0, previous,
+            self.table, distinct, order,
         )  # fmt: skip
 
     def _assigned(
@@ -259,13 +246,14 @@ class LiveEngine:
 
     # ---- retention ----
 
-    def _settle(self, slots: Ints, now: Any, done: Ints | None) -> None:
-        """Give up what no window needs, set timers, and note the slots that are over."""
-        if self.lasting is not None:
+    def _settle(self, slots: Ints, now: Watermark, done: Ints | None) -> None:
+        """Evict elements that no window needs, set timers, and note the slots that expire."""
+        reach = self.retention.row_reach
+        if reach is not None:
             (rows,) = self.arena_assigners
             over = None if done is None else np.isin(slots, done)
             windows = rows.arena.heads, (rows.first, rows.first + len(rows.places), SMALL)
-            rows.sparse, self.gone = self.timers.settle_rows(slots, windows, self.lasting, now, over)
+            rows.sparse, self.gone = self.timers.settle_rows(slots, windows, reach, now, over)
             return
         if not self.sliding:
             for assigner in self.assigners:
@@ -273,40 +261,30 @@ class LiveEngine:
         if self.bound_query.time is None and done is None:
             return
         count = len(slots)
-        due, when = np.empty((2, count), self.numbers)
-        ever, there = np.empty((2, count), np.bool_)
-        due[:], when[:], ever[:], there[:] = self.timers.never, self.least, False, True
+        due, expiry = np.empty((2, count), self.numbers)
+        is_due, expires = np.empty((2, count), np.bool_)
+        due[:], expiry[:], is_due[:], expires[:] = self.timers.never, self.least, False, True
         for assigner in self.assigners:
-            assigner.timers(slots, due, ever)
+            assigner.timers(slots, due, is_due)
             if self.sliding:
                 assigner.retain(slots)
-            assigner.expiry(slots, when, there)
-        if self.bound_query.forget is not None or self.counts_rows or self.remembers:
-            self._forget(slots, when, there)
+            assigner.expiry(slots, expiry, expires)
+        if self.retention.by_key:
+            self.retention.limit(self.table["stamps"][slots, LAST], expiry, expires)
         over = None if done is None else np.isin(slots, done)
-        self.gone = self.timers.settle(slots, (due, ever), (when, there), now, over)
-
-    def _forget(self, slots: Ints, when: NDArray[Any], there: Flags) -> None:
-        """Change when a key is not needed any more: `forget` may be sooner, and some are needed while they live."""
-        forget, while_it_lives = self.bound_query.forget, self.counts_rows or self.remembers
-        if forget is None:
-            there[:] = False
-            return
-        forgotten = beyond(later(self.table["stamps"][slots, LAST], forget))
-        when[:] = forgotten if while_it_lives else np.where(there, np.minimum(when, forgotten), forgotten)
-        there[:] = True
+        self.gone = self.timers.settle(slots, (due, is_due), (expiry, expires), now, over)
 
     # ---- all or nothing ----
 
     def commit(self) -> None:
-        """The step has succeeded: free what it has left over."""
+        """The step has succeeded: drop the journal, and release memory."""
         self.journal = None
         self.release()
         if not self.coded:
             return
-        shrunk = self._given_up > self.keys.count
+        shrunk = self._released > self.keys.count
         if shrunk:
-            self._given_up = 0
+            self._released = 0
         for aggregate in self.coded:
             if aggregate.due_for_compaction(shrunk):
                 aggregate.compact(self.live)
@@ -322,9 +300,9 @@ class LiveEngine:
         self.journal = None
 
     def release(self, pack: bool = False) -> None:
-        """Free the slots that are over, and memory where most of it is unused; `pack`: where half of it is."""
+        """Free expired slots, and shrink arrays that are mostly unused; `pack`: those that are half unused, too."""
         moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
-        self._given_up += len(self.gone) + (self.keys.count + 1 if moved else 0)
+        self._released += len(self.gone) + (self.keys.count + 1 if moved else 0)
         if len(self.gone):
             self.free(self.gone)
             self.gone = self.gone[:0]
@@ -342,19 +320,25 @@ class LiveEngine:
             if assigner.arena.is_sparse or (pack and assigner.arena.is_half_free):
                 assigner.arena.pack(self.live)
 
+    def retain_slots(self) -> None:
+        """Cancel the release of slots and the move of rings that the step has noted."""
+        self.gone = NO_INTS
+        for assigner in self.arena_assigners:
+            assigner.sparse = NO_INTS
+
     def _free_unused(self) -> None:
-        """Free the slots of keys that a step has found and did not fill."""
+        """Free the slots of keys that a failed step has inserted."""
         self.grow()
         found = self.keys.live()
         self.free(found[self.table["keys"][found, ROWS] == 0])
 
     def grow(self) -> None:
-        """Make room for all slots that keys may have."""
+        """Reserve space for all slots of the key table."""
         if self.keys.capacity > self.table.capacity:
             self.table.grow(self.keys.capacity)
 
     def free(self, slots: Ints) -> None:
-        """Forget the keys of slots. May be interrupted, and called again."""
+        """Remove the keys of slots with their state. May be interrupted, and called again."""
         self.grow()
         for assigner in self.arena_assigners:
             assigner.arena.release(slots)
@@ -362,12 +346,12 @@ class LiveEngine:
         self.keys.release(slots)
 
     def count_values(self) -> None:
-        """Count the values that aggregates see from now on: state comes from elsewhere, with counts of its own."""
+        """Start counting values in all aggregates: loaded state has counts of its own."""
         for aggregate in self.all_aggregates:
             aggregate.count_values()
 
     def write_counts(self, slots: Ints) -> None:
-        """Write down how many values were seen in these slots, where that is not done row by row."""
+        """Write the counts of values in these slots, for aggregates that do not count row by row."""
         for aggregate in self.all_aggregates:
             if aggregate.dense:
                 aggregate.write_counts(slots)

@@ -1,8 +1,8 @@
-"""Results of one computation as columns, for each aggregate that is made of it.
+"""Result columns of the aggregates that share one computation.
 
-values of ranges ──┬──▶ as they are: the aggregate that computed them        ComputedResults
+values of ranges ──┬──▶ unchanged: the aggregate that computed them          ComputedResults
                    ├──▶ states, lowered by each aggregate that shares them   LoweredResults
-                   └──▶ how many values each range holds                     CountedResults
+                   └──▶ the number of values in each range                   CountedResults
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sash.plan.state_sharing import SUM_IN_MEAN, Member
 
 @dataclass
 class Values:
-    """What a loop gave: values, which are valid, where a result is asked for, and the counts of values seen at each
-    range's start and end.
+    """The output of a loop: values, which are valid, where a result is wanted, and the counts of values at each range's
+    start and end.
     """
 
     out: Any
@@ -36,7 +36,7 @@ class Values:
 
     @property
     def empty(self) -> Flags:
-        """Where a result is asked for, and the range holds no value."""
+        """Where a result is wanted and the range holds no value."""
         return self.on & (self.low == self.high)
 
     def take(self, places: Any) -> Values:
@@ -58,7 +58,7 @@ class ResultView(Protocol):
 
 
 class ComputedResults:
-    """The results as they were computed."""
+    """The results of the aggregate that computed them."""
 
     def __init__(self, number: int, aggregate: Aggregate) -> None:
         self.number, self.aggregate = number, aggregate
@@ -69,7 +69,7 @@ class ComputedResults:
 
 
 class LoweredResults:
-    """Results from states; `leaves` are the scalars that the aggregate's own state consists of, all if None."""
+    """Results lowered from a shared state; `leaves` are the scalars of it that the aggregate reads, all if None."""
 
     def __init__(self, number: int, spec: AggregateSpec, leaves: tuple[int, ...] | None) -> None:
         self.number, self.leaves = number, leaves
@@ -85,7 +85,7 @@ class LoweredResults:
 
 
 class CountedResults:
-    """How many values a range holds."""
+    """The number of values in a range."""
 
     exact = True
 
@@ -98,7 +98,7 @@ class CountedResults:
 
 
 def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> list[ResultView]:
-    """The results of a group of aggregates that share a state; `states`: the loop gives states."""
+    """The results of a group of aggregates that share a state; `states`: the loop returns states."""
     keeper, *others = group
     own: ResultView = ComputedResults(keeper.number, aggregate)
     if states:
@@ -115,7 +115,7 @@ def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> lis
 
 
 def gives_states(group: Sequence[Member]) -> bool:
-    """Must the loop of a group give states, since others than its keeper are lowered from them?"""
+    """Must the loop of a group return states, because other aggregates than its owner are lowered from them?"""
     return any(member.reads in ("state", "sum") for member in group)
 
 

@@ -1,4 +1,4 @@
-"""What an operator has done, and what it holds: for its user, and for the next call."""
+"""Metrics and progress of an operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.time_numbers import Watermark
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What an operator has done, and what it holds."""
+    """Counters of an operator, and the size of its state."""
 
     rows_in: int
     rows_out: int
@@ -21,7 +22,7 @@ class Metrics:
     untimed: int
     keys: int
     elements: int
-    """Elements that windows still need, and rows that wait in the reorder buffer."""
+    """Elements that windows still need, and rows in the reorder buffer."""
     state_bytes: int
     pages_read: int
     pages_written: int
@@ -29,9 +30,9 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an operator has come: replaced as a whole when a call has succeeded."""
+    """The progress of an operator; a successful call replaces it."""
 
-    watermark: Any = None
+    watermark: Watermark = None
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
@@ -39,7 +40,7 @@ class Progress:
     before: Any = None
     """In mode "sorted": the time of the last row."""
     held: TimedRows | None = None
-    """In mode "sorted": the last rows of equal key and time, for more of them may follow."""
+    """In mode "sorted": the last rows of equal key and time, because more of them may follow."""
     late_rows: tuple[pa.RecordBatch, ...] = ()
     offset: Any = None
     """The caller's position in its source."""
@@ -62,7 +63,7 @@ Changes = dict[str, Any]
 
 
 def replace(progress: Progress, changes: Changes) -> Progress:
-    """The same but for some fields; `dataclasses.replace` takes seven times as long."""
+    """A copy with some fields changed; `dataclasses.replace` takes seven times as long."""
     made = object.__new__(Progress)
     made.__dict__.update(progress.__dict__)
     made.__dict__.update(changes)

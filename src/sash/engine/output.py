@@ -1,9 +1,9 @@
 """Output: results as a record batch of the query's output schema.
 
 Per row: the input's columns and one column for each window and aggregate, in order of time and arrival. Per slide:
-the key, the window's name, its start and end, the aggregates, in order of their ends. Of one window in mode "given"
-they are key by key, each in order: with many keys there are far more results than rows, and to sort them over all keys
-would take longer than to compute them.
+the key, the window's name, its start and end, the aggregates, in order of their ends. In mode "given" the results of
+one window are ordered key by key: with many keys there are far more results than rows, and sorting them would take
+longer than computing them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def chosen_rows(batch: pa.RecordBatch, schema: pa.Schema, bare: pa.Schema, chosen: Flags) -> pa.RecordBatch:
-    """Some rows of a batch, as they came; `bare` is the schema without dictionaries and views."""
+    """Some rows of a batch; `bare` is the schema without dictionaries and views."""
     rows = plain_batch(batch, bare).filter(pa.array(chosen))
     columns = [encode_as(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Output:
-    """Results of an operator's mode, as batches."""
+    """Builds the output batches of an operator."""
 
     def __init__(self, bound_query: BoundQuery, mode: str) -> None:
         self.bound_query = bound_query
@@ -49,20 +49,20 @@ class Output:
         self.restores = [
             i for i, field in enumerate(self.schema) if i < self.width and field.type != value_type(field.type)
         ] if bound_query.per_row else list(range(len(self.schema)))  # fmt: skip
-        """The columns that may be of another type than that in which they were computed."""
+        """The columns whose output type may differ from the computed type."""
         self.results = list(self.schema)[self.width :] if bound_query.per_row else []
         given = list(self.schema)[: self.width]
         self.given = pa.schema(given, self.schema.metadata) if bound_query.per_row and not self.restores else None
-        """The schema of rows that are passed on as they are; None if some are not."""
+        """The schema of rows that need no conversion; None if some do."""
         self.has_names = any(window.name for window in bound_query.windows)
         self.key_by_key = mode == "given" and len(bound_query.windows) == 1
 
     def empty(self) -> pa.RecordBatch:
-        """No results."""
+        """A batch without results."""
         return no_rows(self.schema)
 
     def final(self, keys: KeyTable, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
-        """The results of a step, those chosen."""
+        """The chosen results of a step."""
         if self.bound_query.per_row:
             return self._rows(step, None if chosen is None else chosen[0])
         return self._slides(keys, step, chosen)
@@ -109,7 +109,7 @@ class Output:
         return [*self.slide_head(keys.keys(slots), of.window, starts, ends), *results]
 
     def slide_head(self, keys: list[pa.Array], window: int, starts: Any, ends: Any) -> list[pa.Array]:
-        """The columns of slides before their results: keys, the window's name, where the slides start and end."""
+        """The columns of slides before their results: keys, the window's name, starts and ends."""
         columns = list(keys)
         if self.has_names:
             name = pa.scalar(self.bound_query.windows[window].name, pa.string())
@@ -117,7 +117,7 @@ class Output:
         return [*columns, self.bound(starts), self.bound(ends)]
 
     def bound(self, numbers: Any) -> pa.Array:
-        """Where windows start or end, as the time column has it."""
+        """Starts or ends of windows in the type of the time column."""
         if self.bound_query.time is None:
             return array(numbers.astype(np.int64))
         return self.bound_query.time.array(numbers)
@@ -139,14 +139,14 @@ class Output:
         return together([first, found], self.schema)
 
     def typed(self, columns: list[pa.Array]) -> pa.RecordBatch:
-        """Columns as a batch of the output schema: those that came as dictionaries are so again."""
+        """Columns as a batch of the output schema: dictionary columns are encoded again."""
         for i in self.restores:
             columns[i] = encode_as(columns[i], self.schema.field(i).type)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def _by_end(found: WindowRanges) -> Ints | None:
-    """The order of results by their ends, equal ones as they come; None if that is how they come."""
+    """The stable order of results by their ends; None if they are in order."""
     numbers, count = found.ident, len(found)
     if count < 2:
         return None

@@ -1,4 +1,4 @@
-"""The fields that pages have in their meta, by kind of page."""
+"""The metadata fields of pages, by kind of page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sash.stores.checks import ANYTHING, COUNTER, Check, integer, list_of, one_o
 _NUMBER = optional(text(r"-?[0-9]{1,19}|-?inf|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?"))
 
 IDENTITY: Mapping[str, Check] = {"name": text(), "generation": integer()}
-"""What every page says: its name, and the call that has written it."""
+"""Fields of every page: its name, and the call that wrote it."""
 
 _OWN: Mapping[str, Mapping[str, Check]] = {
     "header": {

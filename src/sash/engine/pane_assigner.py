@@ -1,12 +1,12 @@
-"""PaneAssigner: windows that end at slides, over panes: one element for all rows between two neighbouring edges.
+"""PaneAssigner: windows that end at slides, over panes: one element for the rows between two neighbouring edges.
 
     rows       · ·· ·   · ···   ·  · · ·
-    panes      ├──────┼───┼──────┼───┼─────        cut where some window begins or ends
+    panes      ├──────┼───┼──────┼───┼─────        cut where any window starts or ends
     windows    ├─────────────────┤
                           ├──────────────┤
 
-Of Time windows edges lie in time, of Count windows that slide in rows they lie in row numbers. Rows are folded into
-their pane as they come, in order, so that any ⊕ will do.
+Edges of Time windows are times, edges of Count windows that slide in rows are row numbers. Rows are folded into their
+pane in order, so any ⊕ is allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PaneAssigner(ArenaAssigner):
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name, [0, -NEVER] * len(places))
         self._rooms: dict[int, int] = {}
-        """By window: room for the slides of one step, as many as there were in the last ones."""
+        """By window: the capacity for slides of one step, from the number in earlier steps."""
         self.arena.add("low", self.cut_type)
         table.add(f"{name}.low", self.cut_type, 0)
         for w in range(len(places)):
@@ -49,7 +49,7 @@ class PaneAssigner(ArenaAssigner):
         return self.numbers
 
     def coordinate(self, rows: StepRows) -> Numbers:
-        """What edges are compared with."""
+        """The coordinate of rows that edges are compared with."""
         return rows.time
 
     def assign(self, rows: StepRows) -> None:
@@ -58,7 +58,7 @@ class PaneAssigner(ArenaAssigner):
         self.pos, self.begin = np.empty(count, np.int64), np.empty(count, np.int64)
         self.fresh = np.empty(count, np.bool_)
         lows = self.table.wide[f"{self.name}.low"]
-        arguments = (rows.slots, rows.anew, cuts, self.arena.heads, lows, self.pos, self.begin, self.fresh)
+        arguments = (rows.slots, rows.restarts, cuts, self.arena.heads, lows, self.pos, self.begin, self.fresh)
         call_loop(assign_panes, self.cut_type.str, arguments)
         self.arena.reserve(rows.touched)
         self.at = self.located(rows.slots, self.pos)
@@ -77,24 +77,24 @@ class PaneAssigner(ArenaAssigner):
     # ---- results ----
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
-        anew = np.flatnonzero(rows.anew) if rows.has_anew else None
-        return [self._slides(w, window, rows, anew, endings) for w, window in enumerate(self.windows)]
+        restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
+        return [self._slides(w, window, rows, restarts, endings) for w, window in enumerate(self.windows)]
 
     def _slides(
-        self, w: int, window: WindowSpec, rows: StepRows, anew: Ints | None, endings: Sequence[Ending]
+        self, w: int, window: WindowSpec, rows: StepRows, restarts: Ints | None, endings: Sequence[Ending]
     ) -> WindowRanges:
         parts, lives = [], []
-        if anew is not None:  # what `forget` has expired leaves first
-            limits = slide_grid.last_end(window, rows.time[anew], window.closed == "right")
-            entries, *part = self._due(w, window, rows.slots[anew], limits, self.pos[anew], True)
-            parts.append((rows.slots[anew][entries], *part))
-            lives.append(rows.lives[anew][entries] - 1)  # type: ignore[index]
+        if restarts is not None:  # results of expired keys come first
+            limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
+            entries, *part = self._due(w, window, rows.slots[restarts], limits, self.pos[restarts], True)
+            parts.append((rows.slots[restarts][entries], *part))
+            lives.append(rows.lives[restarts][entries] - 1)  # type: ignore[index]
         for ending in endings:
             of = ending.slots
             limits = np.full(len(of), limit(window, ending.now, self.numbers))
             entries, *part = self._due(w, window, of, limits, self.backs(of), False)
             parts.append((of[entries], *part))
-            if anew is not None:
+            if restarts is not None:
                 lives.append(rows.lives_of(parts[-1][0]))
         if len(parts) == 1:
             slots, k, los, his = parts[0]
@@ -107,15 +107,15 @@ class PaneAssigner(ArenaAssigner):
             life=life, by_slide=True, all_on=True,
         )  # fmt: skip
 
-    def _due(self, w: int, window: WindowSpec, of: Ints, limits: Ints, backs: Ints, anew: bool) -> tuple[Ints, ...]:
-        """The slides that are due: the entry of `of` each belongs to, its number, its panes."""
+    def _due(self, w: int, window: WindowSpec, of: Ints, limits: Ints, backs: Ints, restarts: bool) -> tuple[Ints, ...]:
+        """The slides that are due: the index in `of` of each, its number, its panes."""
         grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
         rings = self.arena.columns["low"], self.arena.columns["first", w]
         found: list[tuple[Ints, ...]] = []
         first, room = 0, max(len(of) + 16, self._rooms.get(w, 0))
         while first < len(of) or not found:
             out = tuple(np.empty(room, np.int64) for _ in range(4))
-            arguments = (of, limits, backs, first, anew, grid_of, self.arena.heads, self.columns(w), rings, out)
+            arguments = (of, limits, backs, first, restarts, grid_of, self.arena.heads, self.columns(w), rings, out)
             first, count = call_loop(due_slides, self.cut_type.str, arguments)
             found.append(tuple(part[:count] for part in out))
             room = max(4 * room, 1 << 12)
@@ -131,19 +131,19 @@ class PaneAssigner(ArenaAssigner):
 
     # ---- retention ----
 
-    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
         for w, window in enumerate(self.windows):
             grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
             rings = self.arena.columns["low"], self.arena.columns["first", w]
-            arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, ever)
+            arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, is_due)
             call_loop(next_slides, self.cut_type.str, arguments)
 
-    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
-        """Without panes nothing is needed; with panes there is a timer."""
+    def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
+        """Does nothing: a slot without panes is not needed, and one with panes has a timer."""
 
 
 class CountedPanes(PaneAssigner):
-    """Windows over panes in row numbers: a slide is due with its last row, and nothing else makes it so."""
+    """Windows over panes in row numbers: a slide is due with its last row."""
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
@@ -184,8 +184,8 @@ class CountedPanes(PaneAssigner):
             life=None if rows.lives is None else rows.lives[ends], blame=ends,
         )  # fmt: skip
 
-    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
-        """Rows alone make slides due."""
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
+        """Does nothing: rows alone make slides due."""
 
-    def expiry(self, _slots: Ints, _when: Numbers, there: Flags) -> None:
-        there[:] = False
+    def expiry(self, _slots: Ints, _expiry: Numbers, expires: Flags) -> None:
+        expires[:] = False

@@ -1,11 +1,11 @@
-"""Partials of one key: what windows need of the rows before, to go on elsewhere.
+"""Export and import the partials of one key, so that another operator can continue its windows.
 
     operator 0   · · · · │             ──▶ export ──┐
     operator 1           │ · · · · │   ──▶ export ──┤
     operator 2                     │ · · ·          └──▶ import, then its own rows
 
-Of a Lifetime window there is one partial, of Time windows with slides one a pane, as far back as they reach. Panes that
-were cut between two operators are combined.
+A Lifetime window has one partial, Time windows with slides have one for each pane of the lookback. Panes that were cut
+between two operators are combined.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUMBERS = ("rows", "last", "start")
 
 
 def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
-    """For each assigner the partials of the engine's only key: its values, then coordinates and states."""
+    """The partials of the engine's only key, for each assigner: its values, then coordinates and states."""
     live = engine.live
     assert len(live) <= 1
     engine.write_counts(live)
@@ -66,7 +66,7 @@ def _numbers(engine: LiveEngine, assigner: WindowAssigner, live: Ints) -> list[A
 def _held(
     engine: LiveEngine, assigner: WindowAssigner, aggregates: Sequence[LiveAggregate], live: Ints
 ) -> tuple[Ints, list[Ints]]:
-    """The places of the partials, and how many values each aggregate has seen in them."""
+    """The places of the partials, and the number of values of each aggregate in them."""
     if not isinstance(assigner, ArenaAssigner):
         totals = [engine.table[a.name, "totals"][live] - engine.table[a.name, "base"][live] for a in aggregates]
         return live, totals
@@ -82,7 +82,7 @@ def _held(
 
 
 def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Any:
-    """Let an engine that has seen nothing start with partials, for each assigner those of all parts in order.
+    """Initialise a new engine with partials: for each assigner those of all time ranges, in order.
 
     Returns the time of the last row in them.
     """
@@ -117,7 +117,7 @@ def _import_panes(
     lows = np.concatenate([numbers(batch.column("low")) for batch in batches])
     number = np.cumsum(np.append(True, lows[1:] != lows[:-1])) - 1
     count, heads, of = int(number[-1]) + 1, assigner.arena.heads, np.array([slot])
-    heads[slot, BACK] = len(lows)  # room for all of them, as they are combined in place
+    heads[slot, BACK] = len(lows)  # space for all of them, because they are combined in place
     assigner.arena.reserve(of)
     heads = assigner.arena.heads
     every = assigner.located(np.full(len(lows), slot), np.arange(len(lows)))
@@ -134,7 +134,7 @@ def _import_panes(
     for w, window in enumerate(assigner.windows):
         assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(window, cuts, strict=False) + 1
         left = slide_grid.last_end(window, np.array([last], engine.numbers), window.closed == "right")[0]
-        heads[slot, assigner.columns(w)[2]] = left + 1  # the slides up to there are of those before
+        heads[slot, assigner.columns(w)[2]] = left + 1  # earlier operators emit the slides up to there
 
 
 def _import_running(
@@ -166,14 +166,14 @@ def _import_running(
 
 
 def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch], p: int) -> Ints:
-    """Put stored states at their places; gives how many values each has seen."""
+    """Load stored states into their places; returns the number of values of each."""
     names = [f"{p}.{name}" for name in aggregate.fields]
     aggregate.load(places, [pa.concat_arrays([batch.column(name) for batch in batches]) for name in names])
     return np.concatenate([numbers(batch.column(f"{p}.n")) for batch in batches])
 
 
 def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, counts: Ints) -> None:
-    """Combine the states of one pane, and let panes stand one behind the other."""
+    """Combine the states of each pane, and move the panes to consecutive places."""
     monoid = aggregate.kernel.monoid
     held = 0
     for i, (place, pane) in enumerate(zip(places.tolist(), number.tolist(), strict=True)):

@@ -1,7 +1,7 @@
-"""Policy windows: windows whose oldest rows leave when a function of the user's says so.
+"""Policy windows: windows from which a user-defined function evicts the oldest rows.
 
-An AMTA lives in each slot over what the policy looks at; it finds how much leaves at each row, in O(log n) ⊕ however
-much that is. The aggregates of the query then run on the starts that were found, like those of every other window.
+Each slot has an AMTA over the policy's aggregate; it finds the start of the window at each row in O(log n) ⊕, however
+many rows leave. The aggregates of the query then run on these starts, as for every other window.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows
 from sash.engine.value_encoder import InputReader
 from sash.kernels.jit.policy_monoid import joined, split
-from sash.kernels.loops.array_types import NO_FLAGS, Ints
+from sash.kernels.loops.array_types import NO_FLAGS, Ints, States
 from sash.kernels.loops.policy_kernel import PolicyKernel
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
@@ -29,7 +29,7 @@ from sash.stores import codec
 
 
 class PolicyWindow:
-    """One Policy window of an assigner; `column` of the heads has its start."""
+    """One Policy window of an assigner; its start is in `column` of the heads."""
 
     def __init__(self, window: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
         self.aggregates, self.arena, self.column, self.name = window.over, arena, column, name
@@ -40,13 +40,13 @@ class PolicyWindow:
         compiled = self.kernel.compiled
         self.readers = [InputReader(spec, encodings_of(spec.monoid, spec.types), compiled) for spec in self.aggregates]
         self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
-        """The names of the arena's columns in which states lie."""
+        """The names of the arena's columns that hold states."""
         for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
             arena.add(key, kind)
         self.structures = SlotStructures(self.kernel.spec, arena, table, name)
 
     @property
-    def states(self) -> tuple[Any, ...]:
+    def states(self) -> States:
         """The states of elements."""
         return tuple([self.arena.columns[key] for key in self.columns])
 
@@ -59,7 +59,7 @@ class PolicyWindow:
         self.kernel.lift(inputs, rows.slots, places, self.states)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
-        """By row: the first element of the window that ends at it. Raises AggregateError."""
+        """The first element of the window that ends at each row. Raises AggregateError."""
         return self.kernel.enforce(
             self.structures, self.structures.fields, self.states, (rows.slots, pos, begin), self.column
         )
@@ -74,7 +74,7 @@ class PolicyWindow:
         return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.kernel.leaves)}
 
     def store(self, places: Ints) -> list[pa.Array]:
-        """The states at these places as columns to keep."""
+        """The states at these places as columns to store."""
         if self.kernel.compiled:
             return [array(leaf[places]) for leaf in self.states]
         dumps = [spec.monoid.dump or codec.dumps for spec in self.aggregates]
@@ -83,7 +83,7 @@ class PolicyWindow:
         return [pa.array(found, pa.binary())]
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
-        """Put stored states at these places."""
+        """Load stored states into these places."""
         if self.kernel.compiled:
             for leaf, column in zip(self.states, columns, strict=True):
                 leaf[places] = numbers(column)
@@ -100,7 +100,7 @@ class PolicyWindow:
 
 
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:
-    """The kinds of an aggregate's columns; None if a policy that sees their values needs Python objects."""
+    """The kinds of an aggregate's columns; None if the policy needs their values as Python objects."""
     forms = encodings_of(spec.monoid, spec.types)
     if forms is None or any(form in CODED for form in forms):
         return None

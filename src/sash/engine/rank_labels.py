@@ -1,10 +1,10 @@
-"""Live codes for ordered values that an aggregate chooses among: codes compare as values do.
+"""Order-preserving codes for values that an aggregate chooses among, valid from call to call.
 
     "b" "a" null "b"  ──▶  7 3 -1 7
 
-Codes let such aggregates run compiled on text and decimals, with states that live from call to call. An operator drops
-the values that no state refers to with `compact`, and maps its states with the function that it returns. Values that
-are only carried along have places in a log (`chunk_log.py`).
+With codes, such aggregates run compiled on text and decimals, and keep states from call to call. An operator drops
+values that no state refers to with `compact`, and maps its states with the function that this returns. Payload values
+have positions in a log instead (`chunk_log.py`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _ONE_BY_ONE = 32
 class RankLabels:
     """Codes for ordered values (text, binary, decimals): integers in the order of the values, -1 for nulls.
 
-    A label holds until there is no room between two neighbours for a new one. Then `encode` spreads all labels evenly
-    and sets `relabelled`, the function from old labels to new ones: map every state with it before using new labels.
-    Work in Python is for the distinct values of a call only, and for all values where they are relabelled.
+    A label is valid until there is no gap between two neighbours for a new one. Then `encode` spreads all labels evenly
+    and sets `relabelled`, the mapping of old labels to new ones: map every state with it before using new labels. The
+    work in Python is that of the distinct values of a call, and of all values when they are relabelled.
 
     >>> labels = RankLabels(pa.string())
     >>> b, a, null, again = labels.encode(pa.array(["b", "a", None, "b"])).tolist()
@@ -48,7 +48,7 @@ class RankLabels:
     """
 
     relabelled: CodeMapping | None
-    """From old labels to new ones, if the last `encode` has changed them; what is no label stays as it is."""
+    """The mapping of old labels to new ones, if the last `encode` has changed them; it keeps other numbers."""
 
     def __init__(self, type: pa.DataType) -> None:  # noqa: A002
         self.type = type
@@ -64,7 +64,7 @@ class RankLabels:
 
     @property
     def nbytes(self) -> int:
-        """The memory of values and labels, about: what Python says of its objects."""
+        """The approximate memory of values and labels, as Python reports it."""
         return sum(map(sys.getsizeof, (self._labels, self._values, self._order))) + 32 * len(self) + self._size
 
     def encode(self, column: pa.Array) -> Ints:
@@ -80,15 +80,15 @@ class RankLabels:
         return known[_numbers(encoded.indices, -1)]
 
     def decode(self, codes: Ints, valid: Flags | None = None) -> pa.Array:
-        """The values of labels; null for what is no label, and where not valid."""
+        """The values of labels; null for other numbers, and where not valid."""
         encoded = array(codes, valid).dictionary_encode()
         values = [self._values.get(label) for label in encoded.dictionary.to_pylist()]
         return pa.array(values, self.type).take(encoded.indices)
 
     def compact(self, live: Ints) -> CodeMapping:
-        """Keep the values of these labels only, and spread their labels evenly.
+        """Keep only the values of these labels, and spread their labels evenly.
 
-        Returns the function from old labels to new ones: what is no label stays as it is, dropped ones become -1.
+        Returns the mapping of old labels to new ones: dropped labels become -1, other numbers stay.
         """
         old = self._sorted_labels()
         wanted = set(np.unique(live).tolist())
@@ -98,32 +98,32 @@ class RankLabels:
         return code_mapping(retained, self._sorted_labels(), lambda codes: np.isin(codes, old))
 
     def mark(self) -> Any:
-        """The state of now, for `rollback`; takes no time."""
+        """The current state, for `rollback`, in constant time."""
         return self._generation, len(self._labels)
 
     def rollback(self, mark: Any) -> None:
-        """Forget the values that were encoded since `mark`.
+        """Remove the values that were encoded since `mark`.
 
-        If labels were relabelled or compacted since, the values and their new labels stay: the caller keeps its states
-        as it has mapped them, and the values that no state refers to do no harm.
+        If labels were relabelled or compacted since, the values and their new labels stay: the caller has mapped its
+        states, and values without a state do no harm.
         """
         generation, count = mark
         if generation != self._generation:
             return
         while len(self._labels) > count:
-            value, label = self._labels.popitem()  # the last that was added
+            value, label = self._labels.popitem()  # the last one added
             self._values.pop(label, None)
             place = bisect_left(self._order, value)
             if place < len(self._order) and self._order[place] == value:
                 del self._order[place]
             self._size -= sys.getsizeof(value)
-        if not len(self._order) == len(self._values) == count:  # an interrupt has come between them
+        if not len(self._order) == len(self._values) == count:  # interrupted between the changes
             order = sorted(self._labels)
             values = {label: value for value, label in self._labels.items()}
             all_at_once(attributes(self, _order=order, _values=values, _size=sum(map(sys.getsizeof, order))))
 
     def _insert(self, fresh: list[Any]) -> None:
-        """Give labels to new values, which are sorted."""
+        """Assign labels to new values, which are sorted."""
         places = [bisect_left(self._order, value) for value in fresh]
         found = self._room(places)
         if found is None:
@@ -145,7 +145,7 @@ class RankLabels:
         self._size += sum(map(sys.getsizeof, fresh))
 
     def _room(self, places: list[int]) -> list[int] | None:
-        """Labels for new values before these places of the order; None if there is no room for all of them."""
+        """Labels for new values before these places of the order; None if a gap is too small."""
         found: list[int] = []
         cuts = [0, *(i for i in range(1, len(places)) if places[i] != places[i - 1]), len(places)]
         for start, stop in pairwise(cuts):
@@ -156,7 +156,7 @@ class RankLabels:
         return found
 
     def _between(self, place: int, count: int) -> list[int] | None:
-        """Labels for so many values before one place: in steps at the ends, else evenly spaced in the gap."""
+        """Labels for `count` values before one place: in steps at the ends, else evenly spaced in the gap."""
         order = self._order
         low = self._labels[order[place - 1]] if place else 0
         high = self._labels[order[place]] if place < len(order) else END
@@ -170,7 +170,7 @@ class RankLabels:
         return [low + gap * (i + 1) // (count + 1) for i in range(count)] if gap > count else None
 
     def _relabel(self, order: list[Any], relabelled: Callable[[dict[Any, int]], CodeMapping | None]) -> None:
-        """Take these values, and spread their labels evenly over the middle half: appending is to find room."""
+        """Replace the values, and spread their labels evenly over the middle half: both ends keep gaps to append."""
         gap = END // 2 // (len(order) + 1)
         labels = [END // 4 + gap * (i + 1) for i in range(len(order))]
         named, values = dict(zip(order, labels, strict=True)), dict(zip(labels, order, strict=True))

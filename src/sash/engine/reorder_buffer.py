@@ -6,9 +6,9 @@
     ├───── run of 300 ─────┤
         ├─┤   ├──┤  ├──┤                                        small runs of the last calls
 
-A push adds one run. When W rises, a prefix leaves each run that begins below W: a slice, nothing is copied. As in a
-log-structured merge tree, `FAN_OUT` runs of similar size become one, so n waiting rows form O(log n) runs and a row is
-merged O(log n) times. Runs are immutable and the buffer's state is one tuple: to undo a call is to assign the old one.
+A push adds one run. When W rises, a prefix of each run that starts below W is released: a slice, without a copy. As in
+a log-structured merge tree, `FAN_OUT` runs of similar size are merged, so n waiting rows form O(log n) runs and a row
+is merged O(log n) times. Runs are immutable and the buffer's state is one tuple: a rollback assigns the old one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAN_OUT = 16
 """Runs of similar size that are merged into one. One-row calls while 100,000 wait: 12 µs with 8; 8 with 16 and 32."""
 
 SHRINK = 1024
-"""A longer run is copied when three quarters of its rows have left, so that their memory is released."""
+"""A longer run is copied when three quarters of its rows have been released, to free their memory."""
 
 LARGEST = 1 << 30
 """Bytes of a merged run, at most: offsets of strings and lists have 32 bits."""
@@ -75,7 +75,7 @@ class TimedRows:
 
 
 class SortedRun(NamedTuple):
-    """Rows sorted by time and arrival, of which the first `start` have left; `low` is the time of the next."""
+    """Rows sorted by time and arrival; the first `start` have been released; `low` is the time of the next."""
 
     low: Any
     start: int
@@ -83,29 +83,29 @@ class SortedRun(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """How many rows have not left."""
+        """How many rows wait."""
         return len(self.rows.time) - self.start
 
     def rest(self) -> TimedRows:
-        """The rows that have not left."""
+        """The rows that wait."""
         return self.rows.slice(self.start, len(self.rows)) if self.start else self.rows
 
 
 class BufferState(NamedTuple):
-    """All that a buffer knows."""
+    """The state of a buffer."""
 
     runs: tuple[SortedRun, ...] = ()
     """By their least waiting time."""
     waiting: int = 0
     settled: int = 0
-    """Runs after the last merge: it is time for the next when there are `FAN_OUT` more."""
+    """Runs after the last merge: the next is due when there are `FAN_OUT` more."""
 
 
 class ReorderBuffer:
-    """Rows at or above the watermark, until it passes them.
+    """Holds rows at or above the watermark until it passes them.
 
-    Tables have exactly the buffer's schema, and no arrays that the caller changes later. A call costs
-    O(r log r + log n) for r rows that come or leave while n wait, and its share of the merges.
+    Tables must have exactly the buffer's schema, and arrays that the caller does not change later. A call costs
+    O(r log r + log n) for r rows that are pushed or released while n wait, and its share of the merges.
 
     >>> def rows(*times: int) -> TimedRows:
     ...     arrival = np.arange(len(times))
@@ -129,9 +129,9 @@ class ReorderBuffer:
         self._state = BufferState()
 
     def push_and_release(self, rows: TimedRows, until: Any, everything: bool = False) -> TimedRows:
-        """Take rows; give all rows below `until` (None: none; everything: all), by time, tie-breakers and arrival.
+        """Push rows; return all rows below `until` (None: none; everything: all), by time, tie-breakers and arrival.
 
-        `until` is a number of the kind of the times. The state changes by one assignment, at the end.
+        `until` is a number of the type of the times. The state changes by one assignment, at the end.
         """
         runs, waiting, settled = self._state
         passing, staying, in_turn = self._split(rows, until, everything)
@@ -155,7 +155,7 @@ class ReorderBuffer:
         return found
 
     def rows(self) -> TimedRows:
-        """All rows that wait, in the order in which they would leave. They stay."""
+        """All rows that wait, in the order of release. They stay in the buffer."""
         return self._in_order([run.rest() for run in self._state.runs], are_sorted=True)
 
     def __len__(self) -> int:
@@ -163,19 +163,19 @@ class ReorderBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that wait. Memory in use may be four times as much, where rows of a run have left."""
+        """Bytes of the rows that wait. Memory in use may be four times as much, because of released rows of a run."""
         return _bytes([run.rest() for run in self._state.runs])
 
     @property
     def due(self) -> Any:
-        """The least watermark that lets a row out; None if no row waits."""
+        """The least watermark that releases a row; None if no row waits."""
         runs = self._state.runs
         if not runs:
             return None
         return after(runs[0].low)
 
     def mark(self) -> BufferState:
-        """The state to come back to with `rollback`."""
+        """The current state, for `rollback`."""
         return self._state
 
     def rollback(self, mark: BufferState) -> None:
@@ -189,7 +189,7 @@ class ReorderBuffer:
     # ---- steps ----
 
     def _split(self, rows: TimedRows, until: Any, everything: bool) -> tuple[TimedRows | None, SortedRun | None, bool]:
-        """Split new rows into those below `until`, as they came, and a run of the others; are the first in turn?"""
+        """Split new rows into those below `until`, and a run of the others; are the first sorted already?"""
         time = rows.time
         count = len(time)
         if not count:
@@ -220,7 +220,7 @@ class ReorderBuffer:
         return passing, SortedRun(staying.time.item(0), 0, staying), in_turn or len(passing.time) == 1
 
     def _in_order(self, parts: list[TimedRows], are_sorted: bool) -> TimedRows:
-        """Join parts in the order time, tie-breakers, arrival; `are_sorted`: each part is, by time and arrival."""
+        """Merge parts by time, tie-breakers and arrival; `are_sorted`: each part is sorted by time and arrival."""
         if not parts:
             return self._empty
         if not are_sorted:
@@ -238,7 +238,7 @@ def _in_turn(rows: TimedRows) -> bool:
 
 
 def _released(runs: tuple[SortedRun, ...], until: Any) -> tuple[list[TimedRows], tuple[SortedRun, ...]]:
-    """What leaves each run, and the runs that are left."""
+    """The released rows of each run, and the remaining runs."""
     leaving: list[TimedRows] = []
     cut: list[SortedRun] = []
     for low, start, rows in runs:
@@ -260,7 +260,7 @@ def _released(runs: tuple[SortedRun, ...], until: Any) -> tuple[list[TimedRows],
 
 
 def _inserted(runs: tuple[SortedRun, ...], run: SortedRun) -> tuple[SortedRun, ...]:
-    """Insert a run in the place of its least waiting time."""
+    """Insert a run, in the order of the least waiting times."""
     if not runs or run.low >= runs[-1].low:
         return (*runs, run)
     at = bisect_right(runs, run.low, key=_LOW)
@@ -268,7 +268,7 @@ def _inserted(runs: tuple[SortedRun, ...], run: SortedRun) -> tuple[SortedRun, .
 
 
 def _position(time: NDArray[Any], start: int, until: Any) -> int:
-    """Position of the first time not below `until`, where that of `start` is below."""
+    """Position of the first time not below `until`; that of `start` is below."""
     if time.item(-1) < until:
         return len(time)  # from here on `until` is within the range of the times' type
     if time.item(start + 1) >= until:
@@ -286,7 +286,7 @@ def _merged_by_size(runs: Sequence[SortedRun]) -> tuple[SortedRun, ...]:
     while level <= max(levels):
         if len(levels.get(level, ())) >= FAN_OUT:
             parts = [run.rest() for run in levels[level]]
-            if level == 0 or _bytes(parts) <= LARGEST:  # measured where it costs less than the merge
+            if level == 0 or _bytes(parts) <= LARGEST:  # measuring small runs would cost more than merging them
                 rows = _merged(parts)
                 del levels[level]
                 above = (len(rows.time).bit_length() - 1) // bits
@@ -305,12 +305,12 @@ def _merged(parts: list[TimedRows], ties: Sequence[str] = ()) -> TimedRows:
     if all(before.time.item(-1) < behind.time.item(0) for before, behind in pairwise(by_time)):
         rows = joined_rows(by_time)
         return _sorted(rows, ties) if ties else rows
-    by_arrival = sorted(parts, key=lambda part: part.arrival.item(0))  # so rows of equal time need no more sorting
+    by_arrival = sorted(parts, key=lambda part: part.arrival.item(0))  # then rows of equal time are in order
     return _sorted(joined_rows(by_arrival), ties, are_merged=True)
 
 
 def _sorted(rows: TimedRows, ties: Sequence[str] = (), are_merged: bool = False) -> TimedRows:
-    """Sort rows by time, tie-breakers and arrival; `are_merged`: they consist of sorted parts."""
+    """Sort rows by time, tie-breakers and arrival; `are_merged`: they are a concatenation of sorted parts."""
     time, arrival = rows.time, rows.arrival
     if not ties and _in_turn(rows):
         return rows
@@ -327,10 +327,10 @@ def _sorted(rows: TimedRows, ties: Sequence[str] = (), are_merged: bool = False)
 
 
 def _time_order(time: NDArray[Any], are_merged: bool) -> Ints:
-    """The order of times, by the fastest algorithm; stable, most often, which saves sorting rows of equal time.
+    """The order of times by the fastest sort; usually a stable one, which saves sorting rows of equal time.
 
-    100,000 random times take 8 ms by a stable sort, 3 ms by one that is not, and 1.5 to 4.5 ms by radix, which is
-    stable, where their range allows. A stable sort of 16 sorted parts takes 2 ms.
+    100,000 random times take 8 ms by a stable sort, 3 ms by an unstable one, and 1.5 to 4.5 ms by radix sort (stable),
+    if their range allows it. A stable sort of 16 sorted parts takes 2 ms.
     """
     if are_merged or len(time) < _FEW:
         return time.argsort(kind="stable")
@@ -343,22 +343,22 @@ def _time_order(time: NDArray[Any], are_merged: bool) -> Ints:
 
 
 def _sort_peers(rows: TimedRows, order: Ints, peers: Flags, ties: Sequence[str]) -> None:
-    """Sort rows of equal time, by tie-breakers and arrival, in an order by time; `peers`: which equal the next."""
+    """Sort rows of equal time in `order` by tie-breakers and arrival; `peers`: which times equal the next."""
     at = np.flatnonzero(np.append(peers, False) | np.append(False, peers))
-    some = np.sort(order[at])  # in the order of arrival, most often, which is sorted at once
+    some = np.sort(order[at])  # usually the order of arrival, which sorts fast
     chosen = array(some)
     values = [ranks(rows.table.column(name).take(chosen)) for name in reversed(ties)]
     order[at] = some[np.lexsort((rows.arrival[some], *values, rows.time[some]))]
 
 
 def _chosen(rows: TimedRows, at: Ints) -> TimedRows:
-    """The rows at rising positions: a slice where these follow each other."""
+    """The rows at rising positions: a slice if they are consecutive."""
     first, last = at.item(0), at.item(-1)
     return rows.slice(first, last + 1) if last - first + 1 == len(at) else rows.take(at)
 
 
 def joined_rows(parts: Sequence[TimedRows]) -> TimedRows:
-    """Concatenate rows; what is one part already is not copied."""
+    """Concatenate rows; a single part is not copied."""
     if len(parts) == 1:
         return parts[0]
     return TimedRows(
@@ -369,7 +369,7 @@ def joined_rows(parts: Sequence[TimedRows]) -> TimedRows:
 
 
 def _copied(rows: TimedRows) -> TimedRows:
-    """The rows in memory of their own."""
+    """A copy of the rows."""
     columns = [pa.concat_arrays([column]) for column in rows.table.columns]
     table = pa.RecordBatch.from_arrays(columns, schema=rows.table.schema)
     return TimedRows(table, rows.time.copy(), rows.arrival.copy())

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from sash.engine.key_table import KeyTable
-from sash.engine.key_values import format_key
 from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.row_errors import format_slide
 from sash.engine.step_data import StepRows
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import LiftFailed
@@ -28,7 +24,4 @@ def failed_place(
         at = len(window) - 1
     elif bound_query.per_row or window.blame is not None:
         return rows.format_row(at if window.blame is None else int(window.blame[at]))
-    end: Any = window.ends[at]
-    if bound_query.time is not None:
-        end = bound_query.time.array(np.array([end]))[0]
-    return f"the slide that ends at {end}" + format_key(bound_query.by, keys.keys(window.slots[at : at + 1]))
+    return format_slide(bound_query, window.ends[at], keys.keys(window.slots[at : at + 1]))

@@ -1,12 +1,12 @@
-"""RowAssigner: windows over single rows, however many of them, from one ring of rows a slot.
+"""RowAssigner: any number of windows over single rows, with one ring of rows for each slot.
 
     rows     · · · · · · · · · · ·
              └──────────────┘               Time(1h), at its last row
                    └────────┘               Count(3)
                       └─────────────┘       Delta(odometer, 5)
 
-A window's start is found by a threshold, on time, on a Delta's column or on the number of rows, that never goes back; a
-Policy's by asking it.
+A threshold on time, on a Delta's column or on the row number determines the start of a window; it never decreases. A
+Policy determines the start of its own window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sash.kernels.loops.window_loops import NEVER, count_starts, pending_slides,
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 WindowEnds = tuple[Ints, Ints, Ints]
-"""Windows by their slots, the first elements of their keys, and the positions behind their last elements."""
+"""Windows: their slots, the first elements of their keys, and the positions after their last elements."""
 
 
 class RowAssigner(ArenaAssigner):
@@ -47,7 +47,7 @@ class RowAssigner(ArenaAssigner):
         super().__init__(bound_query, places, table, name, [NEVER, 0] * slides)
         self.arena.add("time", self.numbers)
         self.pending: dict[int, int] = {}
-        """By window that slides in time: the column with the slide of the last row; behind it the key's first row."""
+        """By window that slides in time: the column with the slide of the last row; the next one has the first row."""
         for w, window in enumerate(self.windows):
             if window.slide == "time":
                 self.pending[w] = self.first + len(places) + 2 * len(self.pending)
@@ -56,7 +56,7 @@ class RowAssigner(ArenaAssigner):
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
         of_time = all(window.kind == "time" for window in self.windows)
         self.reach = max(window.size or 0 for window in self.windows) if of_time else None
-        """For how long a row is needed; None: nobody knows."""
+        """How long a row is needed; None: unknown."""
         self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
         self.policies = {
             w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
@@ -68,7 +68,7 @@ class RowAssigner(ArenaAssigner):
         arena, slots, time = self.arena, rows.slots, rows.time
         self.pos, self.stop, self.begin, self.at, growing = np.empty((5, len(rows)), np.int64)
         places = self.pos, self.stop, self.begin, self.at, growing
-        arguments = (slots, time, rows.anew, arena.heads, arena.columns["time"], *places)
+        arguments = (slots, time, rows.restarts, arena.heads, arena.columns["time"], *places)
         count = call_loop(assign_rows, self.kind, arguments)
         if count:
             arena.reserve(growing[:count])
@@ -135,7 +135,7 @@ class RowAssigner(ArenaAssigner):
             if window.kind == "time":
                 starts = below(time, window.size, open_start=False)
             ident = (pos - begin + 1) // int(window.every or 1)
-            some = los < his  # an empty slide gives no row
+            some = los < his  # an empty slide has no result
             if not some.all():
                 slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
                 on, starts, stops = on[some], starts[some], stops[some]
@@ -146,7 +146,7 @@ class RowAssigner(ArenaAssigner):
         )  # fmt: skip
 
     def _up_to_peers(self, window: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
-        """The position behind each window's last row: peers are in, or out with an open end."""
+        """The position after each window's last row: peers are included, or excluded with an open end."""
         with_peers = window.closed in ("right", "both")
         peer = rows.last_peer if with_peers else rows.first_peer
         if peer is None:
@@ -156,7 +156,7 @@ class RowAssigner(ArenaAssigner):
         return self.pos[peer if ends is None else peer[ends]] + with_peers
 
     def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
-        """Where windows start that are measured on a column of the arena, from its value `at` the end."""
+        """The starts of windows measured on a column of the arena, from its value `at` the end."""
         values, (slots, begin, his) = self.arena.columns[name], ends
         bound = threshold(self.windows[w].size or 0, values.dtype, open_start)
         los = np.empty(len(slots), np.int64)
@@ -169,7 +169,7 @@ class RowAssigner(ArenaAssigner):
         return self.arena.columns["time"][self.located(slots, pos)]
 
     def _count_at_slides(self, w: int, window: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
-        """Slides that a later row has ended, then those that the watermark ends."""
+        """The slides that a later row ends, then those that the watermark ends."""
         heads, column = self.arena.heads, self.pending[w]
         number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
@@ -177,7 +177,7 @@ class RowAssigner(ArenaAssigner):
         count = call_loop(pending_slides, "", arguments)
         *first, by = (part[:count] for part in out)
         parts = [tuple(first)]
-        lives = [] if rows.lives is None else [rows.lives[by] - rows.anew[by]]
+        lives = [] if rows.lives is None else [rows.lives[by] - rows.restarts[by]]
         for ending in endings:
             k = heads[ending.slots, column]
             of = ending.slots[k <= limit(window, ending.now, self.numbers)]
@@ -194,12 +194,12 @@ class RowAssigner(ArenaAssigner):
 
     # ---- retention ----
 
-    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
         for w, column in self.pending.items():
             k = self.arena.heads[slots, column]
             waits = k < NEVER
             end = slide_grid.ends(self.windows[w], np.where(waits, k, 0)).astype(self.numbers)
-            lower_due(due, ever, waits, end)
+            lower_due(due, is_due, waits, end)
 
     def retain(self, slots: Ints) -> None:
         heads = self.arena.heads
@@ -210,13 +210,13 @@ class RowAssigner(ArenaAssigner):
 
     @property
     def lasting(self) -> Any:
-        """For how long a key is needed after its last row, where nothing else is to be asked; None: where there is."""
+        """How long a key is needed after its last row, if that is a fixed time; else None."""
         return None if self.closed_start or self.pending else self.reach
 
-    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+    def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
         if self.reach is None:
-            there[:] = False
+            expires[:] = False
         elif self.closed_start:
-            np.maximum(when, beyond(later(self.last(slots), self.reach)), out=when)
+            np.maximum(expiry, beyond(later(self.last(slots), self.reach)), out=expiry)
         else:
-            self.needed(slots, self.reach, when)
+            self.needed(slots, self.reach, expiry)

@@ -1,7 +1,8 @@
-"""Errors that name a row: rows whose windows have no place, and what a monoid raised."""
+"""Errors that name a row: times out of range, invalid Delta columns, and exceptions of monoids and policies."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine import slide_grid
-from sash.engine.key_values import decode, format_row
+from sash.engine.key_values import decode, format_key, format_row
 from sash.kernels.loops.array_types import Flags
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 
 class RoomCheck:
-    """Refuses rows whose windows would have no place, before they are kept."""
+    """Rejects rows whose windows would be out of range, before they enter the state."""
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.column = bound_query.time.column if bound_query.time else ""
@@ -25,12 +26,12 @@ class RoomCheck:
         self.has_none = not self.sliding and not self.deltas
 
     def require_times(self, time: NDArray[Any]) -> None:
-        """Raises OverflowError, naming the value, for times at which slides cannot be told apart."""
+        """Raises OverflowError, naming the value, for times at which slides are not distinct."""
         slide_grid.require_room(self.sliding, time, self.column)
 
     def require(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
-        """Raises OverflowError for times at which slides cannot be told apart, ValueError for a Delta window's column
-        that is null, NaN or infinite; both name the value or the row.
+        """Raises OverflowError for times at which slides are not distinct, ValueError for a Delta window's column that
+        is null, NaN or infinite; both name the value or the row.
         """
         if self.has_none:
             return
@@ -55,15 +56,22 @@ def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:
 
 
 def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
-    """What the monoid of an aggregate raised, with where it was."""
+    """The exception of an aggregate's monoid, with the place where it was raised."""
     return failure(f"the aggregate {bound_query.aggregates[number].name!r}", failed, where)
 
 
 def failure(what: str, failed: AggregateError, where: str) -> Exception:
-    """What a monoid or a policy raised, of the same type, with where it was."""
+    """The exception of a monoid or policy, of the same type, with the place where it was raised."""
     kind = type(failed.error)
     message = f"{what} failed with {kind.__name__}: {failed.error}; at {where}"
     try:
         return kind(message)
-    except Exception:  # an exception of the user's that takes other arguments
+    except Exception:  # a user-defined exception that takes other arguments
         return RuntimeError(message)
+
+
+def format_slide(bound_query: BoundQuery, end: Any, key: Sequence[pa.Array]) -> str:
+    """A slide in time, by its end and its key, for a message."""
+    if bound_query.time is not None:
+        end = bound_query.time.array(np.array([end]))[0]
+    return f"the slide that ends at {end}" + format_key(bound_query.by, key)

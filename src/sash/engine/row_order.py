@@ -1,12 +1,12 @@
-"""Rows of a whole table grouped by key and in order of time: for each row its place, and where keys begin.
+"""Order the rows of a table by key and time: the place of each row, and the first place of each key.
 
     rows      b5  a3  a∅  a1  b2           key and time; ∅: no time
     place      3   1  -1   0   2           a1 a3 b2 b5: by key, time, tie-breakers, arrival
-    edges      0   2   4                   where keys begin, and the number of rows
+    edges      0   2   4                   the first place of each key, and the number of rows
 
-Keys are grouped by counting their rows, and rows that are in order of time, as logs are, are not sorted at all. Places
-rather than an order: to read rows one after the other and write to as many streams as there are keys keeps to the
-cache, and so does the way back; to gather by an order misses it at every row.
+Keys are grouped by counting their rows; rows in order of time, such as logs, are not sorted. Places instead of an
+order: reading rows in sequence and writing to one stream per key stays in the cache, and so does the way back;
+gathering by an order misses the cache at every row.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sash.plan.bound_query import BoundQuery
 
 @dataclass
 class RowOrder:
-    """Rows in an order by key and time, and how values are scattered to it and gathered from it."""
+    """The order of rows by key and time; scatters values into it and gathers them from it."""
 
     threads: RowThreads
     rows: int
     """How many rows there are, with a time or without."""
     place: Places | None
-    """By row: its place in the order, -1 without a time; None: every row is where it was."""
+    """By row: its place in the order, -1 without a time; None: the rows are in order."""
     edges: Places
     time: Numbers
-    """By place: the time, where windows ask for it."""
+    """By place: the time, if windows need it."""
     timed: Flags | None
     """By row: whether it has a time; None: all have one."""
 
@@ -50,19 +50,19 @@ class RowOrder:
         return int(self.edges[-1])
 
     def scatter(self, values: Numbers) -> Numbers:
-        """By row, to by place."""
+        """Values by row to values by place."""
         if self.place is None:
             return values
         return self.threads.put(values, self.place, np.empty(len(self), values.dtype))
 
     def gather(self, values: Numbers) -> Numbers:
-        """By place, to by row; 0 for rows without a time."""
+        """Values by place to values by row; 0 for rows without a time."""
         if self.place is None:
             return values
         return self.threads.taken(values, self.place)
 
     def row(self, place: int) -> int:
-        """The row at a place; behind the last place, behind the last row."""
+        """The row at a place; the number of rows for the place after the last."""
         if place >= len(self):
             return self.rows
         if self.place is None:
@@ -84,7 +84,7 @@ def order_rows(
     threads: RowThreads,
     clock: Callable[[], float] = clocks.time,
 ) -> RowOrder:
-    """Group rows. Costs a look at times and keys where they are in order already."""
+    """Order rows. Rows that are in order already cost one scan of times and keys."""
     rows = table.num_rows
     time, timed = _times(table, bound_query, clock)
     chosen = None if timed is None else np.flatnonzero(timed)
@@ -109,7 +109,7 @@ def order_rows(
 
 
 def _times(table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], float]) -> tuple[Numbers, Flags | None]:
-    """The times, and which rows have one, None if all do; without `on` no window asks for a time."""
+    """The times, and which rows have one, None if all do; without `on` no window needs a time."""
     if bound_query.time is None:
         return np.zeros(0, np.int64), None
     arrived = WatermarkTracker(bound_query, "sorted", clock).classify(table, None, 0)
@@ -117,7 +117,7 @@ def _times(table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], f
 
 
 def _codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Places | None, int]:
-    """A number for each row's key, and how many there may be; None without keys."""
+    """A code for each row's key, and an upper bound of the codes; None without keys."""
     if not columns or not rows:
         return None, 1
     if len(columns) == 1:
@@ -129,7 +129,7 @@ def _codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Pla
 
 
 def _near(column: pa.Array, rows: int, threads: RowThreads) -> tuple[Places, int] | None:
-    """Integers that lie near to each other, or dictionaries, which need not be looked up one by one."""
+    """The codes of integers in a small range, or of dictionaries, without hashing; None for other columns."""
     if column.null_count:
         return None
     if pa.types.is_dictionary(column.type):
@@ -154,7 +154,7 @@ def _near(column: pa.Array, rows: int, threads: RowThreads) -> tuple[Places, int
 
 
 def _counts(codes: Places, keys: int, threads: RowThreads) -> Any:
-    """By range of rows and code: how many rows there are."""
+    """The number of rows, by range of rows and code."""
     counts = np.zeros((len(threads.ranges(len(codes))), keys), np.int64)
     number = {first: i for i, (first, _) in enumerate(threads.ranges(len(codes)))}
     code = coded(loops.counted, (codes, 0, 0, counts[0]))
@@ -165,7 +165,7 @@ def _counts(codes: Places, keys: int, threads: RowThreads) -> Any:
 def _places(
     codes: Places | None, counts: Any, time: Numbers | None, ties: list[Any], threads: RowThreads
 ) -> Places | None:
-    """By row: its place in the order by key, time, tie-breakers and arrival; None if the rows have it."""
+    """By row: its place in the order by key, time, tie-breakers and arrival; None if the rows are in order."""
     rows = int(counts.sum())
     if ties:
         return _by_order(codes, counts, np.lexsort((*reversed(ties), time)), threads)
@@ -190,8 +190,8 @@ def _by_order(codes: Places | None, counts: Any, order: Any, threads: RowThreads
 
 
 def _by_code(codes: Places, counts: Any, threads: RowThreads) -> Places:
-    """By row: its place in the order of codes, equal ones as they come."""
-    # where the rows of each range and code begin: codes first, then ranges
+    """By row: its place in the stable order of codes."""
+    # the first place of each code and range: codes first, then ranges
     begins = np.cumsum(counts.T.ravel()) - counts.T.ravel()
     following = np.ascontiguousarray(begins.reshape(counts.shape[1], -1).T)
     places = np.empty(len(codes), index_type(len(codes)))

@@ -1,10 +1,10 @@
-"""RunningAssigner: windows that only grow until they begin anew: one partial a slot.
+"""RunningAssigner: windows that only grow until they restart, with one partial for each slot.
 
 Session       · · ·     · ·  │ gap
-              └───┘     └─┘           begins anew where the gap to the row before is too long
-Punctuation   · · ●  · ·●             begins anew behind a row whose column is true
+              └───┘     └─┘           restarts where the gap to the row before is too long
+Punctuation   · · ●  · ·●             restarts after a row whose column is true
               └───┘  └──┘
-Lifetime      · · ·  · · ·            never, but with a key that `forget` has expired
+Lifetime      · · ·  · · ·            restarts only with a key that `forget` has expired
               └──────────┘
 """
 
@@ -20,7 +20,7 @@ from sash.engine.arrow_arrays import nobody
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import lasts, later
+from sash.engine.time_numbers import Watermark, lasts, later
 from sash.engine.window_assigner import Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
@@ -29,7 +29,7 @@ from sash.plan.bound_query import BoundQuery
 
 
 class RunningAssigner(WindowAssigner):
-    """One window that only grows until it begins anew."""
+    """One window that only grows until it restarts."""
 
     elements: ClassVar[Elements] = "running"
 
@@ -41,7 +41,7 @@ class RunningAssigner(WindowAssigner):
 
     def assign(self, rows: StepRows) -> None:
         count, window = len(rows), self.window
-        begins, marks = rows.anew, nobody(count)
+        begins, marks = rows.restarts, nobody(count)
         if window.kind == "session":
             begins = begins | ((rows.ordinal > 0) & lasts(window.size, rows.time, rows.previous))
         elif window.kind == "punctuation":
@@ -64,7 +64,7 @@ class RunningAssigner(WindowAssigner):
         self.starts = starts[:made]
 
     def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
-        """After which rows results are read, and the rows they belong to (None: all)."""
+        """The rows after which results are read, and the rows they belong to (None: all)."""
         wanted = np.zeros(len(rows), np.int8)
         if self.window.slide == "close":
             wanted[:] = np.where(marks, 1, 0) if self.window.kind == "punctuation" else 2
@@ -91,12 +91,12 @@ class RunningAssigner(WindowAssigner):
         return [self._at_rows(rows)]
 
     def _life(self, rows: StepRows, of: Ints) -> Ints | None:
-        """How often each result's key has begun anew: those of the rows first, then those of the slots `of`."""
+        """How often each result's key has restarted: results of the rows first, then those of the slots `of`."""
         if rows.lives is None:
             return None
         at_row = self.after == self.row + 1
         row = np.where(at_row, self.row, np.minimum(self.after, len(rows) - 1))
-        found = rows.lives[row] - np.where(at_row, 0, rows.anew[row])
+        found = rows.lives[row] - np.where(at_row, 0, rows.restarts[row])
         return np.concatenate([found, rows.lives_of(of)])
 
     def _at_rows(self, rows: StepRows) -> WindowRanges:
@@ -119,7 +119,7 @@ class RunningAssigner(WindowAssigner):
         )  # fmt: skip
 
     def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
-        """The windows that are complete: sessions by a later row or by time, punctuated ones by their last row."""
+        """The complete windows: a later row or the watermark ends sessions, the last row ends punctuated windows."""
         window = self.window
         last = rows.previous[self.row] if window.kind == "session" else rows.time[self.row]
         parts = [(self.after, self.of, self.starts, last, self.opened)]
@@ -140,11 +140,11 @@ class RunningAssigner(WindowAssigner):
         return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
 
     def _rows_up_to(self, rows: StepRows) -> Ints:
-        """Of punctuated windows without a time: the number of rows up to their last."""
+        """The number of rows up to the last of each punctuated window, for queries without a time."""
         return rows.ordinal[self.row] + 1
 
-    def is_silent(self, now: Any, last: Numbers) -> Flags:
-        """Is a session over that had its last row at `last`?"""
+    def is_silent(self, now: Watermark, last: Numbers) -> Flags:
+        """Has a session ended whose last row was at `last`?"""
         found: Flags = lasts(self.window.size, np.asarray(now, last.dtype), last)
         return found
 
@@ -163,7 +163,7 @@ class RunningAssigner(WindowAssigner):
 
     # ---- retention ----
 
-    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
         heads = self.table[f"{self.name}.heads"]
         if self.window.slide == "close" and self.window.kind == "session":
             waits = heads[slots, OPEN] != 0
@@ -174,12 +174,12 @@ class RunningAssigner(WindowAssigner):
             end = slide_grid.ends(self.window, np.where(waits, k, 0)).astype(self.numbers)
         else:
             return
-        lower_due(due, ever, waits, end)
+        lower_due(due, is_due, waits, end)
 
-    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
+    def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
         if self.window.kind == "session":
-            self.needed(slots, self.window.size, when)
+            self.needed(slots, self.window.size, expiry)
         elif self.window.kind == "punctuation":
-            there &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
+            expires &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
         else:
-            there[:] = False
+            expires[:] = False

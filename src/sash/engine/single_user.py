@@ -1,4 +1,4 @@
-"""One user at a time: an object that is neither safe in threads nor meant to be refuses a second user at once."""
+"""A guard for objects that are not thread-safe: concurrent and reentrant use is an error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _USER = "user"
 class SingleUser:
     """Guards the methods of an object: `with guard:` around the body of each.
 
-    The frame of the method that is at work is the mark. If an interrupt has kept one from being taken away, that is
-    found out: its frame is on no stack any more.
+    The guard stores the frame of the running method. If an interrupt has prevented its removal, the guard notices that
+    the frame is on no stack.
 
     >>> guard = SingleUser("this window")
     >>> def outer() -> None:
@@ -34,7 +34,7 @@ class SingleUser:
 
     def __enter__(self) -> None:
         mine = sys._getframe(1)
-        user = self._users.setdefault(_USER, mine)  # one step: no other thread comes between
+        user = self._users.setdefault(_USER, mine)  # atomic: no other thread runs in between
         if user is mine:
             return
         thread = _thread_of(user)

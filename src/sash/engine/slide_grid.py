@@ -1,11 +1,11 @@
-"""Slide ends: the grid `offset + k · every`, k any integer, and the cuts it makes in a stream.
+"""The grid of slide ends, `offset + k · every` for any integer k, and the cuts that it makes in a stream.
 
         cuts of (size 5, every 3)
     0   1   2   3   4   5   6   7   8   9             ends     3, 6, 9, …
         ├───────┼───┼───────┼───┼───────┼──           starts   end - 5: 1, 4, 7, …
 
-A window's start is computed once, as end - size: on floats an end and a start are the same number wherever they are
-met. Integers are refused where an end would leave 64 bits.
+A window's start is always computed as end - size, so that equal ends and starts are the same float everywhere. Integers
+are rejected where an end would overflow 64 bits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _greatest(window: WindowSpec, x: Numbers, shift: Any, strict: bool) -> Ints:
 
 
 def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
-    """The cut before each x: the greatest of any window at most x (below it for windows that are open there)."""
+    """The last cut before each x: the greatest cut of any window at most x (below x where the window is open)."""
     found = None
     for window in windows:
         strict = window.closed == "right" and window.slide == "time"
@@ -65,7 +65,7 @@ def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
 
 
 def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
-    """Raises OverflowError, naming the value, where ends of windows would leave 64-bit integers."""
+    """Raises OverflowError, naming the value, where ends of windows would overflow 64-bit integers."""
     if not len(x) or not windows:
         return
     if x.dtype.kind == "f":
@@ -81,12 +81,12 @@ def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
 
 
 def _length(window: WindowSpec) -> int:
-    """How far back in time a window reaches: that of a Count is in rows."""
+    """The lookback of a window in time; 0 for Count windows, which look back in rows."""
     return int(window.size or 0) if window.kind == "time" else 0
 
 
 def _require_grid(windows: list[WindowSpec], x: Numbers, column: str) -> None:
-    """Raises OverflowError, naming the value, where floats are too coarse to tell one slide from the next."""
+    """Raises OverflowError, naming the value, where floats are too coarse to distinguish slides."""
     for window in windows:
         far = np.abs(x - window.offset) + (window.size or 0) * (window.kind == "time") >= 2.0**52 * float(
             window.every or 1

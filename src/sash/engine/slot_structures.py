@@ -1,4 +1,4 @@
-"""Structures that live in slots: their scalars are rows of the slot table, and their queues follow an arena."""
+"""Structures in slots: their scalars are rows of the slot table, and their queues lie in an arena."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from sash.kernels.loops.runner import Interpreted
 
 
 class SlotStructures(Structures):
-    """The structures of one window and aggregate, one a slot; `name` is that of their scalars in the slot table."""
+    """The structures of one window and aggregate, one for each slot; `name`: their scalars in the slot table."""
 
-    def __init__(self, spec: StructSpec | Interpreted, arena: Arena, table: SlotTable, name: str) -> None:
-        super().__init__(spec, arena.length)
+    def __init__(
+        self, spec: StructSpec | Interpreted, arena: Arena, table: SlotTable, name: str, sizes: bool = False
+    ) -> None:
+        super().__init__(spec, arena.length, sizes)
         self.arena, self.table, self.name = arena, table, name
         table.add((name, "ints"), np.int64, [-1] * self.ints, derived=True)
         table.add((name, "floats"), np.float64, [0.0] * self.floats, derived=True)
@@ -29,17 +31,17 @@ class SlotStructures(Structures):
         return SlotFields((wide[self.name, "ints"], wide[self.name, "floats"]), self.arena.heads)
 
     def pack(self, arena: int, renumbered: bool) -> None:
-        """Build structures anew in an arena of this length; Python objects only if slots have new numbers."""
+        """Reset structures for an arena of this length; Python objects only if slots were renumbered."""
         if self.compiled or renumbered:
             self.allocate(arena)
             self.reset(np.arange(self.table.capacity))
 
     def move(self, slots: Ints) -> None:
-        """The rings of these slots have moved: queues in the arena are lost, those of Python objects are not."""
+        """Reset the compiled structures of slots whose rings have moved: their queues are lost."""
         if self.compiled:
             self.reset(slots)
 
     def reset(self, slots: Ints) -> None:
-        """Let the structures of these slots be built again from their elements when they are next asked."""
+        """Mark the structures of these slots to be rebuilt from their elements at the next query."""
         self.table[self.name, "ints"][slots, : AFTER + 1] = -1
         self.forget(slots)

@@ -1,12 +1,12 @@
-"""The slot table: what is kept of every key in fixed size.
+"""The slot table: the fixed-size state of every key.
 
     slot   │ keys │ stamps        │ heads …                 │ structures …      one row of words a slot
     0      │ 17   │ 40  90  90    │ 0  4  2  5  0  2        │ …
     1      │ 3    │ 38  88  88    │ …
 
-Arrays of 64-bit numbers share one block of memory, a row of words a slot, so that all that a step touches of a key lies
-together, and is saved with one copy. What is derived lies behind the rest and is not saved. Arrays of other types lie
-by themselves.
+Arrays of 64-bit numbers share one block of memory, with a row of words for each slot, so that the state of a key is
+contiguous and one copy saves it. Derived arrays come last in the row and are not saved. Arrays of other types have
+their own memory.
 
 `table[name]` is an array as NumPy sees it. Kernels take `table.wide[name]`: the same memory from the array's first word
 on, in contiguous rows that are as wide as the whole row, so that word j of slot s is `wide[s, j]`.
@@ -54,15 +54,15 @@ class SlotTable:
         """Changes whenever arrays are replaced."""
         self._first: dict[Any, int] = {}
         self._others: list[Any] = []
-        """The arrays that lie by themselves."""
+        """The arrays with their own memory."""
         self._width = self._saved = 0
         self._blank: Ints = np.zeros(0, np.int64)
         self._words: Ints = np.zeros((0, 0), np.int64)
 
     def add(self, name: Any, kind: Any, blank: Any, derived: bool = False, apart: bool = False) -> None:
-        """Add an array whose rows are `blank` in a new slot. What is derived is not saved: it can be built again.
+        """Add an array whose rows are `blank` in a new slot. A derived array is not saved: it can be rebuilt.
 
-        What is `apart` lies by itself, one value behind the other.
+        With `apart` the array has its own contiguous memory.
         """
         blank = np.asarray(blank, kind)
         self.blanks[name] = blank
@@ -87,7 +87,7 @@ class SlotTable:
         return self.arrays[name]
 
     def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
+        """Reserve space for this many slots."""
         words = np.empty((capacity + 1, self._width), np.int64)
         words[: self.capacity] = self._words[: self.capacity]
         words[self.capacity :] = self._blank
@@ -99,13 +99,13 @@ class SlotTable:
         all_at_once(self._replaced(words, others, capacity))
 
     def clear(self, slots: Ints) -> None:
-        """Make these slots new."""
+        """Reset these slots to their blank values."""
         self._words[slots] = self._blank
         for name in self._others:
             self.arrays[name][slots] = self.blanks[name]
 
     def renumbered(self, places: Ints, capacity: int) -> partial[Any]:
-        """The change that gives slots new numbers: `places` are the new ones by the old, -1 for free slots."""
+        """The change that renumbers slots: `places` has the new number of each old slot, -1 for free ones."""
         live = np.flatnonzero(places >= 0)
         words = np.empty((capacity + 1, self._width), np.int64)
         words[:] = self._blank
@@ -128,7 +128,7 @@ class SlotTable:
         return saved
 
     def restore(self, slots: Ints, saved: dict[Any, NDArray[Any]]) -> None:
-        """Put rows back as they were saved."""
+        """Restore saved rows."""
         for name, rows in saved.items():
             if name is _ROWS:
                 self._words[slots, : self._saved] = rows
@@ -143,7 +143,7 @@ class SlotTable:
     # ---- where the words lie ----
 
     def _lay_out(self) -> None:
-        """Give every array of words its place in a row: what is saved first, what is derived behind it."""
+        """Assign every array of words its place in a row: saved arrays first, derived ones after them."""
         words = sorted(self._first, key=lambda name: name in self.derived)
         self._first, at = {}, 0
         for name in words:
@@ -156,7 +156,7 @@ class SlotTable:
             self._blank[first : first + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
 
     def _replaced(self, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
-        """The change to other memory: the arrays over these words, and those that lie by themselves."""
+        """The change to other memory: the arrays over these words, and those with their own memory."""
         flat, width = words.reshape(-1), self._width
         wide, arrays = dict(others), dict(others)
         for name, first in self._first.items():

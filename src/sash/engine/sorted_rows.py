@@ -1,4 +1,4 @@
-"""Sorted rows: that they are, and which of them wait because more of equal key and time may follow."""
+"""Mode "sorted": checks the order of rows, and finds the last rows, of whose key and time more may follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sash.plan.bound_query import BoundQuery
 
 
 class SortedRows:
-    """Looks at rows that are ordered by key and time."""
+    """Checks of rows that are ordered by key and time."""
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
@@ -21,7 +21,7 @@ class SortedRows:
         return keys_of([key_column(table.column(name)) for name in self.bound_query.by], table.num_rows).codes
 
     def waiting(self, table: pa.RecordBatch, time: Any) -> int:
-        """How many of the last rows have equal key and time."""
+        """The number of rows with the key and time of the last."""
         if not len(time):
             return 0
         codes = self._codes(table)

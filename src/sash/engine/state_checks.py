@@ -1,14 +1,14 @@
-"""Checks of slots and elements that come from a page, before they go into live state.
+"""Validate slots and elements from a page before they are loaded into live state.
 
-Compiled loops follow positions without a look at bounds, and count slides up to where a watermark has come. So a slot
-is let in only if all that they rely on holds:
+Compiled loops follow positions without bounds checks, and count slides up to the watermark. So a slot is loaded only if
+their invariants hold:
 
     0 ≤ BEGIN ≤ FRONT ≤ BACK        the ring holds the elements [FRONT, BACK), and the page has all of them
-    FRONT ≤ start ≤ BACK            of each window; of rows, a start before BEGIN counts as BEGIN
-    times, edges, counts            do not fall from one element to the next
-    slides                          have ends that are 64-bit integers, and panes the slides that their edges say
+    FRONT ≤ start ≤ BACK            for each window; over rows, a start before BEGIN counts as BEGIN
+    times, edges, counts            do not decrease from one element to the next
+    slides                          have ends that are 64-bit integers; the slides of panes match their edges
 
-What a check refuses is a ValueError; the reader of the page names the page.
+A failed check is a ValueError; the reader of the page adds its name.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec
 
 Scalars = Mapping[Any, NDArray[Any]]
-"""By name of the slot table: the values of the slots, a row each."""
+"""The values of slots by their name in the slot table, a row each."""
 
 LARGEST = 2**62
 FINEST = 2**53
-"""Slides over floats are numbered below this: beyond, floats do not tell one from the next."""
+"""Numbers of slides over floats are below this: beyond it, floats do not distinguish slides."""
 
 
 def require(holds: Any, what: str) -> None:
-    """Raises ValueError unless something holds, of all entries if there are several."""
+    """Raises ValueError unless a condition, or every condition of an array, is true."""
     if not np.all(holds):
         raise ValueError(what)
 
 
 def whole_column(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
-    """A column of numbers. Raises ValueError if one is missing."""
+    """A column of numbers. Raises ValueError for a null."""
     column = batch.column(name)
     require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
     return numbers(column)
 
 
 def require_entries(entry: Ints, count: int) -> None:
-    """Raises ValueError for entries of keys that the page does not have."""
+    """Raises ValueError for entries whose key is not in the page."""
     require((entry >= 0) & (entry < count), "it has rows, elements or slides of a key that is not in it")
 
 
 class StateChecks:
-    """What must hold of the slots of one engine."""
+    """The checks of one engine's slots."""
 
     def __init__(self, engine: LiveEngine) -> None:
         self.engine = engine
@@ -69,7 +69,7 @@ class StateChecks:
     # ---- slots ----
 
     def slots(self, scalars: Scalars) -> None:
-        """Raises ValueError for slots that cannot be."""
+        """Raises ValueError for invalid slots."""
         engine = self.engine
         rows = scalars["keys"][:, ROWS]
         require((rows >= 1) & (rows < LARGEST), "a key has a number of rows that cannot be")
@@ -128,7 +128,7 @@ class StateChecks:
     # ---- elements ----
 
     def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
-        """Raises ValueError for elements that cannot be; `entry` says to which slot each belongs, in order."""
+        """Raises ValueError for invalid elements; `entry` has the index of each element's slot, in order."""
         same = entry[1:] == entry[:-1]
         if isinstance(a, RowAssigner):
             _check_rising(columns["time"], same, "times of rows")
@@ -153,7 +153,7 @@ class StateChecks:
         require(values <= ends[entry], "an element is younger than the last row of its key")
 
     def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
-        """Raises ValueError if a slot takes another pane for its last one than the ring has."""
+        """Raises ValueError if the last pane of a slot is not that of its ring."""
         if isinstance(a, PaneAssigner):
             last = np.flatnonzero(np.append(entry[1:] != entry[:-1], True)) if len(entry) else entry
             require(columns["low"][last] == scalars[f"{a.name}.low"][entry[last]], "the last pane has another edge")
@@ -171,7 +171,7 @@ def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -
 
 
 def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> None:
-    """Raises ValueError for slides whose ends, or windows' starts, are no 64-bit integers."""
+    """Raises ValueError for slides whose ends, or whose windows' starts, exceed 64-bit integers."""
     most = FINEST
     if kind.kind == "i":
         size = int(window.size or 0) if window.kind == "time" else 0

@@ -1,13 +1,13 @@
-"""State at rest: the slots of some keys as Arrow batches, and back.
+"""Encode the slots of some keys as Arrow batches, and load them.
 
-    batch 0        a row a key: its values, and the scalars of its slot
-    batch 1, …     for each assigner with an arena: a row an element, with the number of its key, its coordinates, and
-                   the states of the aggregates, values in place of codes
-    last batch     with emit="changes": what was last emitted of each key
+    batch 0        a row for each key: its values, and the scalars of its slot
+    batch 1, …     for each assigner with an arena: a row for each element, with the number of its key, its coordinates,
+                   and the states of the aggregates, with values in place of codes
+    last batch     with emit="changes": the last emitted result of each key
 
-Structures are not part of it: they are built again from the elements. Long rings are cut: elements below a position
-that the caller names are left out, and put back by `load_elements`. What is read is checked as a whole before any of it
-goes into the engine (`state_checks.py`).
+Structures are not stored: they are rebuilt from the elements. Long rings are cut: elements below a position that the
+caller passes are left out, and loaded by `load_elements`. All batches are checked (`state_checks.py`) before any is
+loaded.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 
 @dataclass
 class Stored:
-    """Slots as a bucket has them: keys, scalars, and for each other batch which slot an entry belongs to."""
+    """The slots of a bucket: keys, scalars, and for each other batch the slot of each entry."""
 
     keys: list[pa.Array]
     keys_batch: pa.RecordBatch
     scalars: dict[Any, NDArray[Any]]
     entries: list[Ints]
     batches: list[pa.RecordBatch]
-    """The other batches: elements, and what was last emitted."""
+    """The other batches: elements, and last emitted results."""
     heads: list[str]
     """By arena: the name of its heads among the scalars."""
 
@@ -54,7 +54,7 @@ class Stored:
         return int(self.keys_batch.num_rows)
 
     def ring(self, a: int) -> tuple[Ints, Ints]:
-        """Of each slot the elements [front, back) in an arena."""
+        """The bounds [front, back) of each slot's elements in an arena."""
         heads = self.scalars[self.heads[a]]
         return heads[:, FRONT], heads[:, BACK]
 
@@ -64,7 +64,7 @@ class Stored:
 
 
 class StoredColumns(NamedTuple):
-    """Columns of a batch, by name, and how they are made of places in live state and put there."""
+    """Columns of a batch, by name, and the functions that store and load them at places of live state."""
 
     fields: Mapping[str, pa.DataType]
     store: Callable[[Ints], list[pa.Array]]
@@ -72,7 +72,7 @@ class StoredColumns(NamedTuple):
 
 
 def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
-    """Columns of an arena, stored as they are."""
+    """Columns of an arena, stored unchanged."""
 
     def store(places: Ints) -> list[pa.Array]:
         return [array(arena.columns[name][places]) for name in names]
@@ -102,12 +102,12 @@ class StateCodec:
         self.owners = {id(a): group for a, group in zip(engine.assigners, engine.aggregates, strict=True)}
         running = [aggregate for group in engine.aggregates for aggregate in group if aggregate.arena is None]
         self.running = [state_columns(aggregate) for aggregate in running]
-        """The states that are kept in the slot table."""
+        """The states in the slot table."""
         states = {(aggregate.name, i) for aggregate in running for i in aggregate.leaves}
         skipped = {*engine.table.derived, *states} | {name for name in engine.table.arrays if name[0] == "emitted"}
         self.scalars = [name for name in engine.table.arrays if name not in skipped]
         self.columns = [self._element_columns(assigner) for assigner in self.arenas]
-        """By arena: what is stored of its elements."""
+        """By arena: the stored columns of its elements."""
         stored = [pa.field(*item) for part in self.running for item in part.fields.items()]
         self.keys = pa.schema([*self._key_fields(), *self._scalar_fields(), *stored])
         of_key = pa.field("key", pa.int32())
@@ -136,7 +136,7 @@ class StateCodec:
         return found
 
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
-        """The columns of an arena that are no states and no counts of values."""
+        """The columns of an arena other than states and counts of values."""
         own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
         own |= {key for policy in self._policies(assigner) for key in policy.columns}
         return [name for name in assigner.arena.columns if name not in own]
@@ -163,7 +163,7 @@ class StateCodec:
     # ---- to batches ----
 
     def encode(self, slots: Ints, cuts: Sequence[Ints]) -> list[pa.RecordBatch]:
-        """These slots, without the elements of each arena below the positions `cuts`."""
+        """Encode slots, without the elements of each arena below the positions `cuts`."""
         table = self.engine.table
         self.engine.write_counts(slots)
         arrays = self.engine.keys.keys(slots)
@@ -171,7 +171,7 @@ class StateCodec:
         for name in self.scalars:
             rows = table[name][slots]
             if name in heads:
-                rows[:, : CAPACITY + 1] = 0  # where a ring lies in memory is no part of the state
+                rows[:, : CAPACITY + 1] = 0  # the memory address of a ring is not part of the state
             arrays += [
                 array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T
             ]
@@ -184,7 +184,7 @@ class StateCodec:
         return found + [self._encode_emitted(group, slots) for group in range(len(self.emitted))]
 
     def encode_parts(self, slots: Ints, cuts: Sequence[Ints], counts: Ints) -> list[list[pa.RecordBatch]]:
-        """The same in parts, each of the next so many slots: it takes half of the time that each alone would."""
+        """Encode slots in parts, of `counts` slots each: it takes half the time of one `encode` for each part."""
         batches = self.encode(slots, cuts)
         ends = np.cumsum(counts)
         firsts = ends - counts
@@ -199,7 +199,7 @@ class StateCodec:
         return parts
 
     def encode_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints) -> pa.RecordBatch:
-        """The elements [start, stop) of each slot, in an arena."""
+        """Encode the elements [start, stop) of each slot, in an arena."""
         assigner = self.arenas[a]
         self.engine.write_counts(slots)
         places, entry = places_of(assigner.arena.heads, slots, starts, stops)
@@ -219,7 +219,7 @@ class StateCodec:
     # ---- from batches ----
 
     def read(self, batches: Sequence[pa.RecordBatch]) -> Stored:
-        """Slots that were encoded, in arrays; nothing has changed yet. Raises ValueError if a number is missing."""
+        """Decode slots into arrays, without a change of the engine. Raises ValueError for a missing number."""
         given = batches[0]
         scalars: dict[Any, NDArray[Any]] = {}
         for name in self.scalars:
@@ -232,7 +232,7 @@ class StateCodec:
         return Stored(keys, given, scalars, entries, list(batches[1:]), heads)
 
     def check(self, stored: Stored) -> None:
-        """Raises ValueError for slots that cannot be: see `state_checks`."""
+        """Raises ValueError for invalid slots: see `state_checks`."""
         self.checks.slots(stored.scalars)
         for a, assigner in enumerate(self.arenas):
             columns = self.check_elements(a, stored.batches[a], stored.scalars)
@@ -242,7 +242,7 @@ class StateCodec:
             require(entry[1:] > entry[:-1], "the last result of a key is there twice")
 
     def check_elements(self, a: int, batch: pa.RecordBatch, scalars: Scalars) -> dict[Any, NDArray[Any]]:
-        """The coordinates of elements, of slots with these scalars. Raises ValueError for what cannot be."""
+        """The coordinates of elements of slots with these scalars. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
         entry = whole_column(batch, 0).astype(np.int64)
         _require_in_order(entry, len(scalars["keys"]))
@@ -252,9 +252,9 @@ class StateCodec:
         return columns
 
     def put(self, stored: Stored, emitted: bool) -> Ints:
-        """Take slots that were read, whose keys are new here. `emitted`: also what was last emitted.
+        """Load decoded slots, whose keys must be new. `emitted`: also the last emitted results.
 
-        Room for the elements that are not in the bucket is left. Raises what a monoid raises.
+        Reserves space for the elements that are not in the bucket. Raises the exception of a monoid.
         """
         engine, given = self.engine, stored.keys_batch
         engine.count_values()
@@ -277,14 +277,14 @@ class StateCodec:
         return slots
 
     def forget(self, stored: Stored) -> None:
-        """Drop the keys of slots that could not be put, as far as they are here, and what was emitted of them."""
+        """Remove the keys and emitted results of slots after a failed `put`."""
         slots = self.engine.keys.find(stored.keys, stored.count, insert=False).slots
         self.engine.free(slots[slots >= 0])
         if self.emitter is not None:
             self.emitter.even_out()
 
     def load_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints, batch: pa.RecordBatch) -> None:
-        """Put the elements [start, stop) of each slot in their places."""
+        """Load the elements [start, stop) of each slot."""
         assigner = self.arenas[a]
         places, _ = places_of(assigner.arena.heads, slots, starts, stops)
         at = 1

@@ -1,9 +1,9 @@
-"""Whole tables: queries with a result for each row, all rows at hand, without state, pages or steps.
+"""Stateless execution: queries with a result for each row, on a table in memory.
 
     columns ──▶ rows grouped by key ──▶ bounds, one pair for each window ──▶ kernels ──▶ results, in the rows' order
 
-The same numbers as the engine's: bounds by the same definitions, and each aggregate by its column kernel where it has
-one, else by a structure over the same bounds. Invalid rows are reported by the operator: `NeedsOperator`.
+Results are those of the engine: bounds have the same definitions, and each aggregate runs its column kernel, or else a
+structure over the same bounds. The operator reports invalid rows: `NeedsOperator`.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel
 
 PLACED = (m.First, m.Last, m.Nth)
-"""The aggregates that are values at a place of the window."""
+"""The aggregates that are the value at a position of the window."""
 
 
 class NeedsOperator(Exception):
-    """The engine has to look at these rows."""
+    """Raised for rows that only an operator can process or report."""
 
 
 @dataclass
 class ResultColumn:
-    """Results in the order of the rows: numbers and which are valid (None: all), or a column of Arrow."""
+    """Results in the order of the rows: numbers and which are valid (None: all), or an Arrow column."""
 
     type: pa.DataType
     numbers: Numbers | None = None
@@ -59,7 +59,7 @@ class ResultColumn:
     made: pa.Array | None = None
 
     def arrow(self) -> pa.Array:
-        """As a column of Arrow."""
+        """The results as an Arrow column."""
         if self.made is None:
             assert self.numbers is not None
             self.made = to_arrow(self.numbers, self.valid, self.type)
@@ -76,12 +76,12 @@ class ColumnResults:
 
     @property
     def settled(self) -> int:
-        """Of rows that came sorted: the first whose peers may not all be there yet."""
+        """For sorted rows: the first of the last peers, of which more may follow."""
         return self.rows.row(self._last_peers)
 
     @property
     def reach(self) -> int:
-        """The first row that windows which end there, or later, hold."""
+        """The first row in the windows that end at `settled` or later."""
         at = self._last_peers
         if at == len(self.rows):
             return self.rows.row(at)
@@ -102,16 +102,16 @@ class ColumnResults:
 
 
 class StatelessExecutor:
-    """A plan at work on whole tables."""
+    """Executes a plan on tables."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
         self.plan, self.bound_query, self.clock = plan, plan.bound_query, clock
         self.threads = RowThreads(self.bound_query.query.options.threads or threads)
 
     def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
-        """For each window and aggregate a column, in the order of the rows.
+        """A column for each window and aggregate, in the order of the rows.
 
-        `encoded` are columns of the table that there are as dictionaries. Raises NeedsOperator.
+        `encoded` are columns of the table that exist as dictionaries. Raises NeedsOperator.
         """
         try:
             rows = order_rows(table, encoded or {}, self.bound_query, self.threads, self.clock)
@@ -188,7 +188,7 @@ class StatelessExecutor:
         return inputs.lowered(found, valid)
 
     def _placed(self, inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultColumn:
-        """Values that stand at a place of the window: the n-th from its start, or from its end."""
+        """The values at a position of the window: the n-th from its start, or from its end."""
         monoid = inputs.spec.monoid
         n = monoid.n if isinstance(monoid, m.Nth) else 1 if isinstance(monoid, m.First) else -1
         there = self.threads.holds_at_least(ranges, abs(n))
@@ -255,7 +255,7 @@ class StatelessExecutor:
 
 
 class Inputs:
-    """The columns of an aggregate, in order, as its kernels take them; made when first asked for."""
+    """The columns of an aggregate, in order, as its kernels take them; created at first use."""
 
     def __init__(self, spec: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
         self.spec, self.rows, self.threads = spec, rows, threads
@@ -307,7 +307,7 @@ class Inputs:
         return self._batches[cls]
 
     def among(self, given: CountBounds | RangeBounds) -> CountBounds | RangeBounds:
-        """Bounds among the rows that the aggregate sees."""
+        """Bounds among the rows that the aggregate reads."""
         if self.places is None:
             return given
         return self.threads.among(self.places, self.threads.as_ranges(given, len(self.rows)))
@@ -325,7 +325,7 @@ class Inputs:
         return back
 
     def payload(self, found: Numbers, valid: Flags | None, column: int) -> ResultColumn:
-        """What a column has at the rows that were found, by their places among those that the aggregate sees."""
+        """The values of a column at the found rows, given by their places among those that the aggregate reads."""
         if valid is not None:
             found = np.where(valid, found, 0)
         at = found if self.places is None else self.back_places[found] if len(self.back_places) else found
@@ -357,7 +357,7 @@ class Inputs:
 
 
 def _ordinals(rows: RowOrder) -> Numbers:
-    """By row in order: its number in its key, from 1."""
+    """The number of each row in its key, from 1, by place."""
     lengths = np.diff(rows.edges)
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 

@@ -1,4 +1,4 @@
-"""What one step works on: the rows it was given, in the order of their release, and the results of each window."""
+"""The data of one step: its rows in the order of release, and the results of each window."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
 
 ORDERED = 4096
-"""So many rows are taken slot by slot, where no one can tell: what a slot holds is then loaded once."""
+"""From this many rows on, rows are sorted by slot if results do not depend on it: each slot is then loaded once."""
 
 DIGIT = 11
 
 
 def slot_order(slots: Ints, capacity: int) -> Ints:
-    """The order of rows slot by slot, each slot's as they come, by radix: 2 ns a row and digit."""
+    """The stable order of rows by slot, by radix sort: 2 ns a row and digit."""
     order: Ints = np.zeros(0, np.int64)
     counts = np.empty((1 << DIGIT) + 1, np.int64)
     for shift in range(0, max(capacity - 1, 1).bit_length(), DIGIT):
@@ -34,7 +34,7 @@ def slot_order(slots: Ints, capacity: int) -> Ints:
 
 
 class BatchColumns:
-    """The columns of a batch by name, each fetched once, for that takes 1.5 µs; in another order if one is given."""
+    """The columns of a batch by name, each fetched once, because that takes 1.5 µs; reordered if there is an order."""
 
     def __init__(self, table: pa.RecordBatch, order: Ints | None = None) -> None:
         self.table, self.order = table, order
@@ -65,7 +65,7 @@ class BatchColumns:
 
 @dataclass
 class StepRows(BatchColumns):
-    """Rows whose order is settled, by time over all keys."""
+    """Ordered rows: by time over all keys."""
 
     table: pa.RecordBatch
     """All columns of the rows."""
@@ -73,19 +73,19 @@ class StepRows(BatchColumns):
     time: Numbers
     arrival: Ints
     touched: Ints
-    """The slots of the rows, each once."""
+    """The distinct slots of the rows."""
     ordinal: Ints
-    """The number of each row among those of its key, since that last began anew."""
-    anew: Flags
-    """Rows that begin their key anew, which `forget` has expired."""
-    has_anew: bool
+    """The number of each row in its key, since the key last restarted."""
+    restarts: Flags
+    """Rows that restart a key that `forget` has expired."""
+    has_restarts: bool
     previous: Numbers
-    """The time of the row before, of the same key; anything for a first row."""
+    """The time of the previous row of the same key; undefined for a first row."""
     keys: SlotTable
     distinct: bool = True
     """Are all times different, so that no row has a peer?"""
     order: Ints | None = None
-    """Where each row stands in the table, if the rows are not in its order but slot by slot."""
+    """The row of the table for each row, if the rows are sorted by slot."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -96,34 +96,34 @@ class StepRows(BatchColumns):
 
     @property
     def first_peer(self) -> Ints | None:
-        """For each row the first one of its key and time; None if that is itself."""
+        """The first row of each row's key and time; None if no row has peers."""
         return None if self.distinct else self._peers(1)
 
     @property
     def last_peer(self) -> Ints | None:
-        """For each row the last one of its key and time; None if that is itself."""
+        """The last row of each row's key and time; None if no row has peers."""
         return None if self.distinct else self._peers(-1)
 
     @property
     def lives(self) -> Ints | None:
-        """For each row how many rows of its key, itself included, have begun the key anew; None if none has."""
-        return self._counted_lives if self.has_anew else None
+        """How often each row's key has restarted in this step, up to the row; None if none has."""
+        return self._counted_lives if self.has_restarts else None
 
     @cached_property
     def _counted_lives(self) -> Ints:
         order = np.argsort(self.slots, kind="stable")
-        of, total = self.slots[order], np.cumsum(self.anew[order])
+        of, total = self.slots[order], np.cumsum(self.restarts[order])
         first = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
-        before: Ints = np.repeat(total[first] - self.anew[order][first], np.diff(np.append(first, len(of))))
+        before: Ints = np.repeat(total[first] - self.restarts[order][first], np.diff(np.append(first, len(of))))
         found = np.empty(len(self), np.int64)
         found[order] = total - before
         return found
 
     def lives_of(self, slots: Ints) -> Ints | None:
-        """For each slot how often its key has begun anew; None if none has."""
-        if not self.has_anew:
+        """How often each slot's key has restarted in this step; None if none has."""
+        if not self.has_restarts:
             return None
-        return np.bincount(self.slots[self.anew], minlength=int(slots.max(initial=0)) + 1)[slots]
+        return np.bincount(self.slots[self.restarts], minlength=int(slots.max(initial=0)) + 1)[slots]
 
     def _peers(self, step: int) -> Ints:
         found = self._found_peers.get(step)
@@ -136,7 +136,7 @@ class StepRows(BatchColumns):
 
 @dataclass
 class WindowRanges:
-    """The results of one window of the query: of which slots, over which elements, for which row or slide."""
+    """The results to compute for one window: their slots, ranges of elements, and rows or slides."""
 
     window: int
     slots: Ints
@@ -145,20 +145,20 @@ class WindowRanges:
     starts: Numbers
     ends: Numbers
     ident: Ints
-    """For slides: a number that is stable, by which an early result is found again."""
+    """For slides: a stable number that identifies the slide in later revisions."""
     rows: Ints | None = None
-    """Per row: which of the results belongs to each row; None if they are the rows'."""
+    """Per row: the result of each row; None if there is one for each row, in order."""
     los: Ints | None = None
     his: Ints | None = None
-    """Over which elements [lo, hi); None for windows that only grow."""
+    """The elements [lo, hi); None for windows that only grow."""
     after: Ints | None = None
-    """For windows that only grow: after how many rows the result is read."""
+    """For windows that only grow: the number of rows after which the result is read."""
     life: Ints | None = None
-    """How often the key has begun anew since the step began; None: never."""
+    """How often the key has restarted since the step began; None: never."""
     blame: Ints | None = None
-    """The row to name if a result fails; None if there is none."""
+    """The row that an error names if a result fails; None if there is none."""
     by_slide: bool = False
-    """Whether `ident` is the number of a slide in time, which rises with its end."""
+    """Whether `ident` is the number of a slide in time, which increases with its end."""
     all_on: bool = False
     """Whether there is a result everywhere."""
 
@@ -168,18 +168,18 @@ class WindowRanges:
 
 @dataclass
 class WindowResults:
-    """Results with their aggregates, one column for each."""
+    """The results of one window, with a column for each aggregate."""
 
     results: WindowRanges
     columns: list[pa.Array]
     low: list[Ints]
     high: list[Ints]
-    """How many values each aggregate has seen of the key before each window's start, and before its end."""
+    """The number of values of the key before each window's start, and before its end, for each aggregate."""
 
 
 @dataclass
 class StepResult:
-    """What a step gives: its rows, and the results of each window of the query."""
+    """The output of a step: its rows, and the results of each window of the query."""
 
     rows: StepRows
     found: list[WindowResults]

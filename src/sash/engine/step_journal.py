@@ -1,4 +1,4 @@
-"""The journal of a step: what the live engine needs to undo it."""
+"""The journal of a step, with which the live engine undoes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.window_assigner import ArenaAssigner
-from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 from sash.kernels.loops.slot_loops import DUE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SavedPanes(NamedTuple):
-    """The last panes of slots, which a step may extend: their states."""
+    """The states of slots' last panes, which a step may extend."""
 
     aggregate: LiveAggregate
     slots: Ints
@@ -27,13 +27,13 @@ class SavedPanes(NamedTuple):
 
 @dataclass
 class StepJournal:
-    """What is needed to undo a step."""
+    """The saved state of the slots that a step changes."""
 
     slots: Ints
     saved: dict[Any, NDArray[Any]]
     fresh: Ints
     blocks: list[Ints] | None = None
-    """The blocks of these slots' rings when the step was to be undone, by arena."""
+    """The blocks of these slots' rings when the rollback began, by arena."""
     panes: list[SavedPanes] = field(default_factory=list)
     marks: list[tuple[Any, Any]] = field(default_factory=list)
     dense: list[LiveAggregate] = field(default_factory=list)
@@ -41,7 +41,7 @@ class StepJournal:
 
     @staticmethod
     def open(engine: LiveEngine, slots: Ints, fresh: Ints) -> StepJournal:
-        """The journal of a step that changes these slots, of which some are new."""
+        """Open the journal of a step that changes these slots; `fresh` are those of new keys."""
         found = StepJournal(slots, engine.table.save(slots), fresh)
         for assigner in engine.pane_assigners:
             heads = assigner.arena.heads
@@ -51,7 +51,7 @@ class StepJournal:
                 found.panes.append(SavedPanes(aggregate, some, [leaf[places] for leaf in aggregate.states]))
         for aggregate in engine.coded:
             found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
-            aggregate.recoded = []
+            aggregate.begin_step()
         found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
         return found
 
@@ -59,9 +59,7 @@ class StepJournal:
         """Undo the step. May be interrupted, and called again."""
         if self.blocks is None:
             self.blocks = [a.arena.heads[self.slots, : CAPACITY + 1] for a in engine.arena_assigners]
-        engine.gone = NO_INTS
-        for arena_assigner in engine.arena_assigners:
-            arena_assigner.sparse = arena_assigner.sparse[:0]
+        engine.retain_slots()
         for aggregate in engine.all_aggregates:
             aggregate.recode_saved(self.saved, [states for owner, _, states in self.panes if owner is aggregate])
         engine.table.restore(self.slots, self.saved)
@@ -76,8 +74,6 @@ class StepJournal:
                 leaf[places] = saved
         for dictionary, mark in self.marks:
             dictionary.rollback(mark)
-        for aggregate in self.dense:
-            aggregate.dense = True
         for aggregate in engine.all_aggregates:
-            aggregate.forget_rows()
+            aggregate.rollback(dense=aggregate in self.dense)
         engine.timers.lowered(self.slots, engine.table["stamps"][self.slots, DUE])

@@ -1,4 +1,4 @@
-"""Times as numbers: their type and limits, and arithmetic in which integers saturate."""
+"""Times as numbers: their type and limits, and saturating arithmetic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pyarrow as pa
 
 from sash.kernels.loops.array_types import Numbers
 from sash.plan.bound_query import BoundQuery
+
+Watermark = int | float | None
+"""A watermark in units of the time column; None: there is none."""
 
 LIMIT = 2**63 - 1
 """The greatest integer time."""
@@ -26,7 +29,7 @@ def stored_time_type(bound_query: BoundQuery) -> pa.DataType:
 
 
 def latest(numbers: np.dtype[Any]) -> Any:
-    """The greatest time of a type: a timer that never comes."""
+    """The greatest time of a type: a timer that is never due."""
     return LIMIT if numbers.kind == "i" else math.inf
 
 
@@ -35,18 +38,18 @@ def earliest(numbers: np.dtype[Any]) -> Any:
     return -LIMIT - 1 if numbers.kind == "i" else -math.inf
 
 
-def finite(watermark: Any) -> Any:
-    """A watermark below infinity; None if there is none."""
+def finite(watermark: Watermark) -> Watermark:
+    """The watermark, or None if it is infinite."""
     return None if watermark is None or watermark == math.inf else watermark
 
 
 def after(time: Any) -> Any:
-    """The first time behind a single one, which is not the greatest integer."""
+    """The next greater time; the argument must not be the greatest integer."""
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)
 
 
 def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[Any, Any, Any]:
-    """A length to add to times, the greatest time that it can be added to, and what others become."""
+    """A length to add to times, the greatest time that it can be added to, and the result for later times."""
     if numbers.kind == "f":
         return float(size), math.inf, math.inf
     size = int(min(size, LIMIT))
@@ -64,7 +67,7 @@ def later(time: Numbers, size: Any) -> Numbers:
 
 
 def beyond(time: Numbers) -> Numbers:
-    """The first time behind each; the greatest integer stays."""
+    """The next greater time of each; the greatest integer stays."""
     found: Numbers = np.nextafter(time, np.inf) if time.dtype.kind == "f" else time + (time < LIMIT)
     return found
 
@@ -77,16 +80,17 @@ def since(later: Numbers, earlier: Numbers) -> Numbers:
 
 
 def lasts(gap: Any, time: Numbers, before: Numbers) -> Any:
-    """Where at least `gap` lies between `before` and `time`, which is taken for `before` if it is earlier."""
+    """Is time - before at least `gap`? A `time` earlier than `before` counts as `before`."""
     found = since(np.maximum(time, before), before)
     return found >= np.asarray(gap).astype(found.dtype)
 
 
 def threshold(size: Any, numbers: np.dtype[Any], open_start: bool) -> tuple[Any, Any, bool]:
-    """What to subtract from a window's end for its bound, from which end on, and whether the bound is in the window.
+    """The rule for starts of windows: the size to subtract from an end, the least end that allows it, and whether the
+    start is in the window (`bound_rules`).
 
-    Of integers the first value beyond an open start is the next one, so that the bound is always in the window. Below
-    the least end all values are in the window. Of floats what is beyond is left to the comparison.
+    For integers an open start becomes an inclusive one at the next integer. A window with a lower end holds all values.
+    For floats the comparison excludes an open start.
     """
     if numbers.kind == "f":
         return float(size), -math.inf, not open_start
@@ -95,7 +99,7 @@ def threshold(size: Any, numbers: np.dtype[Any], open_start: bool) -> tuple[Any,
 
 
 def below(x: Numbers, size: Any, open_start: bool) -> Numbers:
-    """The bound of windows of this size that end at x, as `threshold` has it; integers saturate."""
+    """The starts of windows of this size that end at x, by the rule of `threshold`; integers saturate."""
     if x.dtype.kind == "f":
         return x - size
     less = int(size) - open_start

@@ -1,11 +1,11 @@
-"""Timers: which slots have something due, found without a look at all of them.
+"""Timers: find the slots that are due without scanning all of them.
 
     slots    │ 256 slots │ 256 slots │ 256 slots │ …        the timer of each
-    least    │    12     │    —      │    40     │          the least of each block, or below it
-    soonest  12                                             the least of all, or below it
+    least    │    12     │    —      │    40     │          a lower bound of each block
+    soonest  12                                             a lower bound of all
 
-Only blocks whose least timer has come are looked at. Setting a timer lowers the least of its block; raising one leaves
-it, and the next look at the block finds it anew.
+Only blocks whose bound is due are scanned. Setting a timer lowers the bound of its block; raising one does not change
+it, and the next scan of the block updates it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sash.engine.slot_table import SlotTable
-from sash.engine.time_numbers import latest
+from sash.engine.time_numbers import Watermark, latest
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import DUE
@@ -30,7 +30,7 @@ class BlockTimers:
     >>> timers = BlockTimers(np.dtype(np.int64))
     >>> timers.grow(1000)
     >>> timers.set(np.array([3, 700]), np.array([12, 40]))
-    >>> timers.due(39).tolist(), timers.looked_at, timers.next
+    >>> timers.due(39).tolist(), timers.scanned, timers.next
     ([3], 256, 12)
     """
 
@@ -40,14 +40,14 @@ class BlockTimers:
         self.kind, self.never = numbers.str, latest(numbers)
         self.least = np.zeros(0, numbers)
         self.soonest: Any = self.never
-        self.looked_at = 0
-        """How many slots were looked at so far, to find those that are due."""
+        self.scanned = 0
+        """The number of slots scanned so far."""
         self._scalar = int if numbers.kind == "i" else float
         self._rows = np.zeros((0, 1), numbers)
 
     @property
     def rows(self) -> Numbers:
-        """The array that has the timers."""
+        """The array that holds the timers."""
         return self._rows
 
     @property
@@ -56,7 +56,7 @@ class BlockTimers:
         return self.rows[:, self.column]
 
     def grow(self, capacity: int) -> None:
-        """Make room for so many slots."""
+        """Reserve space for this many slots."""
         rows = np.full((capacity, 1), self.never, self._rows.dtype)
         rows[: len(self._rows)] = self._rows
         self._rows = rows
@@ -67,14 +67,14 @@ class BlockTimers:
         self.times[slots] = due
 
     def lowered(self, slots: Ints, due: Numbers) -> None:
-        """The timers of slots are set to `due`, before or after this."""
+        """Lower the bounds for timers that the caller sets to `due`."""
         self._follow()
         if len(slots):
             np.minimum.at(self.least, slots >> BITS, due)
             self.soonest = min(self.soonest, due.min().item())
 
     def clear(self, slots: Ints) -> None:
-        """Nothing is due of these slots any more."""
+        """Remove the timers of slots."""
         self.times[slots] = self.never
 
     @property
@@ -83,26 +83,26 @@ class BlockTimers:
         return len(self._rows)
 
     def _follow(self) -> None:
-        """Find the least timers anew if there are more slots, or fewer."""
+        """Recompute the bounds if the number of slots has changed."""
         if len(self.least) != (self.capacity >> BITS) + 1:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Find the least timers anew: slots have new numbers, or there are more of them."""
+        """Recompute the bounds: slots were renumbered or added."""
         times = self.times
         least = np.full((len(times) >> BITS) + 1, self.never, self.least.dtype)
         np.minimum.at(least, np.arange(len(times)) >> BITS, times)
         self.soonest = least.min().item()
         self.least = least
 
-    def due(self, now: Any) -> Ints:
+    def due(self, now: Watermark) -> Ints:
         """The slots whose timer is at most `now`; None: no slots."""
         self._follow()
         if now is None or now < self.soonest:
             return NO_INTS
         blocks = np.flatnonzero(self.least <= now)
         found = np.empty(len(blocks) << BITS, np.int64)
-        self.looked_at += len(found)
+        self.scanned += len(found)
         limits = self._scalar(now), self._scalar(self.never)
         count = call_loop(due_slots, self.kind, (blocks, self.least, self.rows, self.column, *limits, BITS, found))
         self.soonest = self.least.min().item()
@@ -110,12 +110,12 @@ class BlockTimers:
 
     @property
     def next(self) -> Any:
-        """The least timer; None if there is none. A block is looked at again only if its least was raised."""
+        """The least timer; None if there is none. A block is scanned again only if its least timer was raised."""
         self._follow()
         times = self.times
         while (before := self.least.min().item()) != self.never:
             block = int(self.least.argmin())
-            self.looked_at += 1 << BITS
+            self.scanned += 1 << BITS
             found = self.least[block] = times[block << BITS : (block + 1) << BITS].min(initial=self.never)
             if found == before:
                 return before
@@ -146,12 +146,12 @@ class Timers(BlockTimers):
         return self.table.capacity
 
     def settle(
-        self, slots: Ints, due: tuple[Numbers, Flags], expiry: tuple[Numbers, Flags], now: Any, over: Flags | None
+        self, slots: Ints, due: tuple[Numbers, Flags], expiry: tuple[Numbers, Flags], now: Watermark, over: Flags | None
     ) -> Ints:
-        """Set the timers of slots, each once: to when a result is due, or to when they are not needed any more.
+        """Set the timers of distinct slots: to when a result is due, or to when the slot expires.
 
-        `due` and `expiry` are times, and whether there is such a time. Returns the slots that are gone: those that are
-        over, or not needed at the watermark `now`.
+        `due` and `expiry` are times, each with flags whether there is one. Returns the slots that expire: those that
+        are `over`, or not needed at the watermark `now`.
         """
         if not len(slots):
             return NO_INTS
@@ -160,11 +160,13 @@ class Timers(BlockTimers):
         self.soonest = min(self.soonest, soonest)
         return gone[:count]
 
-    def settle_rows(self, slots: Ints, windows: Any, reach: Any, now: Any, over: Flags | None) -> tuple[Ints, Ints]:
-        """The same for slots whose rows are needed for a time, and no longer; what is older is given up.
+    def settle_rows(
+        self, slots: Ints, windows: Any, reach: Any, now: Watermark, over: Flags | None
+    ) -> tuple[Ints, Ints]:
+        """The same for slots whose rows are needed for the time `reach`; older rows are evicted.
 
         `windows` are the heads and the columns of the windows' starts. Returns the slots whose rings are far too large,
-        and those that are gone.
+        and those that expire.
         """
         if not len(slots):
             return NO_INTS, NO_INTS
@@ -176,8 +178,8 @@ class Timers(BlockTimers):
         self.soonest = min(self.soonest, soonest)
         return sparse[:wasted], gone[:count]
 
-    def _arguments(self, slots: Ints, now: Any, over: Flags | None) -> tuple[Any, ...]:
-        """What the loops that set timers share: which slots are over, the watermark, the timers, room for results."""
+    def _arguments(self, slots: Ints, now: Watermark, over: Flags | None) -> tuple[Any, ...]:
+        """The common arguments of the loops that set timers: ended slots, the watermark, timers, and output arrays."""
         if len(self.least) != (self.table.capacity >> BITS) + 1:
             self.rebuild()
         at = self._no_time

@@ -1,4 +1,4 @@
-"""Comparing results: where two columns of one type differ."""
+"""Compare result columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sash.kernels.loops.array_types import Flags
 
 
 def differ(one: pa.Array, other: pa.Array) -> Flags:
-    """Where two columns of one type differ; null is like null, NaN like NaN."""
+    """Where two columns of one type differ; null equals null, NaN equals NaN."""
     valid, others = (column.is_valid().to_numpy(zero_copy_only=False) for column in (one, other))
     if pa.types.is_null(one.type):
         return np.zeros(len(one), np.bool_)
@@ -27,7 +27,7 @@ def differ(one: pa.Array, other: pa.Array) -> Flags:
 
 
 def _timeless(kind: pa.DataType) -> pa.DataType:
-    """A nested type with integers for times: those of Python have no nanoseconds."""
+    """A nested type with integers in place of times: Python's times have no nanoseconds."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_timeless(kind.value_type))
     if pa.types.is_struct(kind):

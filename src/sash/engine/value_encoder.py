@@ -1,11 +1,11 @@
-"""The values of one aggregate in live state: inputs of rows, results, and states at rest.
+"""Encode and decode the values of one aggregate in live state: inputs, results, and states at rest.
 
     rows' columns ──▶ inputs ──▶ states of elements ──▶ results
                                     │      ▲
                                     ▼      │
                                  columns of pages
 
-Values that are no numbers (text, payloads) go in as codes of dictionaries that live as long as the aggregate.
+Values other than numbers (text, payloads) are encoded by dictionaries that live as long as the aggregate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sash.plan.types import value_type
 from sash.stores import codec
 
 LARGE = 4096
-"""A dictionary, log or array of fewer entries is left as it is."""
+"""A dictionary, log or array of fewer entries is not compacted."""
 
 
 def is_wasteful(length: int, used: int) -> bool:
@@ -40,7 +40,7 @@ def is_wasteful(length: int, used: int) -> bool:
 class InputReader:
     """Reads the inputs of one aggregate, of these forms, from the columns of rows.
 
-    `ours`: whether the aggregate is one of the package, which takes times as integers.
+    `ours`: whether the aggregate is one of this package, which takes times as integers.
     """
 
     def __init__(self, spec: AggregateSpec, forms: Sequence[Form] | None, compiled: bool, ours: bool = True) -> None:
@@ -50,7 +50,7 @@ class InputReader:
             word_type(value_type(kind)) if form in ("number", "temporal") else None
             for form, kind in zip(forms or (), spec.types, strict=False)
         ]
-        """The types of inputs that are columns of 64-bit numbers, which go in as they are."""
+        """The types of inputs that are columns of 64-bit numbers, which need no conversion."""
 
     def non_null(self, rows: BatchColumns, count: int) -> Flags | None:
         """Which rows have a value in every column that needs one; None if all have."""
@@ -77,7 +77,7 @@ class InputReader:
 
 
 class ValueEncoder(InputReader):
-    """Reads and writes the values of an aggregate. `recode(input, mapping)`: what to do when codes have changed."""
+    """Reads and writes the values of an aggregate. It calls `recode(input, mapping)` when codes have changed."""
 
     def __init__(self, aggregate: Aggregate, recode: Callable[[int, CodeMapping], None]) -> None:
         super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
@@ -89,7 +89,7 @@ class ValueEncoder(InputReader):
         }
         self._all_words = self.compiled and not self.presence and all(word is not None for word in self.words)
         self.plain_result = self._plain_result()
-        """The type of results that are one 64-bit number each, as the loops have them; None for others."""
+        """The type of results that are one 64-bit number each and need no conversion; None for others."""
 
     def _plain_result(self) -> pa.DataType | None:
         if not self.compiled or self.aggregate.result_of:
@@ -107,7 +107,7 @@ class ValueEncoder(InputReader):
         return self.kernel.typed(columns) if self.compiled else list(zip(*columns, strict=True))
 
     def encoded(self, j: int, column: pa.Array) -> Any:
-        """The values of an input as numbers: as they are, or codes."""
+        """The values of an input as numbers: unchanged, or codes."""
         dictionary = self.dictionaries.get(j)
         if dictionary is None:
             return numbers(column)
@@ -119,7 +119,7 @@ class ValueEncoder(InputReader):
     # ---- results ----
 
     def plain_column(self, values: Any) -> pa.Array:
-        """Results of which none is null, in the same memory."""
+        """Results without nulls as a column, in the same memory."""
         return pa.Array.from_buffers(self.plain_result, len(values), [None, pa.py_buffer(values)])
 
     # ---- dictionaries ----
@@ -129,9 +129,9 @@ class ValueEncoder(InputReader):
         return (i for i, of in self.aggregate.state_of.items() if of == j)
 
     def compact(self, used: int, live: Callable[[int], Sequence[Ints]]) -> None:
-        """Drop values that no state holds, where most are unused.
+        """Drop values that no state holds, if most are unused.
 
-        `used`: about how many states there are; `live(i)`: the codes in array i of all of them.
+        `used`: the approximate number of states; `live(i)`: the codes in array i of all of them.
         """
         for j, dictionary in self.dictionaries.items():
             if is_wasteful(len(dictionary), used):
@@ -151,7 +151,7 @@ class ValueEncoder(InputReader):
         return self.aggregate.fields
 
     def store(self, states: States) -> list[pa.Array]:
-        """States as columns to keep, values in place of codes."""
+        """States as columns to store, with values in place of codes."""
         if not self.compiled:
             dump = self.spec.monoid.dump or codec.dumps
             return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
@@ -162,7 +162,7 @@ class ValueEncoder(InputReader):
         return found
 
     def load(self, states: States, places: Ints, columns: Sequence[pa.Array]) -> None:
-        """Put stored states at these places."""
+        """Load stored states into these places."""
         if not self.compiled:
             load = self.spec.monoid.load or codec.loads
             for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):

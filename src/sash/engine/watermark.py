@@ -1,4 +1,4 @@
-"""The watermark: which rows of a batch are taken, which are late, which have no time; and how the watermark rises.
+"""The watermark: classifies rows as accepted, late or untimed, and rises with their times.
 
 arrival     5    9    7    2   null  12           lateness 3
 W           2    6    6    6    6     9           the greatest time so far, less the lateness
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import everyone, nobody, words_of
 from sash.engine.key_values import format_row
-from sash.engine.time_numbers import LIMIT, earliest, time_type
+from sash.engine.time_numbers import LIMIT, Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
@@ -27,13 +27,13 @@ _ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
 @dataclass
 class ClassifiedRows:
-    """The rows of a batch: their times, which are taken, late and untimed, and W after them."""
+    """The rows of a batch: their times, which are accepted, late and untimed, and W after them."""
 
     time: Numbers
     taken: Flags
     late: Flags
     untimed: Flags
-    watermark: Any
+    watermark: Watermark
     late_rows: int = 0
     untimed_rows: int = 0
 
@@ -51,21 +51,21 @@ class WatermarkTracker:
         axis = bound_query.time
         self.kind = time_type(bound_query)
         self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
-        """Whether times are stored as the 64-bit integers that they are."""
+        """Whether the column stores times as 64-bit integers in units of the axis."""
         self.least = earliest(self.kind)
         lateness = bound_query.lateness or 0
         self.lateness = int(min(lateness, LIMIT)) if self.kind.kind == "i" else float(lateness)
         self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
 
-    def classify(self, batch: pa.RecordBatch, watermark: Any, first: int) -> ClassifiedRows:
-        """Classify a batch whose first row is the `first` that ever came. Without `on`, arrival is the time."""
+    def classify(self, batch: pa.RecordBatch, watermark: Watermark, first: int) -> ClassifiedRows:
+        """Classify a batch whose first row has the arrival number `first`. Without `on`, arrival is the time."""
         axis = self.bound_query.time
         count = batch.num_rows
         if axis is None:
             return ClassifiedRows(
                 np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark
             )
-        column = batch.column(axis.column)  # by name: a host may give more columns, in another order
+        column = batch.column(axis.column)  # by name: a host may pass more columns, in another order
         if self.words and not column.null_count:
             time, timed = words_of(column, self.kind), everyone(count)
             if count == 1 and self.mode == "rows" and self.bound_query.ahead is None:
@@ -92,8 +92,8 @@ class WatermarkTracker:
             return ClassifiedRows(time, everyone(count), nobody(count), nobody(count), watermark)
         return ClassifiedRows(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
 
-    def _in_rows(self, time: Numbers, some: Any, watermark: Any) -> tuple[Flags, Any]:
-        """Which rows are late, and W after them; `some` are those that have a time, None: all."""
+    def _in_rows(self, time: Numbers, some: Any, watermark: Watermark) -> tuple[Flags, Any]:
+        """Which rows are late, and W after them; `some` are the rows with a time, None: all."""
         late = np.zeros(len(time), np.bool_)
         timed = time if some is None else time[some]
         if not len(timed):
@@ -118,7 +118,7 @@ class WatermarkTracker:
         return units + self.bound_query.ahead
 
     def refuse(self, arrived: ClassifiedRows, batch: pa.RecordBatch) -> None:
-        """Raises ValueError for late and untimed rows, of which there are some, where they are an error."""
+        """Raises ValueError for late and untimed rows, if they are an error; call it if there are some."""
         late, query = arrived.late, self.bound_query.query
         axis = self.bound_query.time
         if axis is None or self.mode == "sorted":

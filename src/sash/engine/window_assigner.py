@@ -1,4 +1,4 @@
-"""Window assigners: where each row goes among the elements of its slot, and over which elements each window lies.
+"""Window assigners: assign each row to an element of its slot, and each window to a range of elements.
 
     assigner         elements of a slot                windows
     RowAssigner      its rows                          Time, Count, Delta and Policy that end at a row; Count at slides
@@ -6,7 +6,7 @@
     CountedPanes     partials between row numbers      Count with slides in rows
     RunningAssigner  one partial that only grows       Session, Punctuation, Lifetime
 
-An assigner knows coordinates only: times, row numbers, edges. Aggregates are computed by `live_aggregate`.
+An assigner handles coordinates only: times, row numbers, edges. `live_aggregate` computes the aggregates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sash.engine import slide_grid
 from sash.engine.arena import SMALL, Arena
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import saturating, time_type
+from sash.engine.time_numbers import Watermark, saturating, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, HEAD
@@ -37,14 +37,14 @@ NO_LIMIT = NEVER - 1
 
 @dataclass(frozen=True)
 class Ending:
-    """Slots whose results are due up to a watermark; None: all of them, and no row will follow."""
+    """Slots whose results are due up to a watermark; None: all results, and no row will follow."""
 
     slots: Ints
-    now: Any
+    now: Watermark
 
 
 class WindowAssigner(ABC):
-    """What all assigners share. `name` is that of its arrays in the slot table."""
+    """The base of assigners. `name` is that of its arrays in the slot table."""
 
     elements: ClassVar[Elements]
 
@@ -60,7 +60,7 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def assign(self, rows: StepRows) -> None:
-        """Give the rows their places among the elements. Raises ValueError, naming the row, if one has none."""
+        """Assign rows to elements. Raises ValueError, naming the row, for an invalid one."""
 
     @abstractmethod
     def place(self, rows: StepRows) -> tuple[Any, ...]:
@@ -71,14 +71,14 @@ class WindowAssigner(ABC):
         """The results that the rows and the watermark make due, window by window, in order within each slot."""
 
     @abstractmethod
-    def expiry(self, slots: Ints, when: Numbers, there: Flags) -> None:
-        """Raise `when` to the time from which on nothing of these slots is needed; say in `there` if there is none."""
+    def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
+        """Raise `expiry` to the time at which slots expire; clear `expires` for slots that never do."""
 
-    def timers(self, slots: Ints, due: Numbers, ever: Flags) -> None:  # noqa: B027 (most have nothing to do)
-        """Lower `due` to when something of these slots is due without a further row, and say so in `ever`."""
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:  # noqa: B027 (most have nothing to do)
+        """Lower `due` to the time at which results of slots are due without a further row, and set `is_due`."""
 
     def retain(self, slots: Ints) -> None:  # noqa: B027 (most have nothing to do)
-        """Give up the elements of these slots that no window needs any more."""
+        """Evict the elements of these slots that no window needs."""
 
     # ---- shared ----
 
@@ -86,16 +86,16 @@ class WindowAssigner(ABC):
         """The time of each slot's last row."""
         return self.table["stamps"][slots, LAST]
 
-    def needed(self, slots: Ints, size: Any, when: Numbers) -> None:
-        """Raise `when` to the time of each slot's last row plus `size`; integers saturate."""
-        call_loop(needed_until, self.kind, (slots, self.table.wide["stamps"], *saturating(size, self.numbers), when))
+    def needed(self, slots: Ints, size: Any, expiry: Numbers) -> None:
+        """Raise `expiry` to the time of each slot's last row plus `size`; integers saturate."""
+        call_loop(needed_until, self.kind, (slots, self.table.wide["stamps"], *saturating(size, self.numbers), expiry))
 
 
-def lower_due(due: Numbers, ever: Flags, waits: Flags, end: Numbers) -> None:
-    """Lower `due` to `end` where something waits, and say so in `ever`."""
-    sooner = waits & (~ever | (end < due))
+def lower_due(due: Numbers, is_due: Flags, waits: Flags, end: Numbers) -> None:
+    """Lower `due` to `end` where a result waits, and set `is_due`."""
+    sooner = waits & (~is_due | (end < due))
     due[sooner] = end[sooner]
-    ever |= waits
+    is_due |= waits
 
 
 class ArenaAssigner(WindowAssigner):
@@ -109,14 +109,14 @@ class ArenaAssigner(WindowAssigner):
         self.first = HEAD
         """The column of the first window's start."""
         self.sparse: Ints = np.zeros(0, np.int64)
-        """Slots whose rings are far larger than what they hold."""
+        """Slots whose rings are far larger than their contents."""
 
     def start_column(self, window: int) -> int:
         """The column with the start of a window."""
         return self.first + window
 
     def located(self, slots: Ints, pos: Ints) -> Ints:
-        """Where positions of slots lie in the arena."""
+        """The places of positions in the arena."""
         found = np.empty(len(slots), np.int64)
         call_loop(locate, "", (slots, pos, self.arena.heads, found))
         return found
@@ -128,7 +128,7 @@ class ArenaAssigner(WindowAssigner):
         self.sparse = sparse[:count]
 
     def shrink(self) -> bool:
-        """Move rings to smaller blocks that were found far too large, if any; not before the step is over."""
+        """Move rings that are far too large to smaller blocks; only after the step."""
         if not len(self.sparse):
             return False
         sparse, self.sparse = self.sparse, self.sparse[:0]
@@ -136,12 +136,12 @@ class ArenaAssigner(WindowAssigner):
         return True
 
     def backs(self, slots: Ints) -> Ints:
-        """The position behind each slot's last element."""
+        """The position after each slot's last element."""
         return self.arena.heads[slots, BACK]
 
 
 def _bounded(window: WindowSpec) -> WindowSpec:
-    """A window of more rows than there will ever be is one of 2**61."""
+    """The window with its number of rows limited to 2**61."""
     size = min(window.size, 2**61) if window.kind == "count" and window.size is not None else window.size
     every = min(window.every, 2**61) if window.slide == "rows" and window.every is not None else window.every
     return replace(window, size=size, every=every)
@@ -154,7 +154,7 @@ def emitting(window: WindowSpec, rows: StepRows) -> Ints | None:
     return np.flatnonzero((rows.ordinal + 1) % int(window.every or 1) == 0)
 
 
-def limit(window: WindowSpec, now: Any, numbers: np.dtype[Any]) -> int:
+def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:
     """The last slide that is due at a watermark; None: there is no end."""
     if now is None:
         return NO_LIMIT

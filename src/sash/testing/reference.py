@@ -201,8 +201,8 @@ class Reference:
         for spec in self.bound_query.windows:
             ordinal = 0
             for number, rows in enumerate(all_lives):
-                anew = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
-                for slide in slides(spec, rows, anew):
+                restart = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
+                for slide in slides(spec, rows, restart):
                     name = (rows[0].key, spec.name, slide.end if spec.slide == "time" else ordinal)
                     cells = tuple(self._cells(slide.rows, slide.full))
                     found.append(

@@ -190,17 +190,17 @@ def split(rows: Sequence[Row], apart: Callable[[Row, Row], bool]) -> list[list[R
 # ---- windows with `every` ----
 
 
-def slides(spec: Spec, rows: Sequence[Row], anew: Number | None = None) -> list[Slide]:
+def slides(spec: Spec, rows: Sequence[Row], restart: Number | None = None) -> list[Slide]:
     """The windows of a spec over the rows of a key, in order.
 
-    `anew` is the time at which the key restarts after these rows, if it does: a slide in time that ends later does not
-    hold them, and a session that is open then is final when the watermark has passed it.
+    `restart` is the time at which the key restarts after these rows, if it does: a slide in time that ends later does
+    not hold them, and a session that is open then is final when the watermark has passed it.
     """
     if spec.slide == "rows":
         return list(_every_rows(spec, rows))
     if spec.slide == "time":
-        return list(_every_time(spec, rows, anew))
-    return list(_closed_sessions(spec, rows, anew) if spec.kind == "session" else _punctuated(spec, rows))
+        return list(_every_time(spec, rows, restart))
+    return list(_closed_sessions(spec, rows, restart) if spec.kind == "session" else _punctuated(spec, rows))
 
 
 def _every_rows(spec: Spec, rows: Sequence[Row]) -> Iterator[Slide]:
@@ -221,11 +221,11 @@ def _bounds(spec: Spec, rows: Sequence[Row], i: int, window: Sequence[Row]) -> t
     return window[0].time, row.time
 
 
-def _every_time(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+def _every_time(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iterator[Slide]:
     holding = _ends_that_hold if spec.kind == "time" else _end_after
     ends = sorted({end for row in rows for end in holding(spec, row.time)})
     for end in ends:
-        if anew is not None and before_end(spec.closed, anew, end):
+        if restart is not None and before_end(spec.closed, restart, end):
             continue
         earlier = [r for r in rows if before_end(spec.closed, r.time, end)]
         if spec.kind == "time":
@@ -254,12 +254,12 @@ def _ends_that_hold(spec: Spec, time: Any) -> Iterator[Any]:
         end += spec.every
 
 
-def _closed_sessions(spec: Spec, rows: Sequence[Row], anew: Number | None) -> Iterator[Slide]:
+def _closed_sessions(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iterator[Slide]:
     """The sessions of a key. The expiry of the key by `forget` ends an open one, which is emitted then."""
     for session in sessions(spec, rows):
         end = session[-1].time + spec.size
-        expired = session[-1] is rows[-1] and anew is not None and anew < end
-        due = Due(anew, passed=True) if expired else Due(end, passed=False)
+        expired = session[-1] is rows[-1] and restart is not None and restart < end
+        due = Due(restart, passed=True) if expired else Due(end, passed=False)
         yield Slide(tuple(session), True, session[0].time, end, due)
 
 

@@ -37,11 +37,11 @@ class BoundAggregate(Protocol):
 
     @property
     def monoid(self) -> Any:
-        """What is computed."""
+        """The monoid."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of which columns."""
+        """The columns that it reads."""
 
 
 class WindowKind:
