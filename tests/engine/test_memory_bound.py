@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from sash.testing.queries import rewritten
+from sash.testing.streams import Case, cases
 
 import sash
 from sash.engine import Operator, buffer_pages, durable_state
@@ -19,8 +21,6 @@ from sash.engine.live_backend import LiveBackend
 from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
-from sash.testing.queries import rewritten
-from sash.testing.streams import Case, cases
 from tests.engine.differential import duel
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
