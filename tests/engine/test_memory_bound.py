@@ -19,9 +19,9 @@ from sash.engine.live_backend import LiveBackend
 from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
-from sash.testing.queries import rewritten
-from sash.testing.streams import Case, cases
 from tests.engine.differential import duel
+from tests.shared.queries import rewritten
+from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
 
