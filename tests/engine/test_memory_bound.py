@@ -22,6 +22,8 @@ from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.engine.differential import duel
+from tests.shared.queries import rewritten
+from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
 
