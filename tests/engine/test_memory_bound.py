@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from sash.testing.queries import rewritten
-from sash.testing.streams import Case, cases
 
 import sash
 from sash.engine import Operator, buffer_pages, durable_state
