@@ -526,9 +526,9 @@ class BulkMachine(Machine):
         prefixes = [monoid.identity]
         for state in lifted:
             prefixes.append(monoid.combine(prefixes[-1], state))
-        given_up = [n for n in range(1, len(prefixes)) if policy(prefixes[-1], prefixes[n])]
-        assert self.window.enforce(policy) == max(given_up, default=0)
-        for _ in range(max(given_up, default=0)):
+        evictable = [n for n in range(1, len(prefixes)) if policy(prefixes[-1], prefixes[n])]
+        assert self.window.enforce(policy) == max(evictable, default=0)
+        for _ in range(max(evictable, default=0)):
             self.inserted.popleft()
 
     @rule(data=st.data())

@@ -43,39 +43,39 @@ def eager(op: Operator) -> EagerBackend:
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("window", [sash.Count(3), sash.Time(10**9), sash.Lifetime()], ids=["count", "time", "life"])
 def test_a_row_looks_at_the_keys_of_its_bucket(emit: str, window: Any) -> None:
-    looked_at = {}
+    scanned = {}
     for keys in (FEW, MANY):
         store = CountingStore()
         op = filled(keys, store, emit=emit, window=window)
         buckets = live(op).durable.buckets  # type: ignore[union-attr]
         largest = int(buckets.keys.max())
-        before = buckets.looked_at
+        before = buckets.scanned
         store.forget()
         for i in range(8):
             op.process(batch([11 * i], keys + i))
-        looked_at[keys] = live(op).durable.buckets.looked_at - before  # type: ignore[union-attr]
-        assert looked_at[keys] <= 8 * (largest + 1)
+        scanned[keys] = live(op).durable.buckets.scanned - before  # type: ignore[union-attr]
+        assert scanned[keys] <= 8 * (largest + 1)
         assert sum(name.startswith("b") for name in store.written) <= 8
         assert not store.read
     assert len(buckets) > 8
-    assert looked_at[MANY] <= 4 * looked_at[FEW]  # buckets are full, or half full
+    assert scanned[MANY] <= 4 * scanned[FEW]  # buckets are full, or half full
 
 
 def test_keys_that_go_leave_their_bucket_and_no_other_is_looked_at() -> None:
     store = CountingStore()
     op = filled(MANY, store, window=sash.Time(10**9), forget=MANY + 50)
     buckets = live(op).durable.buckets  # type: ignore[union-attr]
-    before, largest = buckets.looked_at, int(buckets.keys.max())
+    before, largest = buckets.scanned, int(buckets.keys.max())
     store.forget()
     op.process(batch([5], MANY + 55))  # with it the keys 0 to 4 are forgotten
     assert op.metrics.keys < MANY
-    assert live(op).durable.buckets.looked_at - before <= 8 * largest  # type: ignore[union-attr]
+    assert live(op).durable.buckets.scanned - before <= 8 * largest  # type: ignore[union-attr]
     assert op.metrics.keys == sum(live(op).durable.buckets.keys.tolist())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 def test_an_eager_row_looks_at_the_timers_of_few_blocks_and_at_rows_of_few_pages(stored: bool) -> None:
-    looked_at = {}
+    scanned = {}
     for keys in (FEW, MANY):
         op = filled(keys, CountingStore() if stored else None, emit="eager")
         op.process(batch([1], keys + 9))  # the first watermark that passes all rows looks at all of them
@@ -87,11 +87,11 @@ def test_an_eager_row_looks_at_the_timers_of_few_blocks_and_at_rows_of_few_pages
         for i in range(8):
             op.process(batch([7 * i], keys + 30 + i))
             assert op.due is not None
-        looked_at[keys] = timers.scanned - before
-        assert looked_at[keys] <= 8 * 4 * BLOCK
+        scanned[keys] = timers.scanned - before
+        assert scanned[keys] <= 8 * 4 * BLOCK
         if stored:
             assert eager(op).durable.scanned - rows <= 64  # type: ignore[union-attr]
-    assert looked_at[MANY] <= looked_at[FEW] + BLOCK
+    assert scanned[MANY] <= scanned[FEW] + BLOCK
 
 
 def test_asking_what_is_due_looks_at_few_keys() -> None:

@@ -217,8 +217,8 @@ def test_a_policy_that_raises_leaves_the_operator_as_it_was(how: str, store: boo
 # ---- costs, counted in calls of ⊕ ----
 
 
-def counting(gives_up: Callable[[Any, Any], bool], monoid: OpCounter) -> Any:
-    query = sash.Query(sash.Policy(gives_up, monoid("x")), n=sash.count())
+def counting(evicts: Callable[[Any, Any], bool], monoid: OpCounter) -> Any:
+    query = sash.Query(sash.Policy(evicts, monoid("x")), n=sash.count())
     return query.operator(SCHEMA)
 
 

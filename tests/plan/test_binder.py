@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 TS = SCHEMA.field("ts").type
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -51,7 +51,7 @@ def gives_up(total: Any, prefix: Any) -> bool:
         (Punctuation("end"), ("punctuation", None, "row", None, 0, "right")),
         (Lifetime(every="1d"), ("lifetime", None, "time", 86_400_000, 0, "left")),
         (Lifetime(), ("lifetime", None, "row", None, 0, "right")),
-        (Policy(gives_up, sash.sum("price")), ("policy", None, "row", None, 0, "right")),
+        (Policy(evicts, sash.sum("price")), ("policy", None, "row", None, 0, "right")),
     ],
     ids=repr,
 )
@@ -73,7 +73,7 @@ def test_what_windows_are_measured_on() -> None:
 
 
 def test_the_aggregates_of_a_policy() -> None:
-    (spec,) = Query(Policy(gives_up, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
+    (spec,) = Query(Policy(evicts, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
     assert [(one.columns, one.types, one.result) for one in spec.over] == [
         (("seq",), (pa.int64(),), pa.int64()),
         (("price",), (pa.float64(),), pa.float64()),
@@ -177,7 +177,7 @@ def test_a_slide_may_reuse_the_name_of_a_column() -> None:
             Query({"w": Punctuation("ends")}, n=sash.count()),
             r"column= of Punctuation, the window 'w', names the column 'ends'",
         ),
-        (Query(Policy(gives_up, sash.sum("y")), n=sash.count()), r"over=sum\('y'\) of Policy names the column 'y'"),
+        (Query(Policy(evicts, sash.sum("y")), n=sash.count()), r"over=sum\('y'\) of Policy names the column 'y'"),
     ],
     ids=str,
 )
@@ -274,7 +274,7 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
             r"s=mean\('ts'\) reads numbers; .* is ordered but not a number: cast it",
         ),
         (
-            Query(Policy(gives_up, sash.sum("tags")), n=sash.count()),
+            Query(Policy(evicts, sash.sum("tags")), n=sash.count()),
             TypeError,
             r"over=sum\('tags'\) of Policy reads numbers",
         ),

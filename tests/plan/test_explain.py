@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 )
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -202,8 +202,8 @@ def test_eager_names_what_runs() -> None:
         (Punctuation("end"), "Punctuation('end')  at each row:  rows up to one with 'end' true"),
         (Lifetime(every="1h"), "Lifetime(every='1h')  every 1h:  all rows since the key's start"),
         (
-            Policy(gives_up, sash.sum("seq")),
-            "Policy(gives_up, over=sum('seq'))  at each row:  rows that gives_up does not evict, by sum('seq')",
+            Policy(evicts, sash.sum("seq")),
+            "Policy(evicts, over=sum('seq'))  at each row:  rows that evicts does not evict, by sum('seq')",
         ),
     ],
     ids=repr,
@@ -239,7 +239,7 @@ def test_what_ties_may_change() -> None:
         "a": 100,
         "b": Time("1h"),
         "c": Delta("seq", 5),
-        "d": Policy(gives_up, sash.sum("price")),
+        "d": Policy(evicts, sash.sum("price")),
         "e": Punctuation("end"),
     }
     assert explained(windows, "ties", on=["ts", "seq"], last=sash.last("price")) == [
@@ -344,7 +344,7 @@ def test_a_query_that_does_not_fit_raises_as_elsewhere() -> None:
         (Query(Delta("d", 5), n=sash.count()), "d double"),
         (Query(Delta("d", "5s"), n=sash.count()), "d timestamp[us]"),
         (Query(Punctuation("p"), n=sash.count()), "p bool"),
-        (Query(Policy(gives_up, sash.sum("x")), n=sash.count()), "x double"),
+        (Query(Policy(evicts, sash.sum("x")), n=sash.count()), "x double"),
         (Query(Session("1m"), on="t", n=sash.count()), "t timestamp[us]"),
     ],
     ids=repr,

@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
 HIGH = sash.max("x")
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -59,9 +59,9 @@ CHANGED: list[dict[str, Any]] = [
     {"windows": Delta("x", 5)},
     {"windows": Punctuation("end")},
     {"windows": Count(5, full=True)},
-    {"windows": Policy(gives_up, sash.sum("x"))},
-    {"windows": Policy(gives_up, sash.sum("i"))},
-    {"windows": Policy(gives_up, (sash.sum("i"),))},
+    {"windows": Policy(evicts, sash.sum("x"))},
+    {"windows": Policy(evicts, sash.sum("i"))},
+    {"windows": Policy(evicts, (sash.sum("i"),))},
     {"windows": Policy(lambda _t, _p: True, sash.sum("i"))},
     {"by": None},
     {"by": ["k", "i"]},
@@ -157,8 +157,8 @@ def test_a_class_of_a_user_s_own_goes_by_its_name_and_parameters() -> None:
 PROGRAM = """
 import sash, pyarrow as pa
 schema = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us")), ("x", pa.float64())])
-def gives_up(total, prefix): return total[0] - prefix[0] > 10
-windows = {"a": "1h", "b": 10, "p": sash.Policy(gives_up, (sash.sum("x"),))}
+def evicts(total, prefix): return total[0] - prefix[0] > 10
+windows = {"a": "1h", "b": 10, "p": sash.Policy(evicts, (sash.sum("x"),))}
 free = sash.monoid(identity=frozenset(), lift=lambda x: frozenset({x}), combine=lambda a, b: a | b, lower=len)
 print(sash.Query(windows, by="k", on="ts", d=sash.collect_distinct("k"), free=free("k")).fingerprint(schema))
 """
@@ -195,7 +195,7 @@ def nameless() -> list[str]:
     high = sash.monoids.Max()
     logs = sash.monoid(identity=0.0, lift=lambda x: np.log(x) + 1, combine=lambda a, b: a + b)
     highest = sash.monoid(identity=0.0, combine=lambda a, b: high.combine(b, a), empty=None)
-    policy = Policy(gives_up, sash.sum("i"))
+    policy = Policy(evicts, sash.sum("i"))
     return [print_of(high=logs("x")), print_of(high=highest("x")), print_of(policy, on=None)]
 
 

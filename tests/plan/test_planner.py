@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 )
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -41,7 +41,7 @@ def test_all_that_end_at_a_row_share_the_rows() -> None:
         "left": Time("1h", closed="left"),
         "count": Count(10),
         "delta": Delta("x", 5),
-        "policy": Policy(gives_up, sash.sum("x")),
+        "policy": Policy(evicts, sash.sum("x")),
         "session": Session("1m"),
         "lifetime": Lifetime(),
         "punctuation": Punctuation("end"),

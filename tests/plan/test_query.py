@@ -16,7 +16,7 @@ from sash.windows import Count, Duration, Lifetime, Policy, Punctuation, Session
 SKETCHES = pytest.mark.skipif(not find_spec("datasketches"), reason="datasketches has no release for this Python")
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -240,7 +240,7 @@ def test_results_named_as_a_column_that_the_query_names() -> None:
     for window, name in (
         (sash.Delta("n", 5), "n"),
         (Punctuation("n"), "n"),
-        (Policy(gives_up, sash.sum("n")), "n"),
+        (Policy(evicts, sash.sum("n")), "n"),
     ):
         with pytest.raises(ValueError, match=f"two columns '{name}'"):
             Query(window, n=sash.count())
@@ -266,7 +266,7 @@ def test_slides_keep_only_the_columns_of_by(name: str) -> None:
         (Session("1m", every="close"), r"every='close'"),
         (Punctuation("p", every="close"), r"every='close'"),
         (Punctuation("p"), r"Punctuation"),
-        (Policy(gives_up, sash.sum("x")), r"Policy"),
+        (Policy(evicts, sash.sum("x")), r"Policy"),
     ],
     ids=repr,
 )
@@ -306,7 +306,7 @@ def test_filters_and_products_of_them_are_sketches() -> None:
     with pytest.raises(ValueError, match=r"keeps a sketch, and the window, Count\(5\), would need one for each row"):
         Query(5, both=both("user"))
     with pytest.raises(ValueError, match=r"over=bloom\('x'\) keeps a sketch"):
-        Query(Policy(gives_up, sash.bloom("x")), n=sash.count())
+        Query(Policy(evicts, sash.bloom("x")), n=sash.count())
 
 
 # ---- options ----

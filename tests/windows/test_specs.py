@@ -12,7 +12,7 @@ import sash
 from sash.windows import Count, Delta, Duration, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
 
-def gives_up(total: Any, prefix: Any) -> bool:
+def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
@@ -45,7 +45,7 @@ def test_a_window_reads_as_it_was_written(window: WindowKind) -> None:
     assert eval(repr(window), vars(sash)) == window
 
 
-@pytest.mark.parametrize("window", [*WINDOWS, Policy(gives_up, sash.sum("x"))], ids=repr)
+@pytest.mark.parametrize("window", [*WINDOWS, Policy(evicts, sash.sum("x"))], ids=repr)
 def test_windows_are_frozen_values(window: WindowKind) -> None:
     assert pickle.loads(pickle.dumps(window)) == window
     assert len({window, pickle.loads(pickle.dumps(window))}) == 1
@@ -79,7 +79,7 @@ def test_windows_are_frozen_values(window: WindowKind) -> None:
         (Lifetime(every=5), "rows", 5, False),
         (Lifetime(every="1h"), "time", Duration.of("1h"), True),
         (Lifetime(every=Time(5)), "time", 5, True),
-        (Policy(gives_up, sash.sum("x")), "row", None, False),
+        (Policy(evicts, sash.sum("x")), "row", None, False),
     ],
     ids=repr,
 )
@@ -190,9 +190,9 @@ def test_equal_windows_are_equal_however_written() -> None:
             TypeError,
             r"evict= of Policy must be a function of \(total, prefix\); got 5",
         ),
-        (lambda: Policy(gives_up, "x"), TypeError, r"over= of Policy must be an aggregate of columns, .*; got 'x'"),
-        (lambda: Policy(gives_up, ()), TypeError, r"over= of Policy must be an aggregate of columns"),
-        (lambda: Policy(gives_up, sash.monoids.Sum()), TypeError, r"over= of Policy must be an aggregate of columns"),
+        (lambda: Policy(evicts, "x"), TypeError, r"over= of Policy must be an aggregate of columns, .*; got 'x'"),
+        (lambda: Policy(evicts, ()), TypeError, r"over= of Policy must be an aggregate of columns"),
+        (lambda: Policy(evicts, sash.monoids.Sum()), TypeError, r"over= of Policy must be an aggregate of columns"),
     ],
 )
 def test_what_is_refused(make: Any, error: type[Exception], says: str) -> None:
@@ -201,16 +201,16 @@ def test_what_is_refused(make: Any, error: type[Exception], says: str) -> None:
 
 
 def test_a_policy_sees_a_value_or_a_tuple() -> None:
-    one = Policy(gives_up, over=sash.sum("x"))
+    one = Policy(evicts, over=sash.sum("x"))
     assert one.over == (sash.sum("x"),)
-    assert one.gives_up((15,), (3,))
-    assert not one.gives_up((13,), (3,))
+    assert one.evicts((15,), (3,))
+    assert not one.evicts((13,), (3,))
     several = Policy(lambda t, p: t[0] - p[0] + p[1] > 10, over=(sash.sum("x"), sash.last("x")))
-    assert several.gives_up((15, 4), (5, 2))
-    assert Policy(gives_up, over=(sash.sum("x"),)) != one
-    assert Policy(lambda t, _p: len(t) == 1, over=[sash.sum("x")]).gives_up((1,), (1,))
+    assert several.evicts((15, 4), (5, 2))
+    assert Policy(evicts, over=(sash.sum("x"),)) != one
+    assert Policy(lambda t, _p: len(t) == 1, over=[sash.sum("x")]).evicts((1,), (1,))
 
 
 def test_a_policy_names_its_function() -> None:
-    assert repr(Policy(gives_up, sash.sum("x"))) == "Policy(gives_up, over=sum('x'))"
-    assert repr(Policy(gives_up, [sash.sum("x"), sash.count()])) == "Policy(gives_up, over=(sum('x'), count()))"
+    assert repr(Policy(evicts, sash.sum("x"))) == "Policy(evicts, over=sum('x'))"
+    assert repr(Policy(evicts, [sash.sum("x"), sash.count()])) == "Policy(evicts, over=(sum('x'), count()))"

@@ -186,20 +186,20 @@ class AMTA(BulkEvict):
             self.depth += 1
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Upwards from the front, so that to give up k elements takes O(log k) questions; then into what is kept."""
+        """Ascend from the front, so that evicting k elements asks O(log k) times; then descend into the block that stays."""
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:
             while ((x >> level) + 2) << level > self.E + 1:
                 level -= 1
             longer = self.extended(prefix, x, level)
-            if not policy.gives_up(total, longer):
+            if not policy.evicts(total, longer):
                 break
             x, prefix = x + (1 << level), longer
             level += x >> level & 1 == 0
         while level > 0 and x < self.E:
             level -= 1
             longer = self.extended(prefix, x, level)
-            if policy.gives_up(total, longer):
+            if policy.evicts(total, longer):
                 x, prefix = x + (1 << level), longer
         return x - self.F
 

@@ -17,29 +17,29 @@ from typing import Any, Self
 from sash.aggregators.queue import Queue
 
 UNUSED = -1
-"""Up to where a level is done with that has no block yet."""
+"""Marks a level without blocks."""
 
 
 class Levels:
     """Blocks in memory: a queue of chunks a level.
 
-    A block is written before it is read, and never written or read again once it is done with. The first block that
-    is written to a level may have any number; none below it follows.
+    A block is written before it is read. A dropped block is never read or written again. The first block of a level
+    may have any number; later ones have greater numbers.
 
-    What many blocks held goes back a few chunks a call, here and with each write, so that giving up any number
-    of blocks takes constant time. A single block goes at once.
+    `drop_before` takes constant time for any number of blocks: it only marks them, and each write frees a few chunks.
+    A single block is freed at once.
     """
 
-    __slots__ = ("done", "kept", "owing", "queues")
+    __slots__ = ("done", "kept", "queues", "reclaimable")
 
     def __init__(self) -> None:
         self.queues: list[Queue] = []
         self.done: list[int] = []
-        """By level: all blocks below this number are done with."""
+        """By level: all blocks below this number are dropped."""
         self.kept: list[int] = []
-        """By level: all slots below this number are given back."""
-        self.owing: list[int] = []
-        """The levels that keep what is done with."""
+        """By level: all slots below this number are freed."""
+        self.reclaimable: list[int] = []
+        """The levels with dropped blocks whose memory is not freed yet."""
 
     def __getitem__(self, key: tuple[int, int]) -> Any:
         level, number = key
@@ -54,33 +54,33 @@ class Levels:
         if self.done[level] == UNUSED:
             self.done[level] = self.kept[level] = number
         self.queues[level][number] = value
-        if self.owing:
-            self._give_back()
+        if self.reclaimable:
+            self._free_some()
 
     def drop_before(self, level: int, number: int) -> None:
-        """All blocks of the level below `number` are done with, whether they were written or not."""
+        """Drop all blocks of the level below `number`, whether they were written or not."""
         if level < len(self.queues) and number > self.done[level] != UNUSED:
             self.queues[level].drop_some(number - 1, number)
             if self.kept[level] == number - 1:
                 self.kept[level] = number
             elif self.kept[level] == self.done[level]:
-                self.owing.append(level)
+                self.reclaimable.append(level)
             self.done[level] = number
-        if self.owing:
-            self._give_back()
+        if self.reclaimable:
+            self._free_some()
 
-    def _give_back(self) -> None:
+    def _free_some(self) -> None:
         for _ in range(4):
-            level = self.owing[-1]
+            level = self.reclaimable[-1]
             self.kept[level] = self.queues[level].drop_some(self.kept[level], self.done[level])
             if self.kept[level] == self.done[level]:
-                self.owing.pop()
-                if not self.owing:
+                self.reclaimable.pop()
+                if not self.reclaimable:
                     return
 
     def drop_all(self) -> None:
-        """Give up every block."""
-        for stored in (self.queues, self.done, self.kept, self.owing):
+        """Drop every block."""
+        for stored in (self.queues, self.done, self.kept, self.reclaimable):
             stored.clear()
 
     def slots(self) -> int:
@@ -91,5 +91,5 @@ class Levels:
         """The same blocks, in memory of their own."""
         twin = type(self)()
         twin.queues = [queue.copy() for queue in self.queues]
-        twin.done, twin.kept, twin.owing = self.done.copy(), self.kept.copy(), self.owing.copy()
+        twin.done, twin.kept, twin.reclaimable = self.done.copy(), self.kept.copy(), self.reclaimable.copy()
         return twin

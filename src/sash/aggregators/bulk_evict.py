@@ -1,15 +1,16 @@
-"""What structures share that give up any number of elements at once, and slide by a policy of the user's.
+"""Bulk eviction and slide policies, shared by AMTA and LogMTA.
 
-    Bulk     fills `drop(n)` and `longest(policy, total)`, which compile; gets `evict_many(n)` and `enforce(evict)`
+    a structure defines `drop(n)` and `longest(policy, total)`, which compile; it gets `evict_many(n)` and
+    `enforce(evict)`, and with `store=` a window in a key-value store
 
         oldest                              youngest
           v   v   v   v   v   v   v   v   v   v
           └──── prefix ────┘
           └───────────── total ───────────────┘
 
-A slide policy is asked `evict(total, prefix)`: does the window give up at least this oldest part of it? It must be
-monotone: what it says of a prefix it says of every shorter one, or refuses both. Both arguments are aggregates, as
-the monoid shows them to a policy (`Monoid.seen`): a user's state as it is, a sum as a number, a product as a tuple.
+A slide policy is a function `evict(total, prefix)`: true if the window evicts at least this prefix, its oldest part. It
+must be monotone: if it is true for a prefix, it is true for every shorter one. Both arguments are aggregates as
+`Monoid.seen` converts them: a user's state as it is, a sum as a number, a product as a tuple.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ if TYPE_CHECKING:
     from sash.stores import Store
 
 Policy = Callable[[Any, Any], Any]
-"""`evict(total, prefix)`: true if the window gives up the prefix."""
+"""`evict(total, prefix)`: true if the window evicts the prefix."""
 
 
 class PolicyProbe(Protocol):
-    """A policy as the algorithms ask it: of states, which it turns into what the user's function sees."""
+    """A slide policy on states, which it converts to the values that the user's function takes."""
 
-    def gives_up(self, total: State, prefix: State) -> bool:
-        """Does the window give up this prefix?"""
+    def evicts(self, total: State, prefix: State) -> bool:
+        """Return whether the window evicts this prefix."""
 
 
 class _Asked:
-    """A user's function of the values that the monoid shows."""
+    """A user's function as a `PolicyProbe`."""
 
     def __init__(self, evict: Policy, seen: Callable[[State], Any]) -> None:
         self.evict, self.seen = evict, seen
 
-    def gives_up(self, total: State, prefix: State) -> bool:
+    def evicts(self, total: State, prefix: State) -> bool:
         return bool(self.evict(self.seen(total), self.seen(prefix)))
 
 
 class BulkEvict(InOrder):
-    """A window that gives up any number of elements at once.
+    """A window with bulk eviction: removes any number of elements at once.
 
     `store` keeps its nodes in a key-value store, a `sash.stores.Store`, under `name` (`stored_levels.py`). A window
     of that name that is there is opened, as it was at its last flush or a little later. On a store every operation is
@@ -66,20 +67,20 @@ class BulkEvict(InOrder):
         E: int
 
     longest: Callable[[PolicyProbe, State], int]
-    """How many elements the longest prefix has that the policy gives up, given that it does not give up all."""
+    """Return the length of the longest prefix that the policy evicts, if it does not evict the whole window."""
 
     restore: Callable[[Callable[[int], int]], None]
-    """Write the nodes again that are on no complete page of the store, given the elements [F, E).
+    """Recompute the nodes that are on no complete page of the store, from the elements [F, E).
 
-    Those are, on each level, the last one and all on the same page: from `page_start(number)` on.
+    On each level these are the last node and the nodes before it on its page: from `page_start(number)` on.
     """
 
     unsettle: Callable[[], None]
-    """F, E and the nodes have changed: forget, or find again, what follows from them."""
+    """Recompute or clear the fields that are derived from F, E and the nodes, after these were restored."""
 
     _stored: StoredLevels | None = None
     _total: tuple[int, int, State] | None = None
-    """The last aggregate, and for which window: F and E, which never come back once they have moved."""
+    """F, E and the aggregate of the last query. Positions are never reused, so equal F and E mean the same window."""
 
     def __init__(self, monoid: Monoid, store: Store | None = None, name: str = "window") -> None:
         self._stored = None
@@ -158,9 +159,9 @@ class BulkEvict(InOrder):
             self._step(self.drop, n)
 
     def enforce(self, evict: Policy) -> int:
-        """Remove the longest prefix that the policy `evict(total, prefix)` gives up, possibly all of the window.
+        """Remove the longest prefix that the policy `evict(total, prefix)` evicts, possibly the whole window.
 
-        Returns how many elements were removed. What the policy raises is passed on, and the window stays as it is.
+        Returns the number of removed elements. An exception of the policy is passed on, and the window is unchanged.
 
         Raises TypeError if the policy is no function.
         """
@@ -168,13 +169,13 @@ class BulkEvict(InOrder):
             raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
         if not self.size():
             return 0
-        gone = self.given_up(_Asked(evict, self.monoid.seen), self._aggregated())
+        gone = self.evicted_count(_Asked(evict, self.monoid.seen), self._aggregated())
         if gone:
             self._step(self.drop, gone)
         return gone
 
     def query(self) -> Any:
-        """The aggregate of the window, lowered; asked again without a change, it takes no ⊕."""
+        """Return the lowered aggregate of the window. A repeated query without a change takes no ⊕."""
         return self.monoid.lower(self._aggregated()) if self.size() else self.monoid.nothing()
 
     def _aggregated(self) -> State:
@@ -186,7 +187,7 @@ class BulkEvict(InOrder):
         return total
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Carry out a step of the algorithm; on a store, take it back if it raises."""
+        """Run a step of the algorithm; on a store, undo it if it raises."""
         self._total = None
         levels = self._stored
         if levels is None:
@@ -210,9 +211,9 @@ class BulkEvict(InOrder):
         self.F, self.E = levels.F, levels.E
         self.unsettle()
 
-    def given_up(self, policy: PolicyProbe, total: State) -> int:
-        """How many of the oldest elements the policy gives up; `total` is the aggregate of all."""
-        if policy.gives_up(total, total):
+    def evicted_count(self, policy: PolicyProbe, total: State) -> int:
+        """Return how many of the oldest elements the policy evicts; `total` is the aggregate of all."""
+        if policy.evicts(total, total):
             return self.size()
         return self.longest(policy, total)
 

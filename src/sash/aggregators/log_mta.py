@@ -21,7 +21,7 @@ Blocks are aligned to positions, which are never used twice, so F and E alone te
 l, which begins at j·2^l, is there if it ends after F and begins before E. The top is the lowest level with at most
 two blocks, be they a pair or not: heights follow the present window, wherever it lies.
 
-An insert joins the last block of each level anew, an eviction the first of each level that it cuts.
+An insert recomputes the last block of each level, an eviction the first block of each level that it cuts.
 
 Invariants: on each level up to the top, every block that is there is ⊕ over its elements in [F, E); the level
 below the top has more than two.
@@ -90,7 +90,7 @@ class LogMTA(BulkEvict):
             self.join_first(level)
 
     def join_first(self, level: int) -> None:
-        """Make the first block of this level anew, and of those above it: all of them have a second one."""
+        """Recompute the first block of this level and of those above it: all of them have a second one."""
         first = self.F >> (level - 1)
         block = self.levels[level - 1, first]
         while level <= self.top:
@@ -118,7 +118,7 @@ class LogMTA(BulkEvict):
             self.levels[level, j] = self.identity
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Downwards from the top: of a block that is kept, is its left half given up?"""
+        """Descend from the top: if a block stays, ask whether its left half is evicted."""
         x, prefix = self.F, self.identity
         for level in range(self.top, -1, -1):
             j = x >> level
@@ -127,7 +127,7 @@ class LogMTA(BulkEvict):
                 continue  # all of the window, or the only half of a block: kept, as was said before
             block = self.levels[level, j]
             longer = block if x == self.F else self.combine(prefix, block)
-            if policy.gives_up(total, longer):
+            if policy.evicts(total, longer):
                 x, prefix = stop, longer
         return x - self.F
 

@@ -11,7 +11,7 @@
   Any other page is read when it is needed: one call, with the first pages of all levels if the window has jumped.
 - Pages of evicted nodes are deleted in the background, after the header that gives them up. The header lists those
   that are perhaps not deleted yet, so that a window that is opened after a crash deletes them.
-- LogMTA writes the first node of a level anew when it evicts. Such a node is kept here, and not on its page: F and the
+- LogMTA rewrites the first node of a level when it evicts. Such a node is kept here, and not on its page: F and the
   nodes of the level below say what it is.
 
 So the store holds the complete pages and the header, memory a few pages a level, and an insert reads nothing.
@@ -62,18 +62,18 @@ class StoredLevels(Levels):
         self._tails: list[int] = []
         """By level: the number of the page that is being filled."""
         self._kept: list[range] = []
-        """By level: the pages that are in the store or on their way, without those that were given up."""
+        """By level: the pages that are in the store or on their way to it, without obsolete ones."""
         self._others: list[int] = []
         """By level: the last page that was read for another reason than that it is the head."""
         self._firsts: dict[tuple[int, int], Any] = {}
-        """First nodes that were written anew."""
+        """First nodes that were rewritten."""
         self._undo: list[tuple[Any, Any, Any]] = []
         self._complete: list[tuple[int, int]] = []
         """Level and number of the pages that were completed since the last commit."""
         self._written: deque[tuple[int, int, int]] = deque()
         """Commit, level and number of the pages that are on their way."""
         self._garbage: deque[tuple[int, list[list[int]]]] = deque()
-        """Commit and the ranges of pages that it gives up, of those that are perhaps not deleted."""
+        """By commit: the ranges of pages that it made obsolete, and that may not be deleted yet."""
         self._fetching: set[tuple[int, int]] = set()
         self._due = False
         self._next_F = 0
@@ -130,7 +130,7 @@ class StoredLevels(Levels):
         self._tails[level] = page
 
     def drop_before(self, level: int, number: int) -> None:
-        """Note where the window begins from now on: what is given up follows from F when the operation is over."""
+        """Note the new start of the window: obsolete pages follow from F at the end of the operation."""
         if level == 0:
             self._next_F = number
 
@@ -219,7 +219,7 @@ class StoredLevels(Levels):
         """Hand the complete pages and a header to the background: a consistent point."""
         F, E = self.F, self.E
         number = self._writer.submitted + 1
-        given_up = self._give_up(F)
+        obsolete = self._obsolete(F)
         items: dict[str, Any] = {}
         for level, page in self._complete:
             nodes = self._complete_page(level, page)
@@ -230,14 +230,14 @@ class StoredLevels(Levels):
                 self._kept[level] = range(kept.start if kept else page, page + 1)
         while self._garbage and self._garbage[0][0] <= self._writer.cleaned:
             self._garbage.popleft()
-        if given_up:
-            self._garbage.append((number, given_up))
+        if obsolete:
+            self._garbage.append((number, obsolete))
         start = tail_start(F, E)
         tail = self._chunks[0][start >> BITS][start & MASK : ((E - 1) & MASK) + 1] if E > F else []
         items[self._pages.header_name] = WindowHeader(
             F, E, tail, [one for _, ranges in self._garbage for one in ranges]
         )
-        self._writer.submit(Commit(items, self._names(given_up)))
+        self._writer.submit(Commit(items, self._names(obsolete)))
         self._complete.clear()
         self._due, self._saved = False, (F, E)
         self._trim()
@@ -252,7 +252,7 @@ class StoredLevels(Levels):
             start += 1
         return NodePage(level, page, start, chunk) if start < SIZE else None
 
-    def _give_up(self, F: int) -> list[list[int]]:
+    def _obsolete(self, F: int) -> list[list[int]]:
         """The ranges of pages that are in the store, or will be, and that a window from F on does not need."""
         found = []
         for level, kept in enumerate(self._kept):

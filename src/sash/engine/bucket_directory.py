@@ -35,7 +35,7 @@ class BucketDirectory:
         self.used = np.zeros(0, np.int64)
         """The number of the call that has last used its keys."""
         self.members: list[Ints] | None = None
-        self.looked_at = 0
+        self.scanned = 0
         """How many slots have been looked at to find members and to write buckets."""
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class BucketDirectory:
         found = BucketDirectory(self.never, self.due.dtype)
         for name in _ARRAYS:
             setattr(found, name, getattr(self, name).copy())
-        found.looked_at = self.looked_at
+        found.scanned = self.scanned
         return found
 
     def begin(self) -> None:
@@ -120,7 +120,7 @@ class BucketDirectory:
 
     def find_members(self, live: Ints, hashes: Hashes) -> None:
         """Find the slots of each bucket among all slots; `hashes` are by slot."""
-        self.looked_at += len(live)
+        self.scanned += len(live)
         bucket = self.of(hashes[live])
         order = np.argsort(bucket, kind="stable")
         edges = np.searchsorted(bucket[order], np.arange(1, len(self)))

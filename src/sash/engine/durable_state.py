@@ -213,7 +213,7 @@ class DurableState(StoredState):
         assert buckets.members is not None
         members = [buckets.members[i] for i in several]
         slots, counts = np.concatenate(members), np.array([len(mine) for mine in members])
-        buckets.looked_at += len(slots)
+        buckets.scanned += len(slots)
         cuts = [self._write_runs(a, slots) for a in range(len(self.runs))]
         encoded = self.codec.encode_parts(slots, cuts, counts)
         for i, mine, batches in zip(reversed(several), reversed(members), reversed(encoded), strict=True):

@@ -237,7 +237,7 @@ class PolicyEvictor(Evictor[tuple[State, ...]]):
         return False
 
     def leaving(self, _held: int, _now: Number | None) -> int:
-        return self.amta.enforce(self.window.gives_up)
+        return self.amta.enforce(self.window.evicts)
 
     def copy(self) -> Self:
         twin = super().copy()

@@ -132,8 +132,8 @@ def _policy(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for i in range(len(rows)):
         window = rows[start : i + 1]
         total = _seen(spec, window)
-        given_up = [n for n in range(1, len(window) + 1) if spec.window.gives_up(total, _seen(spec, window[:n]))]
-        start += max(given_up, default=0)
+        evictable = [n for n in range(1, len(window) + 1) if spec.window.evicts(total, _seen(spec, window[:n]))]
+        start += max(evictable, default=0)
         yield rows[start : i + 1]
 
 

@@ -304,7 +304,7 @@ class Policy(WindowKind):
 
     >>> import sash
     >>> window = Policy(lambda t, p: t - p > 10, over=sash.sum("x"))
-    >>> window.gives_up((15,), (3,))
+    >>> window.evicts((15,), (3,))
     True
 
     Raises TypeError if `evict` is no function or `over` no bound aggregate.
@@ -326,7 +326,7 @@ class Policy(WindowKind):
             )
         _set(self, evict=evict, over=tuple(several), alone=one)
 
-    def gives_up(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
+    def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
         """Call `evict` with a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
 

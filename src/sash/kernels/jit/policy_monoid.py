@@ -56,7 +56,7 @@ class Watched(Monoid):
     def combine(self, a: Any, b: Any) -> Any:
         return self.over.combine(a, b)
 
-    def gives_up(self, total: Any, prefix: Any) -> bool:
+    def evicts(self, total: Any, prefix: Any) -> bool:
         return bool(self.evict(self.over.seen(total), self.over.seen(prefix)))
 
 

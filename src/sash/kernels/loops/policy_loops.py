@@ -37,7 +37,7 @@ def enforce_slots(
             while after <= pos[i]:
                 window.push(x[offset + (after & mask)])
                 after += 1
-            gone = window.given_up(policy, window.aggregate())
+            gone = window.evicted_count(policy, window.aggregate())
             if gone > 0:
                 window.drop(gone)
             lo += gone
