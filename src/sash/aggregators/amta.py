@@ -186,7 +186,7 @@ class AMTA(BulkEvict):
             self.depth += 1
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Ascend from the front, so that evicting k elements asks O(log k) times; then descend into the block that stays."""
+        """Ascend from the front, so that evicting k elements asks O(log k) times, then descend."""
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:
             while ((x >> level) + 2) << level > self.E + 1:
