@@ -84,9 +84,9 @@ def exact_windows(function: str, values: Sequence[float], windows: Iterable[tupl
     """
     if function not in ("sum", "mean", "var"):
         raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
-    unit, whole = _in_units([x if math.isfinite(x) else 0.0 for x in values])
-    sums = [0, *accumulate(whole)]
-    squares = [0, *accumulate(x * x for x in whole)] if function == "var" else []
+    unit, multiples = _in_units([x if math.isfinite(x) else 0.0 for x in values])
+    sums = [0, *accumulate(multiples)]
+    squares = [0, *accumulate(x * x for x in multiples)] if function == "var" else []
     odd = [0, *accumulate(not math.isfinite(x) for x in values)]
     found: Exact = []
     for start, end in windows:
