@@ -18,7 +18,7 @@ from sash.stores import MemoryStore
 from tests.engine.differential import duel
 from tests.engine.lookup_cases import SCHEMA, batch
 from tests.engine.test_differential_queries import begin, resume
-from tests.shared.effort import share
+from tests.shared.effort import seldom, share
 from tests.shared.op_counter import OpCounter
 from tests.shared.queries import KeepLast
 from tests.shared.streams import Case, StreamStep
@@ -95,8 +95,14 @@ def calls(seed: int, rows: int) -> tuple[StreamStep, ...]:
 
 
 @pytest.mark.parametrize("forget", [None, 30])
-@pytest.mark.parametrize("how", ["compiled", "interpreted"])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        seldom(name, how, unless=how == "interpreted" or name not in ("alone", "all of one"))
+        for name in COMPILED
+        for how in ("compiled", "interpreted")
+    ],
+)
 def test_small_calls_give_what_the_reference_gives(name: str, how: str, forget: int | None) -> None:
     window = COMPILED[name] if how == "compiled" else interpreted(COMPILED[name])
     query = sash.Query(

@@ -116,6 +116,7 @@ def test_a_tree_compiled_on_many_rows() -> None:
     assert_same(found[0], found[1])
 
 
+@pytest.mark.usefixtures("interpreted_trees")
 @pytest.mark.parametrize("emit", ["final", "changes"])
 def test_eager_runs_fiba_and_nothing_else(emit: str) -> None:
     operator = Query(

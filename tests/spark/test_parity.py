@@ -11,11 +11,11 @@ from sash.spark.batch import partition_task
 from tests.spark import over_connect
 from tests.spark.cases import CASES, check, rows
 
-SELDOM = {name for name in CASES if name.startswith(("row: ", "slide: "))}
+SELDOM = {name for name in CASES if name.startswith(("row: ", "slide: "))} - {"row: lifetime"}
 SELDOM |= {f"all windows of rows, by {by}" for by in (("k", "j"), ("d",))}
 SELDOM |= {f"all windows with every, by {by}" for by in ((), ("j",))}
-"""Every aggregate compiled for many windows: a lifetime that is split is enough for each run (test_range_split.py).
-And all windows by all keys: each key is there once, with windows of rows or with those that have `every`.
+"""Every aggregate compiled for many windows: one window is enough for each run. And all windows by all keys: each key
+is there once, with windows of rows or with those that have `every`.
 """
 
 
