@@ -70,6 +70,10 @@ class SlotTable:
             self.derived.add(name)
         if blank.dtype.str in _WORDS and not apart:
             self._first[name] = -1
+            if not self.capacity:  # `grow` lays out all arrays at once
+                self.arrays[name], self.wide[name] = np.zeros((0, *blank.shape), kind), np.zeros((0, _LINE), kind)
+                self.version += 1
+                return
             old = {other: self.arrays[other] for other in self._first if other != name}
             self._lay_out()
             words = np.empty((self.capacity + 1, self._width), np.int64)
@@ -88,6 +92,8 @@ class SlotTable:
 
     def grow(self, capacity: int) -> None:
         """Reserve space for this many slots."""
+        if not self.capacity:
+            self._lay_out()
         words = np.empty((capacity + 1, self._width), np.int64)
         words[: self.capacity] = self._words[: self.capacity]
         words[self.capacity :] = self._blank
@@ -106,6 +112,8 @@ class SlotTable:
 
     def renumbered(self, places: Ints, capacity: int) -> partial[Any]:
         """The change that renumbers slots: `places` has the new number of each old slot, -1 for free ones."""
+        if not self.capacity:
+            self._lay_out()
         live = np.flatnonzero(places >= 0)
         words = np.empty((capacity + 1, self._width), np.int64)
         words[:] = self._blank
@@ -131,7 +139,7 @@ class SlotTable:
         """Restore saved rows."""
         for name, rows in saved.items():
             if name is _ROWS:
-                self._words[slots, : self._saved] = rows
+                self._words[slots, : rows.shape[1]] = rows
             else:
                 self.arrays[name][slots] = rows
 
@@ -154,6 +162,8 @@ class SlotTable:
         self._blank = np.zeros(self._width, np.int64)
         for name, first in self._first.items():
             self._blank[first : first + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
+        if not self.capacity:
+            self._words = np.zeros((0, self._width), np.int64)
 
     def _replaced(self, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
         """The change to other memory: the arrays over these words, and those with their own memory."""
