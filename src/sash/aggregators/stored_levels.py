@@ -32,7 +32,7 @@ from sash.aggregators.block_levels import Levels
 from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, NodePage, WindowHeader, WindowPages, tail_start
 from sash.stores.envelope import PageError
 from sash.stores.page_writer import Commit, PageWriter
-from sash.stores.store import Store
+from sash.stores.store import Store, checked_store
 from sash.stores.store_errors import StoreError, StoreInUse
 
 HALF = BITS - 1
@@ -54,7 +54,7 @@ class StoredLevels(Levels):
     """
 
     def __init__(self, store: Store, pages: WindowPages) -> None:
-        self._store, self._pages = store, pages
+        self._store, self._pages = checked_store("store=", store), pages
         self._label = f"{pages.structure} {pages.name!r}"
         self._closed = False
         self._chunks: list[dict[int, list[Any]]] = []

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.input_checks import check_schema, number, record_batch
+from sash.engine.input_checks import check_schema, json_copy, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.operator_base import OperatorBase
@@ -247,6 +247,7 @@ class Operator(OperatorBase):
         offset: Any = None,
         before_commit: BeforeCommit | None = None,
     ) -> pa.RecordBatch:
+        offset = json_copy("offset=", offset)
         with self._single:
             self._recover()
             self.backend.require_owner()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Mode
 from sash.plan.query import Query
 from sash.stores import Store
+from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 
 
@@ -34,7 +36,7 @@ class OperatorBase:
 
     def __init__(self, query: Query, mode: Mode, store: Store | None, clock: Callable[[], float] | None) -> None:
         self.query, self.mode = query, mode
-        self.store: Store | None = query.options.store if store is None else store
+        self.store: Store | None = query.options.store if store is None else checked_store("store=", store)
         self.clock = clock or clocks.time
         if query.options.memory is not None:
             _check_memory(query, mode, self.store)
@@ -119,11 +121,14 @@ class OperatorBase:
     def offset(self) -> Any:
         """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
         self._require_opened("offset")
-        return None if self.schema is None else self.progress.offset
+        return None if self.schema is None else deepcopy(self.progress.offset)
 
     @property
     def due(self) -> Any:
         """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        self._require_opened("due")
+        if self.schema is None:
+            return None
         with self._single:
             self._recover()
             return self.backend.due

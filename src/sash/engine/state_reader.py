@@ -22,7 +22,7 @@ from sash.engine.root_page import HEADER, stored_mode, stored_schema
 from sash.engine.single_user import SingleUser
 from sash.plan.query import Query
 from sash.stores import PageError, Store
-from sash.stores.store import Refreshable
+from sash.stores.store import Refreshable, checked_store
 
 ATTEMPTS = 100
 """How often a look begins again because the writer has committed meanwhile."""
@@ -53,7 +53,7 @@ class StateReader(OperatorBase):
     """
 
     def __init__(self, query: Query, store: Store, schema: pa.Schema | None = None) -> None:
-        super().__init__(query, "rows", store, None)
+        super().__init__(query, "rows", checked_store("store= of reader()", store), None)
         self._single = SingleUser("the reader")
         self._given_schema, self._header, self._is_complete = schema, None, False
         self.refresh()

@@ -57,7 +57,10 @@ class Options:
                 raise TypeError(f"{name}= of Options must be a whole number; got {value!r}, a {type(value).__name__}")
             if value < 1:
                 raise ValueError(f"{name}= of Options must be at least 1; got {value!r}")
+        if self.store is not None:
+            from sash.stores.store import checked_store
 
+            checked_store("store= of Options", self.store)
         if self.memory is not None:
             object.__setattr__(self, "memory", byte_size("memory= of Options", self.memory))
 
