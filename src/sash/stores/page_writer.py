@@ -82,6 +82,7 @@ class PageWriter:
     def check(self) -> None:
         """Wait until few pages wait to be written. Raises FlushError if a write has failed since the last time."""
         with self._changed:
+            self._wake_if_waiting()
             self._changed.wait_for(lambda: self._error is not None or self._backlog <= BACKLOG)
             self._raise()
             self.attention = False
@@ -96,6 +97,7 @@ class PageWriter:
             return self._error is not None or (self.cleaned if deleted else self.durable) == self.submitted
 
         with self._changed:
+            self._wake_if_waiting()
             self._changed.wait_for(done)
             self._raise()
 
@@ -121,10 +123,15 @@ class PageWriter:
             thread.join()
 
     def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"sash {self._label}", daemon=True)
-            self._thread.start()
+        if self._thread is None or not self._thread.is_alive():  # a fork has no threads but its own
+            thread = threading.Thread(target=self._run, name=f"sash {self._label}", daemon=True)
+            thread.start()
+            self._thread = thread
         self._changed.notify_all()
+
+    def _wake_if_waiting(self) -> None:
+        if self._waiting():
+            self._wake()
 
     # ---- in the thread ----
 

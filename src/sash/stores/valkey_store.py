@@ -50,8 +50,13 @@ class ValkeyStore:
     ) -> None:
         if not isinstance(prefix, str) or not prefix or set(prefix) & set("{}"):
             raise ValueError(f"prefix must be text without braces, and not empty; got {prefix!r}")
+        for name, seconds in (("timeout", timeout), ("lease", lease), ("wait", wait)):
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                raise TypeError(f"{name} must be a number of seconds; got {seconds!r}")
         if not 0.1 <= lease < inf:
             raise ValueError(f"lease must be at least 0.1 seconds; got {lease!r}")
+        if not wait >= 0:
+            raise ValueError(f"wait must be 0 seconds or more; got {wait!r}")
         self.prefix = prefix
         self.read_only = read_only
         self._process = os.getpid()
