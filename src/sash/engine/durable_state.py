@@ -68,7 +68,7 @@ class DurableState(StoredState):
         self.buffered = BufferPages(self.transaction, bound_query, engine.room)
         self.next_large = 0
         self.call = 0
-        """Counts calls, so that it is known when a bucket was last used."""
+        """Counts calls and lookups, so that it is known when a bucket was last used."""
         self.memory = bound_query.query.options.memory_limit
         self._numbering = engine.numbering
 
@@ -128,6 +128,7 @@ class DurableState(StoredState):
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Bring the buckets of these keys into memory, and those of which something is due at `now`."""
         buckets = self.buckets
+        self.call += 1
         if len(self.engine.gone):  # what was to leave memory after the last call, should that have been interrupted
             self.engine.release()
         missing = buckets.absent()
@@ -327,7 +328,6 @@ class DurableState(StoredState):
 
     def mark(self) -> DurableMark:
         """What `rollback` needs."""
-        self.call += 1
         self.transaction.begin()
         return DurableMark(self.buckets.copy(), self.buffered.mark(), self.next_large)
 
