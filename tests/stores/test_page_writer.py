@@ -80,7 +80,9 @@ def test_an_error_is_raised_once_and_the_write_repeated() -> None:
     store.fails = True
     writer = writer_of(store)
     writer.submit(Commit({"header": "1"}))
-    with pytest.raises(FlushError, match=r"window 'w': writing .* with OSError: disk full\. Nothing is lost") as caught:
+    with pytest.raises(
+        FlushError, match=r"window 'w': writing .* with OSError: disk full\. The pages are kept"
+    ) as caught:
         writer.wait()
     assert isinstance(caught.value.__cause__, OSError)
     store.fails = False

@@ -297,7 +297,7 @@ def test_keys_that_somebody_else_has_changed(valkey_server: Any, prefix: str, se
         store.put_many(PAGES)
     with valkey_server.client() as client:
         client.delete(f"{{{prefix}}}:names")
-    with pytest.raises(StoreError, match=rf"the store '{prefix}' at .* has not as many names as pages"):
+    with pytest.raises(StoreError, match=rf"the store '{prefix}' at .* has different numbers of names and pages"):
         ValkeyStore(server_url, prefix=prefix)
 
 

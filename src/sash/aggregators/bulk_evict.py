@@ -55,7 +55,7 @@ class BulkEvict(InOrder):
     of that name that is there is opened, as it was at its last flush or a little later. On a store every operation is
     all or nothing: one that raises leaves the window as it was.
 
-    Raises TypeError for a store that is none, StoreInUse if the window is open already, PageError if what the store
+    Raises TypeError for another object as store, StoreInUse if the window is open already, PageError if what the store
     holds under the name is damaged, or a window of another structure or monoid.
     """
 

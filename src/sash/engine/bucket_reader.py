@@ -26,7 +26,7 @@ TOGETHER = 64
 
 @dataclass(frozen=True)
 class Listed:
-    """What is known of a bucket: its hashes [low, high) and number of keys; large keys so far, elements of a run."""
+    """A bucket as the header lists it: hashes [low, high) and keys; the large keys so far, the elements of a run."""
 
     name: str
     low: int

@@ -200,7 +200,7 @@ class BufferPages:
 
     @property
     def absent(self) -> int:
-        """How many rows are in the store alone."""
+        """The number of rows that are in the store alone."""
         return sum(page.rows for page in self.waiting if not page.in_memory)
 
     @property
@@ -211,7 +211,7 @@ class BufferPages:
         return [after(low) for low in lows]
 
     def mark(self) -> BufferMark:
-        """What `rollback` needs."""
+        """Return the state that `rollback` needs."""
         return BufferMark(self.waiting, self.next_page, self.settled, self.holds)
 
     def rollback(self, mark: BufferMark) -> None:

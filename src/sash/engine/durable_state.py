@@ -105,7 +105,7 @@ class DurableState(StoredState):
     def follow(self) -> Header:
         """Take up what another writer has committed: keys of buckets that have changed leave memory.
 
-        Raises PageError. Then, and after an interrupt, the state in memory is of no use.
+        Raises PageError. Then, and after an interrupt, the state in memory is unusable.
         """
         before, engine = self.buckets, self.engine
         self.transaction.forget_pages()
@@ -314,7 +314,7 @@ class DurableState(StoredState):
 
     @property
     def absent(self) -> tuple[int, int]:
-        """How many keys and elements are in the store alone."""
+        """Return how many keys and elements are in the store alone."""
         missing = self.buckets.absent()
         elements = int(self.buckets.elements[missing].sum()) + self.buffered.absent
         return int(self.buckets.keys[missing].sum()), elements
@@ -327,7 +327,7 @@ class DurableState(StoredState):
         return min([*missing, *self.buffered.due], default=None)
 
     def mark(self) -> DurableMark:
-        """What `rollback` needs."""
+        """Return the state that `rollback` needs."""
         self.transaction.begin()
         return DurableMark(self.buckets.copy(), self.buffered.mark(), self.next_large)
 

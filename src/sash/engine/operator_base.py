@@ -1,4 +1,4 @@
-"""What operators and readers of their state share: a query at work on a schema, its live state, and looks at it."""
+"""The base of operators and of readers of their state: opens the state of a query, and looks up aggregates in it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OperatorBase:
         self.progress = Progress()
         if self.store is not None:
             self._reopen()
-        self.schema = schema  # last: what could not be opened is opened anew with the next call
+        self.schema = schema  # last: after an error, the next call opens it again
 
     def _reopen(self) -> None:
         """Take up the state that a store has."""
@@ -69,7 +69,7 @@ class OperatorBase:
         held = self.backend.held() if header.has_held else None
         return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
 
-    # ---- looks ----
+    # ---- lookups and properties ----
 
     def lookup(
         self,
@@ -143,7 +143,7 @@ class OperatorBase:
 
     @property
     def metrics(self) -> Metrics:
-        """What the operator has done so far, and what it holds now."""
+        """Counters of the operator, and the size of its state."""
         if self.schema is None:
             return Metrics(*[0] * 9)
         with self._single:

@@ -1,4 +1,4 @@
-"""The right to write to a store in Valkey: one writer at a time, and a late one cannot write.
+"""The lease of a store in Valkey: one writer at a time, and one that was replaced cannot write.
 
     {prefix}:lease     the writer's random token and who it is; expires `seconds` after its last renewal
     {prefix}:commit    the last write: the token of its writer and a number
@@ -136,7 +136,10 @@ class WriterLease:
             if answer == b"OK":
                 return
             if answer == b"DAMAGED":
-                raise StoreError(f"{self._named()} has not as many names as pages: something else has changed its keys")
+                raise StoreError(
+                    f"{self._named()} has different numbers of names and pages: another program has changed its keys. "
+                    "Restore a copy"
+                )
             seconds = max(answer[1], 0) / 1000
             left = end - time.monotonic()
             if left <= 0:

@@ -93,7 +93,7 @@ class ValkeyStore:
         return self._lease
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, in their order, of one version; None for one that is not there. One round trip."""
+        """Return the pages of these names, in their order, of one version; None for a missing one. One round trip."""
         connection, names = self._opened(), encoded_names(ids)
         found: list[bytes | None] = connection.call("HMGET", self._pages, *names) if names else []
         return found
@@ -101,7 +101,7 @@ class ValkeyStore:
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Write these pages, each in place of the one of its name: all of them or none. One round trip.
 
-        Raises TypeError, naming it, for a page that is not bytes, WriterReplaced if another writer has taken over, and
+        Raises TypeError, naming the page, if one is not bytes, WriterReplaced if another writer has taken over, and
         StoreUnavailable if the server does not answer: then the pages are all there or none is, and the call can be
         repeated.
         """
