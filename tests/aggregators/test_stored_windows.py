@@ -373,7 +373,7 @@ def test_a_window_in_memory_has_nothing_to_flush(structure: type[BulkEvict]) -> 
 @both
 @pytest.mark.parametrize("store", [{}, [], 3, MemoryStore])
 def test_what_is_no_store(structure: type[BulkEvict], store: Any) -> None:
-    with pytest.raises(TypeError, match=r"store= must be a sash\.stores\.Store, such as .*; got "):
+    with pytest.raises(TypeError, match=r"store= must be a store: .*; got "):
         structure(Sum(), store=store)
 
 

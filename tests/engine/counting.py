@@ -6,7 +6,7 @@ from sash.stores import MemoryStore
 
 
 class CountingStore(MemoryStore):
-    """Pages in memory, and the names of those that were read, written and dropped since `forget`."""
+    """Pages in memory; the names of those that were read, written and dropped since `forget`, and how often it read."""
 
     def __init__(self, pages: Mapping[str, bytes] | None = None) -> None:
         super().__init__(dict(pages or {}))
@@ -17,9 +17,11 @@ class CountingStore(MemoryStore):
         self.read: list[str] = []
         self.written: list[str] = []
         self.dropped: list[str] = []
+        self.round_trips = 0
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         self.read += ids
+        self.round_trips += 1
         return super().get_many(ids)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:

@@ -73,6 +73,22 @@ def test_advance_and_finish_take_an_offset() -> None:
     assert query().operator(store=store).offset == [3]
 
 
+def test_an_offset_is_copied() -> None:
+    """A call that fails, and one without an offset, keep the last one, whatever the caller does to its own object."""
+    store, position = MemoryStore(), {"next": [5], "file": (1, 2)}
+    op = query().operator(SCHEMA, store=store)
+    op.process(batch(0), offset=position)
+    position["next"].append(6)  # type: ignore[attr-defined]
+    op.offset["file"] = "another"
+    op.process(batch(9))
+    assert op.offset == query().operator(store=store).offset == {"next": [5], "file": [1, 2]}
+
+
+def test_nothing_is_due_before_the_first_batch() -> None:
+    assert query().operator().due is None
+    assert query().reader(MemoryStore()).due is None
+
+
 def test_another_query_is_refused_when_it_is_opened() -> None:
     store = MemoryStore()
     query().operator(store=store).process(batch(0))

@@ -1,6 +1,7 @@
 """What has no meaning or does not fit is told by name, before any row is read."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -128,3 +129,40 @@ def test_other_metadata_between_batches_is_no_matter() -> None:
     operator.process(batch(("a", 10, 2), ("a", 2, 1), schema=noted))
     assert [row["t"] for row in operator.late_rows().to_pylist()] == [1, 2]
     assert operator.finish()["high"].to_pylist()[-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("state", r"for a directory, use sash\.stores\.RocksDBStore\('state'\); got 'state'"),
+        (Path("state"), r"RocksDBStore\('state'\); got "),
+        ("redis://me:secret@host", r"use sash\.stores\.ValkeyStore\(url\); got a URL$"),
+        (MemoryStore, "an object of the class MemoryStore, not the class"),
+        ({}, r"such as sash\.stores\.RocksDBStore\(path\); got \{\}"),
+    ],
+    ids=str,
+)
+def test_what_is_no_store(given: Any, says: str) -> None:
+    for make in (lambda: query(3).operator(store=given), lambda: query(3).reader(given)):
+        with pytest.raises(TypeError, match=f"^store= .*must be a store: .*{says}"):
+            make()
+    with pytest.raises(TypeError, match=f"^store= of Options must be a store: .*{says}"):
+        sash.Options(store=given)
+
+
+def test_a_reader_without_a_store() -> None:
+    with pytest.raises(TypeError, match=r"store= of reader\(\) must be a store"):
+        query(3).reader(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("offset", [object(), {"at": b"1"}, {(1, 2): 3}], ids=str)
+def test_what_is_no_offset(offset: Any) -> None:
+    for store in (None, MemoryStore()):
+        operator = query(3).operator(store=store)
+        with pytest.raises(TypeError, match="offset= must be a JSON value: "):
+            operator.process(batch(("a", 1, 1)), offset=offset)
+        assert operator.metrics.rows_in == 0
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="offset= must be a JSON value: it contains itself"):
+        operator.process(batch(("a", 1, 1)), offset=endless)

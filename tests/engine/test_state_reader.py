@@ -12,6 +12,8 @@ import pytest
 
 import sash
 from sash.engine import StateReader, buffer_pages, durable_state, state_reader
+from sash.engine.live_backend import LiveBackend
+from sash.engine.live_engine import LiveEngine
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore
@@ -237,6 +239,58 @@ def test_a_reader_stays_within_its_memory() -> None:
     for key in range(30):
         assert_same(reader.lookup({"k": [key]}), op.lookup({"k": [key]}))
         assert reader.backend.engine.keys.count == 0  # type: ignore[union-attr]
+
+
+def test_the_keys_that_a_reader_looked_up_last_stay_in_its_memory() -> None:
+    store = CountingStore()
+    op = sash.Query(50, by="k", high=sash.max("x")).operator(store=store)
+    op.process({"k": np.repeat(np.arange(600), 5), "x": np.arange(3000.0)})
+    reader = sash.Query(50, by="k", options=sash.Options(memory="200kB"), high=sash.max("x")).reader(store)
+    for hot in (0, 3):
+        reader.lookup({"k": [hot]})
+        for first in range(0, 600, 10):
+            reader.lookup({"k": range(first, first + 10)})
+            store.forget()
+            reader.lookup({"k": [hot]})
+            assert store.read == ["header"], f"key {hot} has left, though it was used a moment ago"
+            assert isinstance(reader.backend, LiveBackend)
+            assert reader.backend.engine.keys.count < 600, "others have left"
+            assert reader.backend.bound is not None
+            assert reader.backend.bound.nbytes <= 200_000
+
+
+def test_pages_are_read_in_few_round_trips() -> None:
+    """Runs of a large key and rows that wait are many pages: a remote store is asked once for many of them."""
+    store = CountingStore()
+    many = query(windows=sash.Count(1000), lateness=500)
+    times = np.arange(2000)
+    many.operator(store=store).process({"k": times * 0, "t": times, "x": times})
+    reader = many.reader(store)
+    store.forget()
+    assert reader.lookup({"k": [0]})["high"].to_pylist() == [1999]
+    pages = [name[0] for name in store.read]
+    assert pages.count("r") > 200
+    assert pages.count("q") > 60
+    assert store.round_trips <= 10
+
+
+def test_a_bucket_is_loaded_without_a_look_at_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, looks = CountingStore(), 0
+    query("in order").operator(store=store).process({"k": range(500), "t": range(500), "x": range(500)})
+    live = LiveEngine.live.fget
+    assert live is not None
+
+    def counted(engine: LiveEngine) -> Any:
+        nonlocal looks
+        looks += 1
+        return live(engine)
+
+    reader = query("in order").reader(store)
+    store.forget()
+    monkeypatch.setattr(LiveEngine, "live", property(counted))
+    reader.lookup({"k": range(500)})
+    assert len(store.read) > 20
+    assert looks <= 5, (looks, len(store.read))
 
 
 def test_a_reader_follows_a_writer_on_rocksdb(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
@@ -16,11 +19,12 @@ class GatedStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate = threading.Event()
+        self.gate, self.reached = threading.Event(), threading.Event()
         self.calls: list[tuple[str, list[str]]] = []
         self.fails = False
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self.reached.set()
         self.gate.wait(10)
         if self.fails:
             raise OSError("disk full")
@@ -76,7 +80,9 @@ def test_an_error_is_raised_once_and_the_write_repeated() -> None:
     store.fails = True
     writer = writer_of(store)
     writer.submit(Commit({"header": "1"}))
-    with pytest.raises(FlushError, match=r"window 'w': writing .* with OSError: disk full\. Nothing is lost") as caught:
+    with pytest.raises(
+        FlushError, match=r"window 'w': writing .* with OSError: disk full\. The pages are kept"
+    ) as caught:
         writer.wait()
     assert isinstance(caught.value.__cause__, OSError)
     store.fails = False
@@ -135,3 +141,44 @@ def test_closing_does_not_wait_for_a_store_that_fails() -> None:
     writer.submit(Commit({"header": "1"}))
     writer.close()
     assert store.pages == {}
+
+
+def test_a_fork_has_a_thread_of_its_own() -> None:
+    store = GatedStore()
+    writer = writer_of(store)
+    writer.submit(Commit({"header": "1"}))
+    store.reached.wait(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+        child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        signal.alarm(20)
+        store.gate = threading.Event()
+        store.gate.set()
+        writer.wait()
+        os._exit(0 if store.pages == {"header": b"1"} else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.gate.set()
+    writer.close()
+
+
+def test_a_thread_that_cannot_start_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = GatedStore()
+    store.gate.set()
+    writer = writer_of(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            writer.submit(Commit({"header": "1"}))
+        writer.close()
+    writer = writer_of(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            writer.submit(Commit({"header": "1"}))
+    writer.wait()
+    writer.close()
+    assert store.pages == {"header": b"1"}

@@ -76,7 +76,7 @@ except StoreUnavailable as error:
     number, _, message = done.stdout.partition(" ")
     assert message.startswith(f"cannot write to the store at {tmp_path}/store: IO error: ")
     assert "File too large" in message
-    assert message.strip().endswith("see to the disk, then open the store again")
+    assert message.strip().endswith("check the disk, then open the store again")
     with RocksDBStore(tmp_path / "store") as store:
         assert len(dict(store.scan())) == 3 * int(number)
         store.put_many(PAGES)
@@ -114,7 +114,9 @@ def test_a_path_below_a_file(tmp_path: Path) -> None:
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(StoreError, match=r"is no store and not empty \(it has 'notes\.txt'\): give a directory of its"):
+    with pytest.raises(
+        StoreError, match=r"is not a store and not empty \(it has 'notes\.txt'\): use a directory of its"
+    ):
         RocksDBStore(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -227,3 +229,8 @@ def test_a_reader_starts_again_if_the_writer_changes_its_files_meanwhile(
                 reader.refresh()
             reader.refresh()
             assert reader.get_many(["a"]) == [b"2"]
+
+
+def test_an_empty_path_is_not_the_current_directory() -> None:
+    with pytest.raises(ValueError, match="path is empty: pass the directory of the store"):
+        RocksDBStore("")

@@ -225,6 +225,11 @@ def test_wrong_arguments(server_url: str, prefix: str) -> None:
         ValkeyStore(server_url, prefix=prefix, lease=0)
     with pytest.raises(ValueError, match=r"lease must be at least 0\.1 seconds; got inf"):
         ValkeyStore(server_url, prefix=prefix, lease=float("inf"))
+    with pytest.raises(ValueError, match=r"wait must be 0 seconds or more; got nan"):
+        ValkeyStore(server_url, prefix=prefix, wait=float("nan"))
+    for name in ("timeout", "lease", "wait"):
+        with pytest.raises(TypeError, match=rf"{name} must be a number of seconds; got '5'"):
+            ValkeyStore(server_url, prefix=prefix, **{name: "5"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"url must be a URL or a client of the package valkey; got a int"):
         ValkeyStore(6379)  # type: ignore[arg-type]
     with (
@@ -292,7 +297,7 @@ def test_keys_that_somebody_else_has_changed(valkey_server: Any, prefix: str, se
         store.put_many(PAGES)
     with valkey_server.client() as client:
         client.delete(f"{{{prefix}}}:names")
-    with pytest.raises(StoreError, match=rf"the store '{prefix}' at .* has not as many names as pages"):
+    with pytest.raises(StoreError, match=rf"the store '{prefix}' at .* has different numbers of names and pages"):
         ValkeyStore(server_url, prefix=prefix)
 
 

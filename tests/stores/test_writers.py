@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sash.stores import RocksDBStore, StoreError, StoreInUse, ValkeyStore, WriterReplaced
+from sash.stores import RocksDBStore, StoreError, StoreInUse, ValkeyStore, WriterReplaced, valkey_lease
 from tests.stores.servers import serving, url_of
 from tests.stores.writing import WritingProcess, batch, number_of, opened
 
@@ -164,6 +165,36 @@ def test_a_lease_is_renewed_while_the_writer_lives(writer: Callable[..., ValkeyS
         with pytest.raises(StoreInUse):
             writer(wait=1.3 * LEASE)
         store.put_many(batch(2))
+
+
+def test_a_late_renewal_does_not_take_a_released_lease_again(writer: Callable[..., ValkeyStore]) -> None:
+    store = writer()
+    lease = store._lease
+    assert lease is not None
+    assert lease.renew()
+    store.close()
+    assert not lease.renew()
+    writer().close()
+
+
+def test_a_release_waits_for_a_renewal(writer: Callable[..., ValkeyStore], monkeypatch: pytest.MonkeyPatch) -> None:
+    store, begun, go_on = writer(), threading.Event(), threading.Event()
+    lease, connection = store._lease, store._connection
+    assert lease is not None
+    assert connection is not None
+    run = connection.run
+
+    def late(script: Any, *arguments: Any, **keywords: Any) -> Any:
+        if script is valkey_lease._RENEW:
+            begun.set()
+            go_on.wait(10)
+        return run(script, *arguments, **keywords)
+
+    monkeypatch.setattr(connection, "run", late)
+    begun.wait(10)  # the thread of the lease
+    threading.Timer(0.1, go_on.set).start()
+    store.close()
+    writer().close()
 
 
 def test_a_writer_that_was_replaced_cannot_write(

@@ -22,7 +22,7 @@ level l has 2^l - 1 elements to its right: heights follow the present window, an
 
 An insert joins R1. An evict pops the stack into R0 and, where a block begins there, stacks the right halves within:
 each element has one entry in its life. Up to some log n of them leave one by one. For more, or when the leftmost
-tree is used up, `climb` builds R0 and the stack anew from the first blocks of the levels, and `settle` also R1 from
+tree is used up, `climb` rebuilds R0 and the stack from the first blocks of the levels, and `settle` also R1 from
 the last ones: the latter waits for a query, so that inserts and evictions in between pay for it once, or not at all.
 
 Why that is constant on average: R1 takes one ⊕ an insert, and there are fewer blocks above level 0 than inserts, each

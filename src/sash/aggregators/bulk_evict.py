@@ -55,7 +55,7 @@ class BulkEvict(InOrder):
     of that name that is there is opened, as it was at its last flush or a little later. On a store every operation is
     all or nothing: one that raises leaves the window as it was.
 
-    Raises TypeError for a store that is none, StoreInUse if the window is open already, PageError if what the store
+    Raises TypeError for another object as store, StoreInUse if the window is open already, PageError if what the store
     holds under the name is damaged, or a window of another structure or monoid.
     """
 
@@ -91,10 +91,7 @@ class BulkEvict(InOrder):
     def _open(self, store: Store, name: str) -> None:
         from sash.aggregators.stored_levels import StoredLevels
         from sash.aggregators.stored_pages import WindowPages, page_start
-        from sash.stores import Store
 
-        if isinstance(store, type) or not isinstance(store, Store):
-            raise TypeError(f"store= must be a sash.stores.Store, such as sash.stores.MemoryStore(); got {store!r}")
         if not isinstance(name, str) or not name:
             raise TypeError(f"name= must be the name of the window in the store, as text; got {name!r}")
         levels = StoredLevels(store, WindowPages(name, type(self).__name__, self.monoid))

@@ -109,7 +109,7 @@ class LogMTA(BulkEvict):
         return self.combine(self.levels[self.top, first], self.levels[self.top, last])
 
     def blocks(self, level: int) -> int:
-        """How many blocks the level has."""
+        """Return the number of blocks of a level."""
         return ((self.E - 1) >> level) - (self.F >> level) + 1
 
     def forget(self, level: int) -> None:

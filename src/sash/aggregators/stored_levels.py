@@ -9,8 +9,8 @@
   background, together with a header that describes the window at that moment: a consistent point, put at once.
 - Heads: the first page of each level, and the next one, which is read ahead when less than half of the first is left.
   Any other page is read when it is needed: one call, with the first pages of all levels if the window has jumped.
-- Pages of evicted nodes are deleted in the background, after the header that gives them up. The header lists those
-  that are perhaps not deleted yet, so that a window that is opened after a crash deletes them.
+- Pages of evicted nodes are deleted in the background, after the first header without them. The header lists
+  those that may not be deleted yet, so that a window that is opened after a crash deletes them.
 - LogMTA rewrites the first node of a level when it evicts. Such a node is kept here, and not on its page: F and the
   nodes of the level below say what it is.
 
@@ -32,7 +32,7 @@ from sash.aggregators.block_levels import Levels
 from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, NodePage, WindowHeader, WindowPages, tail_start
 from sash.stores.envelope import PageError
 from sash.stores.page_writer import Commit, PageWriter
-from sash.stores.store import Store
+from sash.stores.store import Store, checked_store
 from sash.stores.store_errors import StoreError, StoreInUse
 
 HALF = BITS - 1
@@ -54,7 +54,7 @@ class StoredLevels(Levels):
     """
 
     def __init__(self, store: Store, pages: WindowPages) -> None:
-        self._store, self._pages = store, pages
+        self._store, self._pages = checked_store("store=", store), pages
         self._label = f"{pages.structure} {pages.name!r}"
         self._closed = False
         self._chunks: list[dict[int, list[Any]]] = []
@@ -152,7 +152,7 @@ class StoredLevels(Levels):
         )
 
     def slots(self) -> int:
-        """How many slots are in memory."""
+        """Return the number of slots in memory."""
         return SIZE * sum(map(len, self._chunks))
 
     # ---- operations ----
@@ -202,7 +202,7 @@ class StoredLevels(Levels):
         self._trim()
 
     def close(self) -> None:
-        """Flush, delete what is of no use, and release the window's name. A second call does nothing."""
+        """Flush, delete obsolete pages, and release the window's name. A second call does nothing."""
         if self._closed:
             return
         self.flush()
@@ -356,7 +356,7 @@ class StoredLevels(Levels):
         self._finalizer = weakref.finalize(self, _end, place, self._writer)
 
     def release(self) -> None:
-        """Let go of the window's name, after what was handed to the background."""
+        """Release the window's name, after all submitted pages are written."""
         self._finalizer()
 
     def _load(self) -> None:
@@ -390,7 +390,7 @@ class StoredLevels(Levels):
 
 
 def _end(place: tuple[int, str], writer: PageWriter) -> None:
-    """Let go of a window that was closed, or forgotten: what was handed to the background is written."""
+    """Release the name of a window that was closed or garbage-collected, after all submitted pages are written."""
     writer.close()
     with _opening:
         _open.discard(place)

@@ -60,7 +60,7 @@ UNWRITTEN: Any = _Unwritten()
 
 @dataclass(frozen=True)
 class WindowHeader:
-    """A consistent point: the window [F, E), its youngest elements, and the pages that are to be deleted."""
+    """A consistent point: the window [F, E), its youngest elements, and the obsolete pages."""
 
     F: int
     E: int
@@ -118,7 +118,7 @@ class WindowPages:
         return f"{self.name}/{level}/{page}"
 
     def level_and_page(self, name: str) -> tuple[int, int]:
-        """What `page_name` makes a name of."""
+        """Return the level and number of a page, from its name."""
         level, page = name.removeprefix(f"{self.name}/").split("/")
         return int(level), int(page)
 

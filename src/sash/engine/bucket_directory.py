@@ -4,8 +4,8 @@
     due        12         —          40         —          when something of it is due, at the earliest
     members    [0, 4]     [1, 2, 7]  …          …          the slots of its keys, where they are in memory
 
-The slots of a bucket are kept, so that writing one looks at its own keys only, however many live. They are found anew,
-by a look at all keys, after a call that failed and when slots have new numbers, which both are rare.
+The slots of a bucket are kept, so that writing one looks at its own keys only, however many live. They are found
+again, by a look at all keys, after a call that failed and when slots are renumbered: both are rare.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Hashes = NDArray[np.uint64]
 
 
 class BucketDirectory:
-    """What is known of every bucket, in arrays: a row each, in the order of their hashes."""
+    """The directory of buckets: an array for each property, in the order of their hashes."""
 
     def __init__(self, never: Any, numbers: np.dtype[Any]) -> None:
         self.never = never
@@ -36,7 +36,7 @@ class BucketDirectory:
         """The number of the call that has last used its keys."""
         self.members: list[Ints] | None = None
         self.scanned = 0
-        """How many slots have been looked at to find members and to write buckets."""
+        """Number of slots visited to find members and to write buckets."""
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -20,10 +20,13 @@ from sash.engine.state_codec import StateCodec, Stored
 from sash.kernels.loops.live_loops import FRONT
 from sash.stores.envelope import PageError, decoding
 
+TOGETHER = 64
+"""So many runs are read at once."""
+
 
 @dataclass(frozen=True)
 class Listed:
-    """What is known of a bucket: its hashes [low, high) and number of keys; large keys so far, elements of a run."""
+    """A bucket as the header lists it: hashes [low, high) and keys; the large keys so far, the elements of a run."""
 
     name: str
     low: int
@@ -89,7 +92,9 @@ class BucketReader:
         named = large[large >= 0]
         require((large >= -1) & (large < listed.large), "it has a large key with a number that was never given")
         require(len(np.unique(named)) == len(named), "it has a large key twice")
-        require(~np.isin(named, self.engine.table["large"][self.engine.live]), "it has a large key of another bucket")
+        if len(named):  # a look at all keys that are in memory, for the few buckets that need it
+            others = self.engine.table["large"][self.engine.live]
+            require(~np.isin(named, others), "it has a large key of another bucket")
         for a in range(len(self.codec.arenas)):
             first, stop, _ = stored.scalars[f"runs{a}"].T
             front, back = stored.ring(a)
@@ -109,6 +114,9 @@ class BucketReader:
                 first, stop, expected = bounds[e].tolist()
                 marks, prefix = 0, f"r{int(stored.scalars['large'][e])}.{a}."
                 for number in range(first, stop):
+                    if (number - first) % TOGETHER == 0:  # one round trip
+                        several = range(number, min(number + TOGETHER, stop))
+                        self.pages.read("run", [f"{prefix}{one}" for one in several], [self.codec.elements[a]])
                     page = f"{prefix}{number}"
                     meta, batch = self._run(page, a, (number * size, (number + 1) * size), stored.one(e))
                     marks ^= run_mark(number, int(meta["generation"]))

@@ -111,16 +111,21 @@ class BufferPages:
 
     def release(self, watermark: Any, everything: bool) -> list[TimedRows]:
         """Rows that wait in the store and are due: they are in memory from now on."""
-        found, waiting = [], []
-        for page in self.waiting:
-            due = everything or (watermark is not None and page.low < watermark)
-            if page.in_memory or not due:
-                waiting.append(page)
-                continue
-            found.append(self._read_page(page))
-            waiting.append(replace(page, in_memory=True))
-        self.waiting = tuple(waiting)
+        due = {
+            page.number
+            for page in self.waiting
+            if not page.in_memory and (everything or (watermark is not None and page.low < watermark))
+        }
+        if not due:
+            return []
+        self._read_together([page for page in self.waiting if page.number in due])
+        found = [self._read_page(page) for page in self.waiting if page.number in due]
+        self.waiting = tuple(replace(page, in_memory=True) if page.number in due else page for page in self.waiting)
         return found
+
+    def _read_together(self, pages: list[BufferPage]) -> None:
+        """Read pages in one round trip; `_read_page` finds them in the transaction."""
+        self.transaction.read("buffer", [f"q{page.number}" for page in pages], [self.schema])
 
     def unload(self, buffer: ReorderBuffer) -> None:
         """Let all rows that wait be in the store alone, after a commit."""
@@ -173,6 +178,7 @@ class BufferPages:
             mine = [page for page in small if page.in_memory == in_memory]
             if len(mine) < MERGE // 2:
                 continue
+            self._read_together(mine)
             rows = [self._read_page(page) for page in mine]
             joined = joined_rows(rows)
             joined = joined.take(np.lexsort((joined.arrival, joined.time)))
@@ -194,7 +200,7 @@ class BufferPages:
 
     @property
     def absent(self) -> int:
-        """How many rows are in the store alone."""
+        """The number of rows that are in the store alone."""
         return sum(page.rows for page in self.waiting if not page.in_memory)
 
     @property
@@ -205,7 +211,7 @@ class BufferPages:
         return [after(low) for low in lows]
 
     def mark(self) -> BufferMark:
-        """What `rollback` needs."""
+        """Return the state that `rollback` needs."""
         return BufferMark(self.waiting, self.next_page, self.settled, self.holds)
 
     def rollback(self, mark: BufferMark) -> None:

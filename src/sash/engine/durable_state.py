@@ -68,7 +68,7 @@ class DurableState(StoredState):
         self.buffered = BufferPages(self.transaction, bound_query, engine.room)
         self.next_large = 0
         self.call = 0
-        """Counts calls, so that it is known when a bucket was last used."""
+        """Counts calls and lookups, so that it is known when a bucket was last used."""
         self.memory = bound_query.query.options.memory_limit
         self._numbering = engine.numbering
 
@@ -105,7 +105,7 @@ class DurableState(StoredState):
     def follow(self) -> Header:
         """Take up what another writer has committed: keys of buckets that have changed leave memory.
 
-        Raises PageError. Then, and after an interrupt, the state in memory is of no use.
+        Raises PageError. Then, and after an interrupt, the state in memory is unusable.
         """
         before, engine = self.buckets, self.engine
         self.transaction.forget_pages()
@@ -128,6 +128,7 @@ class DurableState(StoredState):
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Bring the buckets of these keys into memory, and those of which something is due at `now`."""
         buckets = self.buckets
+        self.call += 1
         if len(self.engine.gone):  # what was to leave memory after the last call, should that have been interrupted
             self.engine.release()
         missing = buckets.absent()
@@ -313,7 +314,7 @@ class DurableState(StoredState):
 
     @property
     def absent(self) -> tuple[int, int]:
-        """How many keys and elements are in the store alone."""
+        """Return how many keys and elements are in the store alone."""
         missing = self.buckets.absent()
         elements = int(self.buckets.elements[missing].sum()) + self.buffered.absent
         return int(self.buckets.keys[missing].sum()), elements
@@ -326,8 +327,7 @@ class DurableState(StoredState):
         return min([*missing, *self.buffered.due], default=None)
 
     def mark(self) -> DurableMark:
-        """What `rollback` needs."""
-        self.call += 1
+        """Return the state that `rollback` needs."""
         self.transaction.begin()
         return DurableMark(self.buckets.copy(), self.buffered.mark(), self.next_large)
 

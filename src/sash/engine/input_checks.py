@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -51,6 +52,24 @@ def require_movable(schema: pa.Schema) -> None:
                 "reorder its values: drop the column, or cast it"
             ) from error
         movable.add(field.type)
+
+
+def json_copy(what: str, value: Any) -> Any:
+    """Copy a JSON value, as it will be read from a page: later changes of the original have no effect.
+
+    >>> json_copy("offset=", {0: (1, 2)})
+    {'0': [1, 2]}
+
+    Raises TypeError, naming the argument, for a value that JSON does not have, ValueError for one that contains itself.
+    """
+    if value is None or type(value) in (int, str):
+        return value
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError as error:
+        raise TypeError(f"{what} must be a JSON value: {error}") from None
+    except (RecursionError, ValueError):
+        raise ValueError(f"{what} must be a JSON value: it contains itself, or is nested too deeply") from None
 
 
 def require_one_zone(name: str, values: Iterable[Any], kind: pa.DataType) -> None:

@@ -179,8 +179,10 @@ class KeyTable:
         """The slots that have a key."""
         return np.flatnonzero(self._matrix()[: int(self._counts[KNOWN]), HASH] >= 0)
 
-    def shrunk(self) -> Shrunk | None:
+    def shrunk(self, idle: int = LARGEST_IDLE) -> Shrunk | None:
         """If less than a quarter of a large table is live: how to renumber the live slots from 0; else None.
+
+        idle: the capacity up to which a table is not large.
 
         >>> table = KeyTable([pa.int64()])
         >>> slots = table.find([pa.array(range(2000))], 2000).slots
@@ -190,7 +192,7 @@ class KeyTable:
         >>> found.places[[0, 1, 1999]].tolist(), table.shrunk(), (table.capacity, found.capacity)
         ([-1, -1, 0], None, (64, 64))
         """
-        if self.capacity <= LARGEST_IDLE or 4 * self.count >= self.capacity:
+        if self.capacity <= idle or 4 * self.count >= self.capacity:
             return None
         live = self.live()
         moved = np.full(self.capacity, -1, np.int64)

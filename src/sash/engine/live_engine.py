@@ -25,8 +25,8 @@ from sash.engine import step_data
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_retention import KeyRetention
+from sash.engine.key_table import LARGEST_IDLE, SMALLEST, KeyTable
 from sash.engine.key_table import FoundKeys as Keys
-from sash.engine.key_table import KeyTable
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
@@ -307,7 +307,7 @@ class LiveEngine:
             self.free(self.gone)
             self.gone = self.gone[:0]
             moved = self.arena_assigners
-            smaller = self.keys.shrunk()
+            smaller = self.keys.shrunk(SMALLEST if pack else LARGEST_IDLE)
             if smaller is not None:
                 renumbered = self.table.renumbered(smaller.places, smaller.capacity)
                 all_at_once(smaller.change, renumbered, attributes(self, numbering=self.numbering + 1))

@@ -5,8 +5,8 @@ by a step that is undone after the look. A window without `every` is the one tha
 it is the slide in progress.
 
 A key without rows that wait costs what its structures take to go from where they stand to the window asked for: O(1)
-⊕ for a window of rows that ends at the watermark. The structures of a key whose step is undone are built anew, by the
-next look or the next row.
+⊕ for a window of rows that ends at the watermark. The structures of a key whose step is undone are rebuilt by the
+next lookup or the next row.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Lookup:
         return last is not None or (self.bound_query.time is not None and (watermark is None or at > watermark))
 
     def _let_back(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
-        """Structures only go forward: those that stand behind a window's start begin anew."""
+        """Structures only go forward: reset those that are past a window's start."""
         least = np.minimum.reduce([window.los for window in windows if window.los is not None])
         for follower in assigner.arena.followers:
             firsts = self.engine.table[follower.name, "ints"][self.slots, FIRST]
@@ -261,7 +261,7 @@ def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: 
 
 
 def rows_up_to(window: WindowSpec, at: Any, time: Numbers) -> int:
-    """How many rows a window that ends at the time `at` may hold."""
+    """Return how many rows a window that ends at the time `at` may hold."""
     open_end = window.kind == "time" and window.closed in ("left", "neither")
     return int(time.searchsorted(at, "left" if open_end else "right"))
 

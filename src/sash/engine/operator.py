@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.input_checks import check_schema, number, record_batch
+from sash.engine.input_checks import check_schema, json_copy, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.operator_base import OperatorBase
@@ -141,13 +141,13 @@ class Operator(OperatorBase):
         return self._call(self._finish, offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A stream of batches in, a stream of results out, to its end."""
+        """Process a stream of batches: yields a batch of results for each, and one at the end."""
         for batch in batches:
             yield self.process(batch)
         yield self.finish()
 
     def late_rows(self) -> pa.RecordBatch:
-        """The rows that were late or untimed since the last call, as they came."""
+        """Return the rows that were late or untimed since the last call, as they came."""
         self._require_schema("late_rows")
         with self._single:
             self._recover()
@@ -156,7 +156,7 @@ class Operator(OperatorBase):
             return together(late, self.schema)
 
     def snapshot(self) -> bytes:
-        """The whole state, to go on from with `Operator.restore`. Raises TypeError for a store outside of memory."""
+        """Return the whole state, for `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
         with self._single:
             return self._snapshot()
@@ -247,6 +247,7 @@ class Operator(OperatorBase):
         offset: Any = None,
         before_commit: BeforeCommit | None = None,
     ) -> pa.RecordBatch:
+        offset = json_copy("offset=", offset)
         with self._single:
             self._recover()
             self.backend.require_owner()

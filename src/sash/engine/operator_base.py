@@ -1,9 +1,10 @@
-"""What operators and readers of their state share: a query at work on a schema, its live state, and looks at it."""
+"""The base of operators and of readers of their state: opens the state of a query, and looks up aggregates in it."""
 
 from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Mode
 from sash.plan.query import Query
 from sash.stores import Store
+from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 
 
@@ -34,7 +36,7 @@ class OperatorBase:
 
     def __init__(self, query: Query, mode: Mode, store: Store | None, clock: Callable[[], float] | None) -> None:
         self.query, self.mode = query, mode
-        self.store: Store | None = query.options.store if store is None else store
+        self.store: Store | None = query.options.store if store is None else checked_store("store=", store)
         self.clock = clock or clocks.time
         if query.options.memory is not None:
             _check_memory(query, mode, self.store)
@@ -55,7 +57,7 @@ class OperatorBase:
         self.progress = Progress()
         if self.store is not None:
             self._reopen()
-        self.schema = schema  # last: what could not be opened is opened anew with the next call
+        self.schema = schema  # last: after an error, the next call opens it again
 
     def _reopen(self) -> None:
         """Take up the state that a store has."""
@@ -67,7 +69,7 @@ class OperatorBase:
         held = self.backend.held() if header.has_held else None
         return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
 
-    # ---- looks ----
+    # ---- lookups and properties ----
 
     def lookup(
         self,
@@ -119,11 +121,14 @@ class OperatorBase:
     def offset(self) -> Any:
         """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
         self._require_opened("offset")
-        return None if self.schema is None else self.progress.offset
+        return None if self.schema is None else deepcopy(self.progress.offset)
 
     @property
     def due(self) -> Any:
         """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        self._require_opened("due")
+        if self.schema is None:
+            return None
         with self._single:
             self._recover()
             return self.backend.due
@@ -138,7 +143,7 @@ class OperatorBase:
 
     @property
     def metrics(self) -> Metrics:
-        """What the operator has done so far, and what it holds now."""
+        """Counters of the operator, and the size of its state."""
         if self.schema is None:
             return Metrics(*[0] * 9)
         with self._single:

@@ -25,9 +25,9 @@ _owners: weakref.WeakValueDictionary[int, Pages] = weakref.WeakValueDictionary()
 class Pages:
     """The pages of a store, as one call sees them.
 
-    A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. Of a
-    call that fails at `commit` or after it nobody knows whether the store has its pages: they are doubtful until a
-    later call has written them again, or deleted those that are not to be there.
+    A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. If a
+    call fails at `commit` or after it, it is unknown whether the store has its pages: they are doubtful until a later
+    call has written them again, or deleted those that the state does not need.
 
     A page knows its name and its generation: the call that has written it. One in the place of another, or of another
     call than the header says, is refused when it is read.
@@ -53,11 +53,11 @@ class Pages:
         self._seen: dict[str, Page] = {}
         self._changed: dict[str, bytes | None] = {}
         self._sent: dict[str, int | None] = {}
-        """What the call has handed to the store, with the sizes of before; None for a page that was not there."""
+        """Pages that the call has passed to the store, with their sizes before it; None for a new page."""
         self._doubtful: dict[str, bool] = {}
-        """By page: is it to be there?"""
+        """Pages whose version in the store is unknown, and whether the state needs them."""
         self.garbage: list[str] = []
-        """Pages that are to be deleted. The header lists them: should a crash come first, they are when it is read."""
+        """Obsolete pages. The header lists them: after a crash, the next operator deletes them."""
         self._dropped: list[str] = []
         """Pages that are not there any more, of which the next call forgets size and generation."""
 
@@ -83,13 +83,13 @@ class Pages:
         """Raises RuntimeError if another operator was opened on the store since."""
         if _owners.get(id(self.store)) is not self:
             raise RuntimeError(
-                f"another operator was opened on the store {self.store!r} since, and goes on with its state: use that "
-                "one. A store belongs to one operator at a time"
+                f"another operator was opened on the store {self.store!r} and owns its state now: use that one, or "
+                "open a new operator. A store belongs to one operator at a time"
             )
 
     @property
     def doubtful(self) -> list[str]:
-        """Pages of which nobody knows which version the store has: they are to be written again."""
+        """Pages whose version in the store is unknown after a failed write: the next call writes them again."""
         return [name for name, is_there in self._doubtful.items() if is_there]
 
     def opened(self) -> None:
@@ -175,7 +175,7 @@ class Pages:
 
     @property
     def unneeded(self) -> list[str]:
-        """The pages that are not to be in the store once the call has succeeded, and may be."""
+        """The pages that the state does not need once the call has succeeded, and that may be in the store."""
         gone = [name for name, data in self._changed.items() if data is None]
         gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
         return gone + [name for name in self.garbage if name not in self._changed]
@@ -205,7 +205,7 @@ class Pages:
         all_at_once(*known, attributes(self, _dropped=dropped, **values))
 
     _undone: tuple[dict[str, int], dict[str, int | None], list[str], dict[str, Any]] | None = None
-    """What `commit` has changed, as it was, until the next call: sizes, generations, who was not there, attributes."""
+    """The values before `commit`, until the next call: sizes, generations, names of new pages, attributes."""
 
     def delete_garbage(self) -> None:
         """Delete pages that are not needed any more. What cannot be deleted now is left for the next call.

@@ -1,4 +1,4 @@
-"""Where the result of an aggregate failed: the row it belongs to, or the slide and its key."""
+"""Locate the result of an aggregate that failed: the row it belongs to, or the slide and its key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sash.plan.bound_query import BoundQuery
 def failed_place(
     bound_query: BoundQuery, keys: KeyTable, aggregate: LiveAggregate, failed: AggregateError, rows: StepRows
 ) -> str:
-    """The row that a result belongs to, or the slide and its key, as text."""
+    """Return the row that a result belongs to, or the slide and its key, as text."""
     window, at = aggregate.failed_in, failed.place
     if isinstance(failed, LiftFailed):
         return rows.format_row(at)

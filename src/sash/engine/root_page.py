@@ -28,7 +28,7 @@ _SCHEMA = pa.schema([pa.field("schema", pa.binary())])
 
 
 def root_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """What the root has: a schema, as Arrow writes it."""
+    """Return the batch of a root page: a schema, as Arrow serializes it."""
     return pa.RecordBatch.from_arrays([pa.array([schema.serialize().to_pybytes()], pa.binary())], schema=_SCHEMA)
 
 

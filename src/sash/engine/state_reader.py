@@ -6,7 +6,7 @@
                                           lookup: buckets of the keys asked for are read, and stay
 
 Every answer is as of one commit. The header names the generation of each page, and a page of another one is refused:
-then the writer has committed in between, and the look begins again with the new header.
+then the writer has committed in between, and the lookup begins again with the new header.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sash.engine.root_page import HEADER, stored_mode, stored_schema
 from sash.engine.single_user import SingleUser
 from sash.plan.query import Query
 from sash.stores import PageError, Store
-from sash.stores.store import Refreshable
+from sash.stores.store import Refreshable, checked_store
 
 ATTEMPTS = 100
-"""How often a look begins again because the writer has committed meanwhile."""
+"""Attempts of a lookup, which begins again if the writer has committed meanwhile."""
 
 _WRITING = ("process", "advance", "finish", "run", "late_rows", "snapshot")
 
@@ -53,7 +53,7 @@ class StateReader(OperatorBase):
     """
 
     def __init__(self, query: Query, store: Store, schema: pa.Schema | None = None) -> None:
-        super().__init__(query, "rows", store, None)
+        super().__init__(query, "rows", checked_store("store= of reader()", store), None)
         self._single = SingleUser("the reader")
         self._given_schema, self._header, self._is_complete = schema, None, False
         self.refresh()
@@ -83,7 +83,7 @@ class StateReader(OperatorBase):
             raise ValueError(f"{what}() has nothing to read: nothing was committed to the store {self.store!r} yet")
 
     def _require_opened(self, what: str) -> None:
-        """What was read last is known, and nothing else."""
+        """Do nothing: properties are as of the last refresh, and None before the first commit."""
 
     # ---- following the writer ----
 

@@ -1,4 +1,4 @@
-"""Amounts of memory, as people write them."""
+"""Parse amounts of memory, such as "256 MiB"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def byte_size(what: str, given: Any) -> int:
-    """A number of bytes: an integer, or text such as "256MB" (millions) or "256 MiB" (of 1,048,576 bytes).
+    """Return a number of bytes, given as an integer or as text: "256MB" (millions), "256 MiB" (of 1,048,576 bytes).
 
     >>> byte_size("memory=", 4096), byte_size("memory=", "256MB"), byte_size("memory=", "1.5 GiB")
     (4096, 256000000, 1610612736)

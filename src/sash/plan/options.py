@@ -27,7 +27,7 @@ class Options:
     shards: over how many shards a stream on Spark spreads its keys.
     store: where operators save their state.
     memory: how much memory the live state of an operator may take between calls, in bytes or as text such as "256MB"
-        or "256 MiB"; keys that were not used for long are in the store alone. Needs a store.
+        or "256 MiB"; the least recently used keys are then in the store alone. Needs a store.
 
     >>> import sash
     >>> sash.Options(prefer="latency")
@@ -57,7 +57,10 @@ class Options:
                 raise TypeError(f"{name}= of Options must be a whole number; got {value!r}, a {type(value).__name__}")
             if value < 1:
                 raise ValueError(f"{name}= of Options must be at least 1; got {value!r}")
+        if self.store is not None:
+            from sash.stores.store import checked_store
 
+            checked_store("store= of Options", self.store)
         if self.memory is not None:
             object.__setattr__(self, "memory", byte_size("memory= of Options", self.memory))
 

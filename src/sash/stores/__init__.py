@@ -4,9 +4,9 @@
 `memory`            a store in a dict
 `rocksdb_store`     a store in a directory; needs rocksdict
 `valkey_store`      a store in Valkey or Redis; needs valkey
-`valkey_connection` its calls: bounded waiting, errors
-`valkey_lease`      its one writer
-`store_errors`      what can go wrong in them
+`valkey_connection` calls to a Valkey server: bounded waiting, clear errors
+`valkey_lease`      one writer at a time for a store in Valkey
+`store_errors`      the errors of stores
 `page_names`        names and pages as every store checks them
 `page_writer`       writes, deletes and reads ahead in the background
 `envelope`          format, kind, query and checksum of a page

@@ -55,7 +55,7 @@ class _Close:
 
 
 class _Sort:
-    """On the stack of `dumps`: the items of a set begin at these places of the output, and are to be sorted."""
+    """On the stack of `dumps`: the items of a set begin at these places of the output, and must be sorted."""
 
     __slots__ = ("starts",)
 

@@ -23,13 +23,13 @@ class MemoryStore:
     pages: dict[str, bytes] = field(default_factory=dict)
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, in their order; None for one that is not there."""
+        """Return the pages of these names, in their order; None for one that is not there."""
         return [self.pages.get(name) for name in checked_names(ids)]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep these pages, each in place of the one of its name.
+        """Write these pages, each in place of the one of its name.
 
-        Raises TypeError, naming it, for a page that is not bytes: one that can still change is no state.
+        Raises TypeError, naming the page, if one is not bytes: a bytearray could change later.
         """
         self.pages.update(checked_pages(pages))
 

@@ -1,6 +1,6 @@
-"""Names and pages as every store checks and encodes them.
+"""Check and encode the names and pages that are passed to a store.
 
-A name is any Unicode text. A store that is not in memory has it in UTF-8, whose order is that of the text.
+A name is any Unicode text. Stores outside of memory encode it in UTF-8, which keeps the order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 
 def checked_names(ids: Iterable[str]) -> list[str]:
-    """Names of pages as a list.
+    """Return names of pages as a list.
 
     Raises TypeError for one text in place of several and for a name that is no text, and ValueError for text that is
     no Unicode.
@@ -32,9 +32,9 @@ def checked_names(ids: Iterable[str]) -> list[str]:
 
 
 def checked_pages(pages: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Pages by name.
+    """Return the pages, if all of them are bytes and their names are text.
 
-    Raises TypeError, naming it, for a page that is not bytes: one that can still change is no state.
+    Raises TypeError, naming the page, if one is not bytes: a bytearray could change later.
     """
     checked_names(pages.keys())
     for name, page in pages.items():
@@ -51,7 +51,7 @@ def _encoded(name: str) -> bytes:
 
 
 def encoded_names(ids: Iterable[str]) -> list[bytes]:
-    """The UTF-8 bytes of names, checked as in `checked_names`.
+    """Encode names in UTF-8, checked as in `checked_names`.
 
     >>> encoded_names(["b3f0", "é"])
     [b'b3f0', b'\\xc3\\xa9']
@@ -60,12 +60,12 @@ def encoded_names(ids: Iterable[str]) -> list[bytes]:
 
 
 def encoded_pages(pages: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
-    """Names in UTF-8 with their pages, checked as in `checked_pages`."""
+    """Encode the names of pages in UTF-8, checked as in `checked_pages`."""
     return [(name.encode(), page) for name, page in checked_pages(pages).items()]
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least bytes that are above every name with this prefix; None without a prefix.
+    """Return the least bytes above every name with this prefix; None without a prefix.
 
     >>> after_prefix(b"b3"), after_prefix(b"")
     (b'b4', None)

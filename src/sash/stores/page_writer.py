@@ -1,12 +1,12 @@
-"""Writes pages to a store in the background, in order; deletes and reads ahead there, too.
+"""Write pages to a store in a background thread, in order; delete obsolete pages and read ahead there, too.
 
     caller ──submit──▶ [ commit 1 │ commit 2 │ … ] ──put_many──▶ store       one call for all that wait: the last wins
            ──fetch───▶ [ names ]                   ──get_many──▶ arrived     read ahead; errors are not reported
-                       [ names to delete ]         ──delete_many▶ store      after the commit that gives them up
+                       [ names to delete ]         ──delete_many▶ store      after the commit that replaces them
 
-One daemon thread a writer, started when there is something to do. A commit is the pages of one consistent point; it
-is durable when `durable` has reached its number. If a write fails, nothing is lost: the thread stops, `attention` is
-set, and the caller's next `check()` raises; the write is tried again after that.
+Each writer has one daemon thread, started when there is something to do. A commit has the pages of one consistent
+point; it is durable when `durable` has reached its number. If a write fails, its pages are kept: the thread stops,
+`attention` is set, and the caller's next `check()` raises; after that the thread repeats the write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DELETED_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class Commit:
-    """The pages of a consistent point, not yet encoded, and the names of those that are of no use after it."""
+    """The pages of a consistent point, not yet encoded, and the names of the pages that are obsolete after it."""
 
     pages: Mapping[str, Any]
     garbage: Iterator[str] = field(default_factory=lambda: iter(()))
@@ -54,15 +54,15 @@ class PageWriter:
         self._closing = False
         self._error: BaseException | None = None
         self.submitted = 0
-        """How many commits there were."""
+        """Number of commits so far."""
         self.durable = 0
-        """How many of them are written."""
+        """Number of commits that are written."""
         self.cleaned = 0
-        """How many of them have had their garbage deleted."""
+        """Number of commits whose garbage is deleted."""
         self.attention = False
         """Must the caller `check()` before it goes on?"""
         self.arrived: deque[tuple[str, bytes | None]] = deque()
-        """What was read ahead; None for what could not be read."""
+        """Pages that were read ahead, by name; None for one that could not be read."""
 
     def submit(self, commit: Commit) -> None:
         """Write this commit after those before it. Does not wait."""
@@ -82,6 +82,7 @@ class PageWriter:
     def check(self) -> None:
         """Wait until few pages wait to be written. Raises FlushError if a write has failed since the last time."""
         with self._changed:
+            self._wake_if_waiting()
             self._changed.wait_for(lambda: self._error is not None or self._backlog <= BACKLOG)
             self._raise()
             self.attention = False
@@ -96,6 +97,7 @@ class PageWriter:
             return self._error is not None or (self.cleaned if deleted else self.durable) == self.submitted
 
         with self._changed:
+            self._wake_if_waiting()
             self._changed.wait_for(done)
             self._raise()
 
@@ -107,12 +109,11 @@ class PageWriter:
             self._wake()
             raise FlushError(
                 f"{self._label}: writing to the store failed in the background with {type(error).__name__}: {error}. "
-                "Nothing is lost as long as this process lives: it is written again with the next calls; "
-                "flush() waits for it"
+                "The pages are kept in memory: the next calls repeat the write, and flush() waits for it"
             ) from error
 
     def close(self) -> None:
-        """End the thread after what was submitted, or at once if that fails."""
+        """Write all that was submitted, and end the thread; if a write fails, end it at once."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -121,10 +122,15 @@ class PageWriter:
             thread.join()
 
     def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"sash {self._label}", daemon=True)
-            self._thread.start()
+        if self._thread is None or not self._thread.is_alive():  # a fork has no threads but its own
+            thread = threading.Thread(target=self._run, name=f"sash {self._label}", daemon=True)
+            thread.start()
+            self._thread = thread
         self._changed.notify_all()
+
+    def _wake_if_waiting(self) -> None:
+        if self._waiting():
+            self._wake()
 
     # ---- in the thread ----
 

@@ -44,7 +44,7 @@ _OF_ROCKSDB = re.compile(
     rf"|rocksdict-config\.json|{WRITER}"
 )
 _CATCH_UPS = 100
-"""How often a reader tries to catch up with a writer that changes its files meanwhile, which it does now and then."""
+"""Attempts of a reader to catch up with a writer that changes its files meanwhile."""
 
 
 def _options(read_only: bool) -> rocksdict.Options:
@@ -89,6 +89,8 @@ class RocksDBStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, sync: bool = False) -> None:
+        if not os.fspath(path):
+            raise ValueError("path is empty: pass the directory of the store")
         # RocksDB locks by the text of the path, so one directory needs one text.
         self.path = Path(path).resolve()
         self.read_only = read_only
@@ -115,7 +117,7 @@ class RocksDBStore:
         foreign = sorted(name for name in names if not _OF_ROCKSDB.fullmatch(name))
         if "CURRENT" not in names and foreign:
             raise StoreError(
-                f"{self.path} is no store and not empty (it has {foreign[0]!r}): give a directory of its own"
+                f"{self.path} is not a store and not empty (it has {foreign[0]!r}): use a directory of its own"
             )
         try:
             db = rocksdict.Rdict(str(self.path), _options(read_only=False))
@@ -157,7 +159,7 @@ class RocksDBStore:
         return self._db
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, in their order, of one version; None for one that is not there."""
+        """Return the pages of these names, in their order, of one version; None for one that is not there."""
         db, names = self._opened(), encoded_names(ids)
         try:
             found: list[bytes | None] = db.get(names) if names else []  # type: ignore[arg-type,assignment]
@@ -168,7 +170,7 @@ class RocksDBStore:
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Write these pages, each in place of the one of its name: all of them or none.
 
-        Raises TypeError, naming it, for a page that is not bytes, and StoreUnavailable if the disk refuses the write.
+        Raises TypeError, naming the page, if one is not bytes, and StoreUnavailable if the disk refuses the write.
         """
         batch = rocksdict.WriteBatch(raw_mode=True)
         for name, page in encoded_pages(pages):
@@ -198,7 +200,7 @@ class RocksDBStore:
         if "No space left" in str(error):
             advice = "repeat the call some seconds after there is room"
         else:
-            advice = "see to the disk, then open the store again"
+            advice = "check the disk, then open the store again"
         raise StoreUnavailable(f"cannot write to the store at {self.path}: {error}; {advice}") from error
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
@@ -235,8 +237,10 @@ class RocksDBStore:
                     return
                 self._read_from = ()
             except PermissionError as error:  # rocksdict writes a file of its own, readers too
-                raise StoreError(f"cannot read the store at {self.path} without the right to write: {error}") from error
-            except Exception as error:  # e.g. the writer has deleted a file that was to be opened
+                raise StoreError(
+                    f"cannot read the store at {self.path} without write permission in its directory: {error}"
+                ) from error
+            except Exception as error:  # e.g. the writer has deleted a file before it was opened
                 failure = error
         reason = failure or "its files change all the time"
         raise StoreUnavailable(f"cannot read the store at {self.path} beside its writer: {reason}") from failure

@@ -1,4 +1,4 @@
-"""A list of states as bytes: what a page of a tree's nodes holds.
+"""Encode a list of states as bytes, for the pages of a tree's nodes.
 
     1.0 2.0 3.0 …           n │ d │ 1.0, 2.0, 3.0, …            numbers of one type
     2**64 + 1, 2**65, …     w │ 9 │ 2**64 + 1, 2**65, …         larger integers, in as many bytes each: exact sums
@@ -20,17 +20,17 @@ from sash.stores.codec import dumps, loads
 _CODES: dict[type, str] = {int: "q", float: "d", bool: "?"}
 _LENGTH = Struct("<I")
 _SHAPE = Struct("<II")
-"""How long the tuples are, and how many."""
+"""Length of the tuples, and their number."""
 
 _LONGEST = 1 << 16
 """At most so many tuples, and so long: an empty one takes no bytes, so a crafted number could fill the memory."""
 
 _DEEPEST = 8
-"""How deeply tuples are nested that are packed."""
+"""Deepest nesting of tuples that are packed."""
 
 
 def dump_states(states: Sequence[Any], dump: Callable[[Any], bytes] | None = None) -> bytes:
-    """States as bytes; `dump` encodes one where the codec does not know it.
+    """Encode states as bytes; `dump` encodes a state that the codec does not know.
 
     >>> load_states(dump_states([(1, 2.5), (2, 0.5)]))
     [(1, 2.5), (2, 0.5)]
@@ -69,7 +69,7 @@ def _struct(code: str, count: int) -> Struct:
 
 
 def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list[Any]:
-    """The states again, of the same types.
+    """Decode states, with the same types.
 
     Raises ValueError if the bytes are truncated or damaged, and whatever `load` raises.
     """

@@ -10,8 +10,9 @@ Many at once, since a page of a remote store costs a round trip: an operator ask
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -58,3 +59,25 @@ class Refreshable(Protocol):
     def refresh(self) -> None:
         """Show what the writer has committed so far."""
         ...
+
+
+def checked_store(what: str, given: Any) -> Store:
+    """Return the store, if it is one.
+
+    >>> checked_store("store=", "state")
+    Traceback (most recent call last):
+    TypeError: store= must be a store: for a directory, use sash.stores.RocksDBStore('state'); got 'state'
+
+    Raises TypeError, naming the argument and what to pass, for anything else.
+    """
+    if not isinstance(given, type) and isinstance(given, Store):
+        return given
+    advice = "such as sash.stores.RocksDBStore(path)"
+    if isinstance(given, type):
+        advice = f"an object of the class {given.__name__}, not the class"
+    elif isinstance(given, str) and "://" in given:
+        advice = "for a server, use sash.stores.ValkeyStore(url)"  # the URL may contain a password
+        raise TypeError(f"{what} must be a store: {advice}; got a URL")
+    elif isinstance(given, str | os.PathLike):
+        advice = f"for a directory, use sash.stores.RocksDBStore({os.fspath(given)!r})"
+    raise TypeError(f"{what} must be a store: {advice}; got {given!r:.80}")

@@ -1,4 +1,4 @@
-"""What can go wrong in a store that is not in memory."""
+"""Errors of stores outside of memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StoreInUse(StoreError):
 class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write at the moment: the same call can be repeated later.
 
-    A write that raised this is there as a whole or not at all. To repeat it is safe either way.
+    A write that raised this has been applied as a whole or not at all. Repeating it is safe either way.
     """
 
 

@@ -1,4 +1,4 @@
-"""The right to write to a store in Valkey: one writer at a time, and a late one cannot write.
+"""The lease of a store in Valkey: one writer at a time, and one that was replaced cannot write.
 
     {prefix}:lease     the writer's random token and who it is; expires `seconds` after its last renewal
     {prefix}:commit    the last write: the token of its writer and a number
@@ -118,6 +118,8 @@ class WriterLease:
         self._known = [self._id()]
         """The last confirmed write, and those after it that may have happened: their answer was lost."""
         self._one_write = threading.Lock()
+        self._one_renewal = threading.Lock()
+        """Held during a renewal: one that was still under way after `release` would take the lease again."""
         self._acquire(wait)
         self._ended = threading.Event()
         arguments = (weakref.ref(self), self._ended, seconds / 3)
@@ -134,7 +136,10 @@ class WriterLease:
             if answer == b"OK":
                 return
             if answer == b"DAMAGED":
-                raise StoreError(f"{self._named()} has not as many names as pages: something else has changed its keys")
+                raise StoreError(
+                    f"{self._named()} has different numbers of names and pages: another program has changed its keys. "
+                    "Restore a copy"
+                )
             seconds = max(answer[1], 0) / 1000
             left = end - time.monotonic()
             if left <= 0:
@@ -178,15 +183,18 @@ class WriterLease:
         return f"{self._named()} is gone: the server has lost its data, or somebody has deleted it; {_AGAIN}"
 
     def renew(self) -> bool:
-        """Whether the lease is still this writer's. Waits at most a third of the lease for the server."""
+        """Renew the lease, and return whether it is still this writer's. Repeats that for a third of the lease."""
         arguments = (self._token, self._holder, self._milliseconds)
-        answer = self._connection.run(_RENEW, self._keys[:2], *arguments, timeout=self._milliseconds / 3000)
+        with self._one_renewal:
+            if self._ended.is_set():
+                return False
+            answer = self._connection.run(_RENEW, self._keys[:2], *arguments, timeout=self._milliseconds / 3000)
         return bool(answer == b"OK")
 
     def release(self) -> None:
         """End the lease. If the server cannot be reached, it expires by itself."""
         self._ended.set()
-        with suppress(StoreError):
+        with self._one_renewal, suppress(StoreError):
             self._connection.run(_RELEASE, self._keys[:1], self._token, timeout=0)
 
 

@@ -50,8 +50,13 @@ class ValkeyStore:
     ) -> None:
         if not isinstance(prefix, str) or not prefix or set(prefix) & set("{}"):
             raise ValueError(f"prefix must be text without braces, and not empty; got {prefix!r}")
+        for name, seconds in (("timeout", timeout), ("lease", lease), ("wait", wait)):
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                raise TypeError(f"{name} must be a number of seconds; got {seconds!r}")
         if not 0.1 <= lease < inf:
             raise ValueError(f"lease must be at least 0.1 seconds; got {lease!r}")
+        if not wait >= 0:
+            raise ValueError(f"wait must be 0 seconds or more; got {wait!r}")
         self.prefix = prefix
         self.read_only = read_only
         self._process = os.getpid()
@@ -88,7 +93,7 @@ class ValkeyStore:
         return self._lease
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """The pages of these names, in their order, of one version; None for one that is not there. One round trip."""
+        """Return the pages of these names, in their order, of one version; None for a missing one. One round trip."""
         connection, names = self._opened(), encoded_names(ids)
         found: list[bytes | None] = connection.call("HMGET", self._pages, *names) if names else []
         return found
@@ -96,7 +101,7 @@ class ValkeyStore:
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Write these pages, each in place of the one of its name: all of them or none. One round trip.
 
-        Raises TypeError, naming it, for a page that is not bytes, WriterReplaced if another writer has taken over, and
+        Raises TypeError, naming the page, if one is not bytes, WriterReplaced if another writer has taken over, and
         StoreUnavailable if the server does not answer: then the pages are all there or none is, and the call can be
         repeated.
         """
