@@ -71,14 +71,14 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
 
 
-def require_text_types(schema: pa.Schema, what: str) -> None:
+def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -> None:
     """Raises TypeError, naming the column, for a type that no text can be read as."""
     for field in schema:
         try:
             from_text(pa.array([], pa.string()), field.type)
         except pa.ArrowNotImplementedError:
             raise TypeError(
-                f"the column {field.name!r} is of type {field.type}, which {what} cannot have; use Parquet"
+                f"the column {field.name!r} is of type {field.type}, which {what} cannot have; use {instead}"
             ) from None
 
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from sash.pipeline.file_format import COMPRESSIONS, FileRows, opened, require_text_types
-from sash.pipeline.json_rows import decode_json
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, opened
+from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
 SAMPLE = 1000
@@ -46,7 +46,7 @@ class JsonFiles:
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
         """The lines of a file. One that is no object, or has a value not of its type, is malformed."""
-        require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), "a JSON file")
+        require_json_types(schema, "a JSON file", "Parquet")
         with _lines(path) as file:
             for _ in islice(file, done):
                 pass

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.pipeline.file_format import from_text
+from sash.pipeline.file_format import from_text, require_text_types
 from sash.pipeline.source import decode_valid
 
 
@@ -47,6 +47,11 @@ def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordB
     good, unfit = decode_valid(len(objects), decode)
     bad += [(places[place], reason) for place, reason in unfit]
     return together(good, schema), sorted(bad)
+
+
+def require_json_types(schema: pa.Schema, what: str, instead: str) -> None:
+    """Raises TypeError, naming the column, for a type that no JSON value can be read as."""
+    require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), what, instead)
 
 
 def _column(values: list[Any], field: pa.Field) -> pa.Array:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.input_checks import check_schema
-from sash.pipeline.json_rows import decode_json
+from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.kafka_client import (
     TIMEOUT,
     Consumer,
@@ -71,6 +71,8 @@ class KafkaSource:
             raise TypeError(f"schema= must be a pyarrow.Schema: messages have none; got a {type(schema).__name__}")
         if format not in ("json", "arrow"):
             raise ValueError(f"format= must be 'json' or 'arrow'; got {format!r}")
+        if format == "json":
+            require_json_types(schema, "a JSON message", "format='arrow'")
         self.servers, self.topic, self.format, self.linger = servers, topic, format, linger
         self._schema, self._config, self.problems = schema, config, list[str]()
         client_config(servers, config)
@@ -88,6 +90,7 @@ class KafkaSource:
         partitions = partitions_of(client, self.servers, self.topic)
         following = self._checked(position)
         known = watermarks(client, self.topic, partitions)
+        self._require_there(following, known)
         following = {number: following.get(number, known[number][0]) for number in partitions}
         merge = _Merge(client, self.topic, following)
         if not reading.follow:
@@ -115,6 +118,17 @@ class KafkaSource:
                 "another source. Use that source, or a new store"
             )
         return {int(number): offset for number, offset in position["next"].items()}
+
+    def _require_there(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:
+        """Raises ValueError if saved offsets are behind the end of the topic: it is not the one that was read."""
+        for number, offset in following.items():
+            end = known[number][1] if number in known else None
+            if end is None or offset > end:
+                has = "there is no such partition" if end is None else f"it ends at offset {end}"
+                raise ValueError(
+                    f"{self.topic}[{number}] was read up to offset {offset}, but {has}: the topic was deleted and "
+                    "created again, or the servers are others. Start with a new store"
+                )
 
     def _decoded(self, messages: list[Message], following: Partitions) -> SourceRows:
         values = [message.value() or b"" for message in messages]
@@ -172,7 +186,9 @@ class _Merge:
     def __post_init__(self) -> None:
         self.following = dict(self.following)
         self.buffers = {number: deque() for number in self.following}
-        self.consumer.assign([kafka.TopicPartition(self.topic, *item) for item in self.following.items()])
+        assigned = [kafka.TopicPartition(self.topic, *item) for item in self.following.items()]
+        self.consumer.assign(assigned)
+        self.consumer.resume(assigned)  # one that an earlier merge has paused would stay so
         self.heard = time.monotonic()
 
     @property
