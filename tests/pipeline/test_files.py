@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -206,6 +207,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     [
         ({"format": "xml"}, ValueError, "format= must be one of"),
         ({"poll": 0}, ValueError, "poll="),
+        ({"delimiter": "::"}, ValueError, "delimiter= must be one character; got '::'"),
         ({"schema": ["x"]}, TypeError, "schema="),
         ({}, ValueError, r"several formats \(csv, parquet\)"),
     ],
@@ -223,6 +225,45 @@ def test_an_empty_directory_has_no_format(tmp_path: Path) -> None:
         files(tmp_path)
     assert files(tmp_path, "csv").schema is None
     assert read(files(tmp_path, "csv")) == []
+
+
+def test_files_of_other_suffixes_alone_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "1.tsv").write_text("k\tt\n")
+    source = files(tmp_path, "csv", delimiter="\t")
+    with pytest.warns(
+        SourceWarning, match=r"no file with a suffix of the format 'csv' .* such as 1\.tsv, are not read"
+    ):
+        assert read(source) == []
+    assert len(source.problems) == 1
+
+
+def test_hidden_names_do_not_tell_a_format(tmp_path: Path) -> None:
+    write_files(tmp_path, TABLE, 1)
+    (tmp_path / ".1.csv").write_text("")
+    assert table(read(files(tmp_path))).equals(TABLE)
+
+
+@pytest.mark.parametrize("layout", ["csv", "jsonl"])
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+def test_a_damaged_compressed_file_is_named(tmp_path: Path, layout: str, schema: pa.Schema | None) -> None:
+    write_file(tmp_path / f"1.{layout}", TABLE)
+    whole = gzip.compress((tmp_path / f"1.{layout}").read_bytes())
+    (tmp_path / f"1.{layout}").unlink()
+    for damaged in (whole[: len(whole) // 2], b"k,t,x\n"):
+        (tmp_path / f"1.{layout}.gz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=rf"the file .*1\.{layout}\.gz cannot be read.*: (Truncated|zlib)"):
+            read(files(tmp_path, schema=schema))
+
+
+def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(f'k,x\na,1\n"{"b" * (9 << 20)},2\n')
+    with pytest.raises(
+        ValueError, match="behind record 1: a record is longer than 4 MiB; perhaps a quote is not closed"
+    ):
+        read(files(tmp_path, schema=pa.schema([("k", pa.string()), ("x", pa.int64())])))
+    (tmp_path / "1.csv").write_text("k" * 200_000)
+    with pytest.raises(ValueError, match=r"1\.csv has no header: field larger"):
+        read(files(tmp_path, schema=SCHEMA))
 
 
 # ---- files that change, or come too late ----
@@ -262,6 +303,27 @@ def test_files_that_are_done_may_go(tmp_path: Path) -> None:
         file.unlink()
     write_file(folder / "0002.parquet", TABLE)
     assert table(read(files(folder), chunks[-1].position)).equals(TABLE)
+
+
+def test_files_that_are_deleted_while_they_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may delete a file that is done at any moment; nothing of it is kept."""
+    folder = write_files(tmp_path, TABLE, 2)
+    source = files(folder)
+    chunks = source.read(None, Reading(100, False, threading.Event()))
+    next(chunks)
+    next(chunks)
+    scandir = os.scandir
+
+    @contextmanager
+    def deleting(path: Any) -> Any:
+        with scandir(path) as entries:
+            found = list(entries)
+        (folder / "0000.parquet").unlink(missing_ok=True)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", deleting)
+    assert list(chunks) == []
+    assert set(source._known) == {"0001.parquet"}
 
 
 def test_a_name_before_the_position_is_reported(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sash.pipeline.file_format import (
     COMPRESSIONS,
     FileRows,
     from_text,
+    naming,
     null_texts,
     opened,
     require_columns,
@@ -53,11 +54,12 @@ class CsvFiles:
         parse = pyarrow.csv.ParseOptions(
             delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         )
-        try:
-            with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
-                found = reader.schema
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"the columns of the file {path} cannot be told: {error}. Pass schema=") from error
+        with naming(path):
+            try:
+                with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
+                    found = reader.schema
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"the columns of the file {path} cannot be inferred: {error}. Pass schema=") from error
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
@@ -89,8 +91,11 @@ class CsvFiles:
                         found, at = _located(texts, at, invalid, path)
                         if at > done:
                             yield _decoded(found, schema, done, at, path)
-        except pa.ArrowException as error:
-            raise ValueError(f"the file {path} cannot be read behind record {at}: {error}") from error
+        except (pa.ArrowException, OSError) as error:
+            why: object = error
+            if "straddl" in str(error):
+                why = f"a record is longer than {BLOCK >> 20} MiB; perhaps a quote is not closed"
+            raise ValueError(f"the file {path} cannot be read behind record {at}: {why}") from error
         if invalid:  # behind the last row that is valid
             found, at = _located(None, at, invalid, path)
             if at > done:
@@ -98,8 +103,15 @@ class CsvFiles:
 
     def columns(self, path: Path) -> list[str]:
         """The names of a file's columns, in its first record."""
-        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
-            names = next(csv.reader(text, delimiter=self.delimiter), [])
+        with (
+            naming(path),
+            opened(path) as file,
+            io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text,
+        ):
+            try:
+                names = next(csv.reader(text, delimiter=self.delimiter), [])
+            except csv.Error as error:
+                raise ValueError(f"the file {path} has no header: {error}") from error
         for name in names:
             if not name.isprintable():
                 raise ValueError(f"the file {path} has no header in UTF-8: a column is named {name!a}")

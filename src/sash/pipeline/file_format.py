@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,17 @@ class FileFormat(Protocol):
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
         """The records of a file behind the first `done`, at most `rows` at a time. Other columns are left out."""
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Raises ValueError, naming the file, for errors of Arrow and of decompression, which do not name it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the file {path} cannot be read: {error}") from error
 
 
 def opened(path: Path) -> pa.NativeFile:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,12 +86,24 @@ class FileSource:
                 break
         return self._schema
 
+    def expect(self, schema: pa.Schema) -> None:
+        """Read the columns of an earlier run, unless others were given: its first file may have been deleted."""
+        if not self._given:
+            self._schema = schema
+
+    @property
+    def infers_types(self) -> bool:
+        """Are the types those that the values of the first file seem to have?"""
+        return not self._given and not isinstance(self.layout, ParquetFiles)
+
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """The rows of all files behind a position."""
         at = FilePosition.of(position)
         listing = self._listing()
         if at is not None:
             self._take_up(at, listing)
+        elif not listing:
+            self._report_other_suffixes()
         while not reading.stop.is_set():
             seen = max([0 if at is None else at.seen, *(found.st_ctime_ns for found in listing.values())])
             names = [name for name in sorted(listing) if at is None or not at.has_done(name)]
@@ -171,7 +184,8 @@ class FileSource:
                     self._problem(f"{name} has appeared or changed after files up to {at.file} were read")
 
     def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
-        """Report what has happened to files that are done."""
+        """Report what has happened to files that are done, and forget those that were deleted."""
+        self._known = {name: known for name, known in self._known.items() if name in listing}
         for name, found in listing.items():
             identity = found.st_size, found.st_mtime_ns
             if not at.has_done(name) or self._known.get(name) == identity:
@@ -182,8 +196,21 @@ class FileSource:
                 self._problem(f"{name} has appeared after files up to {at.file} were read")
             self._known[name] = identity
 
+    def _report_other_suffixes(self) -> None:
+        """Report a directory that has files, but none whose suffix is one of the format."""
+        others = [entry.name for entry in self.path.iterdir() if _is_visible(entry.name) and entry.is_file()]
+        if others:
+            self._warn(
+                f"{self.path} has no file with a suffix of the format {self.layout.name!r} "
+                f"({', '.join(self.layout.suffixes)}); others, such as {min(others)}, are not read"
+            )
+
     def _problem(self, what: str) -> None:
-        text = f"{self.path}: {what}; it is not read. Give files ascending names, and rename this one to have it read"
+        self._warn(
+            f"{self.path}: {what}; it is not read. Give files ascending names, and rename this one to have it read"
+        )
+
+    def _warn(self, text: str) -> None:
         self.problems.append(text)
         warnings.warn(text, SourceWarning, stacklevel=2)
 
@@ -192,11 +219,13 @@ class FileSource:
     def _listing(self) -> dict[str, os.stat_result]:
         if not self.path.is_dir():
             return {self.path.name: self.path.stat()}
+        found = {}
         with os.scandir(self.path) as entries:
-            return {entry.name: entry.stat() for entry in entries if self._is_ours(entry)}
-
-    def _is_ours(self, entry: os.DirEntry[str]) -> bool:
-        return entry.name.endswith(self.layout.suffixes) and entry.name[0] not in "._" and entry.is_file()
+            for entry in entries:
+                if entry.name.endswith(self.layout.suffixes) and _is_visible(entry.name) and entry.is_file():
+                    with suppress(FileNotFoundError):  # deleted since: files that are done may be
+                        found[entry.name] = entry.stat()
+        return found
 
     def _file(self, name: str) -> Path:
         return self.path / name if self.path.is_dir() else self.path
@@ -206,6 +235,10 @@ class FileSource:
 
     def __repr__(self) -> str:
         return f"files({str(self.path)!r}, format={self.layout.name!r})"
+
+
+def _is_visible(name: str) -> bool:
+    return name[0] not in "._"
 
 
 def _changed(before: int, now: int) -> str:
@@ -239,6 +272,8 @@ def files(
         format = _format_of(place)  # noqa: A001
     if format not in FORMATS:
         raise ValueError(f"format= must be one of {', '.join(map(repr, FORMATS))}; got {format!r}")
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ValueError(f"delimiter= must be one character; got {delimiter!r}")
     if not poll > 0:
         raise ValueError(f"poll= must be a number of seconds above 0; got {poll!r}")
     if schema is not None and not isinstance(schema, pa.Schema):
@@ -248,7 +283,7 @@ def files(
 
 def _format_of(place: Path) -> Any:
     """The format that suffixes tell. Raises ValueError if there is none, or more than one."""
-    names = [entry.name for entry in place.iterdir()] if place.is_dir() else [place.name]
+    names = [entry.name for entry in place.iterdir() if _is_visible(entry.name)] if place.is_dir() else [place.name]
     found = {one.name for one in FORMATS.values() for name in names if name.endswith(one.suffixes)}
     if len(found) == 1:
         return found.pop()

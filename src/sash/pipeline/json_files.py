@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from sash.pipeline.file_format import COMPRESSIONS, FileRows, opened
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened
 from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
@@ -29,7 +29,7 @@ class JsonFiles:
 
     def schema(self, path: Path) -> pa.Schema:
         """The fields of a file's first thousand lines, with the types that their values seem to have."""
-        with _lines(path) as file:
+        with naming(path), _lines(path) as file:
             objects = [_object(line) for line in islice(file, SAMPLE)]
         names = dict.fromkeys(name for found in objects for name in found)
         try:
@@ -47,7 +47,7 @@ class JsonFiles:
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
         """The lines of a file. One that is no object, or has a value not of its type, is malformed."""
         require_json_types(schema, "a JSON file", "Parquet")
-        with _lines(path) as file:
+        with naming(path), _lines(path) as file:
             for _ in islice(file, done):
                 pass
             while lines := list(islice(file, rows)):

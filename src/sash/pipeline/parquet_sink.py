@@ -45,6 +45,9 @@ class ParquetSink:
 
     def open(self, task: SinkTask) -> None:
         """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
+        self._prepared = 0
+        if self.path.exists() and not self.path.is_dir():
+            raise SinkError(f"{self.path} is a file: a sink is a directory for Parquet files")
         self.path.mkdir(parents=True, exist_ok=True)
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:

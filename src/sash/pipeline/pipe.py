@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from sash.engine import Operator, Uncommitted
+from sash.engine.root_page import stored_schema
 from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
@@ -118,6 +119,11 @@ class _Pipeline:
 
     def __init__(self, source: Source, query: Query, sinks: Sequence[Sink], store: Store | None) -> None:
         self.source, self.sinks = source, sinks
+        store = query.options.store if store is None else store
+        if store is not None and isinstance(source, FileSource | BatchSource):
+            stored = stored_schema(query, store)
+            if stored is not None:
+                source.expect(stored)
         schema = source.schema
         if schema is not None:
             _require_fit(query, schema, source)
@@ -214,19 +220,20 @@ def _require_fit(query: Query, schema: pa.Schema, source: Source) -> None:
         query.bind(schema)
     except (TypeError, ValueError) as error:
         text = error.args[0] if error.args else error
+        if isinstance(error, TypeError) and isinstance(source, FileSource) and source.infers_types:
+            text = f"{text}. Types were inferred from the first file: pass files(…, schema=) to set them"
         raise type(error)(f"the source {source!r} does not fit the query: {text}") from error
 
 
 def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
     """Raises ValueError if a directory is written to that is read, or written to twice."""
-    places = [source.path.absolute()] if isinstance(source, FileSource) else []
+    places = [source.path.resolve()] if isinstance(source, FileSource) else []
     for sink in sinks:
         if isinstance(sink, ParquetSink):
-            if sink.path in places:
-                raise ValueError(
-                    f"{sink.path} is given twice: source, sink and side output need directories of their own"
-                )
-            places.append(sink.path)
+            place = sink.path.resolve()
+            if place in places:
+                raise ValueError(f"{place} is given twice: source, sink and side output need directories of their own")
+            places.append(place)
 
 
 def _source(given: Any) -> Source:
