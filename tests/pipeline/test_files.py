@@ -122,12 +122,12 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
         (b"null", "JSON null, not an object"),
         (b"[1]", "JSON array, not an object"),
-        (b'{"k": "a"} {"k": "b"}', "no JSON"),
-        (b'{"k": "\xff"}', "no JSON"),
+        (b'{"k": "a"} {"k": "b"}', "not JSON"),
+        (b'{"k": "\xff"}', "not JSON"),
         (b'{"n": "1"}', "'n'"),
         (b'{"n": 1.5}', "'n'"),
         (b'{"n": true}', "'n'"),
@@ -142,7 +142,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         (b'{"b": 1}', "'b'"),
         (b'{"d": "one"}', "'d'"),
         (b'{"l": [1, "x"]}', "'l'"),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 100_000, "not JSON"),
     ],
 )
 def test_json_that_is_no_row(record: bytes, reason: str) -> None:
@@ -170,7 +170,7 @@ def test_a_file_with_other_columns(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"column 'x' of the file .*2\.parquet is of type double.* is int64"):
         read(files(tmp_path))
     write_file(tmp_path / "2.parquet", TABLE.append_column("y", TABLE["x"]))
-    with pytest.raises(ValueError, match=r"2\.parquet has a column 'y', which the first file has not"):
+    with pytest.raises(ValueError, match=r"2\.parquet has a column 'y', which the first file does not have"):
         read(files(tmp_path))
     assert table(read(files(tmp_path, schema=SCHEMA))).num_rows == 200
     write_file(tmp_path / "2.parquet", TABLE.select(["x", "k", "t"]))
@@ -192,7 +192,7 @@ def test_a_csv_file_with_other_columns(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(ValueError, match=r"1\.parquet is no Parquet file"):
+    with pytest.raises(ValueError, match=r"1\.parquet is not a readable Parquet file"):
         read(files(tmp_path))
     (tmp_path / "1.csv").write_text("d\n1\n")
     with pytest.raises(TypeError, match=r"column 'd' is of type duration.*; use Parquet"):
@@ -255,6 +255,12 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path, layout: str, schema:
             read(files(tmp_path, schema=schema))
 
 
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.csv").write_text("k\na\n")
+    with pytest.raises(ValueError, match=r"the name of the file .*udcff\.csv' is not UTF-8: rename it"):
+        read(files(tmp_path))
+
+
 def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text(f'k,x\na,1\n"{"b" * (9 << 20)},2\n')
     with pytest.raises(
@@ -276,13 +282,13 @@ def test_a_file_that_changed_while_half_of_it_was_read(tmp_path: Path) -> None:
     path = folder / "0000.csv"
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    with pytest.raises(ValueError, match=r"0000\.csv has changed .* up to record 30: it was cut from \d+ to \d+ bytes"):
+    with pytest.raises(ValueError, match=r"0000\.csv has changed .* up to record 30: it shrank from \d+ to \d+ bytes"):
         read(source, first.position)
     path.write_bytes(whole.replace(b"k1", b"k2"))
-    with pytest.raises(ValueError, match="its contents are others"):
+    with pytest.raises(ValueError, match="its contents differ"):
         read(source, first.position)
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"0000\.csv was read up to record 30, and is not there"):
+    with pytest.raises(FileNotFoundError, match=r"0000\.csv was read up to record 30, and no longer exists"):
         read(source, first.position)
 
 
@@ -350,7 +356,7 @@ def test_a_file_that_changed_after_it_was_read_is_reported(tmp_path: Path) -> No
     next(chunks)
     next(chunks)
     pq.write_table(TABLE, folder / "0000.parquet")
-    with pytest.warns(SourceWarning, match=r"0000\.parquet has changed after it was read: it was cut"):
+    with pytest.warns(SourceWarning, match=r"0000\.parquet has changed after it was read: it shrank"):
         assert list(chunks) == []
 
 

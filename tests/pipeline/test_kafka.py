@@ -234,7 +234,7 @@ def test_the_position_of_another_topic(cluster: MockCluster, tmp_path: Path) -> 
     store, topic = MemoryStore(), cluster.topic()
     cluster.send_rows(topic, TABLE.slice(0, 8))
     sash.pipe(source(cluster, topic), QUERY, tmp_path / "out", store=store, finish=False)
-    with pytest.raises(ValueError, match="which is none of the topic"):
+    with pytest.raises(ValueError, match="which is not one of the topic"):
         sash.pipe(source(cluster, cluster.topic()), QUERY, tmp_path / "out", store=store)
 
 
@@ -285,7 +285,7 @@ def test_messages_that_were_deleted_are_reported(
     cluster.send_rows(topic, TABLE.slice(0, 8))
     monkeypatch.setattr(KafkaSource, "_require_there", lambda *_: None)  # they go after the offsets were compared
     gone = {"topic": topic, "next": {"0": 50, "1": 0, "2": 0, "3": 0}}
-    with pytest.raises(ValueError, match=r"\[0\] has not the messages any more"):
+    with pytest.raises(ValueError, match=r"\[0\] no longer has the messages"):
         sash.pipe(_At(source(cluster, topic), gone), QUERY, tmp_path / "out")
 
 

@@ -335,11 +335,11 @@ def test_an_offset_of_another_program(tmp_path: Path) -> None:
 def test_the_position_of_another_source(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 2), MemoryStore()
     sash.pipe(BatchSource([TABLE], SCHEMA), QUERY, tmp_path / "out", store=store, finish=False)
-    with pytest.raises(ValueError, match="position 1, which is none of files"):
+    with pytest.raises(ValueError, match="position 1, which is not one of files"):
         sash.pipe(folder, QUERY, tmp_path / "out", store=store)
     other = MemoryStore()
     sash.pipe(folder, QUERY, tmp_path / "out2", store=other, finish=False)
-    with pytest.raises(ValueError, match="which is none of an iterable"):
+    with pytest.raises(ValueError, match="which is not one of an iterable"):
         sash.pipe(BatchSource([TABLE], SCHEMA), QUERY, tmp_path / "out2", store=other)
 
 

@@ -48,7 +48,7 @@ class BatchSource:
                 check_schema(batch.schema, self._schema)
             except TypeError as error:
                 what = f"a {type(given).__name__}"
-                raise TypeError(f"batch {count} of the source, {what}, is no batch of rows: {error}") from None
+                raise TypeError(f"batch {count} of the source, {what}, is not a batch of rows: {error}") from None
             except ValueError as error:
                 raise ValueError(f"batch {count} of the source does not fit: {error}") from None
             yield SourceRows(batch, count)
@@ -61,7 +61,7 @@ class BatchSource:
             )
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Do nothing: an iterable has nothing to close."""
 
     def __repr__(self) -> str:
         return f"BatchSource({type(self.batches).__name__})"
@@ -72,7 +72,7 @@ def _checked(position: Any) -> int:
         return 0
     if isinstance(position, bool) or not isinstance(position, int) or position < 0:
         raise ValueError(
-            f"the state has the position {position!r}, which is none of an iterable of batches: it belongs to another "
-            "source. Use that source, or a new store"
+            f"the state has the position {position!r}, which is not one of an iterable of batches: it belongs to "
+            "another source. Use that source, or a new store"
         )
     return position

@@ -63,7 +63,7 @@ class CsvFiles:
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The rows of a file. A row with too few or too many values, or with a value not of its type, is malformed."""
+        """The rows of a file. A row with too few or too many values, or a value of another type, is malformed."""
         require_text_types(schema, "a CSV file")
         header = self.columns(path)
         require_columns(path, header, schema)

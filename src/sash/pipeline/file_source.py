@@ -43,19 +43,19 @@ class FilePosition:
 
     @staticmethod
     def of(position: Any) -> FilePosition | None:
-        """The position that JSON gives. Raises ValueError if it is none of files."""
+        """Convert a position from JSON. Raises ValueError if it is not one of files."""
         if position is None:
             return None
         try:
             return FilePosition(**position)
         except TypeError:
             raise ValueError(
-                f"the state has the position {position!r}, which is none of files: it belongs to another source. Use "
-                "that source, or a new store"
+                f"the state has the position {position!r}, which is not one of files: it belongs to another source. "
+                "Use that source, or a new store"
             ) from None
 
     def has_done(self, name: str) -> bool:
-        """Is nothing of this file to be read any more?"""
+        """Has the whole file been read, or skipped?"""
         return name < self.file or (name == self.file and self.rows is None)
 
 
@@ -65,7 +65,7 @@ class FileSource:
     path: a directory, whose files are read but not those of its subdirectories, or one file.
     layout: the format of the files. Files whose names have another suffix, or begin with "." or "_", are ignored.
     schema: the columns to read; by default those of the first file, which all files must then have.
-    poll: how often a directory is looked at when it is followed, in seconds.
+    poll: seconds between two listings of a directory that is followed.
 
     A file must be complete when it appears: write it under another name and rename it. Names must ascend as texts, so
     number them with leading zeros.
@@ -157,8 +157,8 @@ class FileSource:
             known = self._schema.names
             if more := [name for name in self.layout.columns(path) or () if name not in known]:
                 raise ValueError(
-                    f"the file {path} has a column {more[0]!r}, which the first file has not; pass schema= with the "
-                    "columns to read"
+                    f"the file {path} has a column {more[0]!r}, which the first file does not have; pass schema= with "
+                    "the columns to read"
                 )
         return self._schema
 
@@ -170,7 +170,7 @@ class FileSource:
             found = listing.get(at.file)
             if found is None:
                 raise FileNotFoundError(
-                    f"the file {self._file(at.file)} was read up to record {at.rows}, and is not there any more"
+                    f"the file {self._file(at.file)} was read up to record {at.rows}, and no longer exists"
                 )
             if (found.st_size, found.st_mtime_ns) != (at.size, at.modified):
                 raise ValueError(
@@ -184,7 +184,7 @@ class FileSource:
                     self._problem(f"{name} has appeared or changed after files up to {at.file} were read")
 
     def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
-        """Report what has happened to files that are done, and forget those that were deleted."""
+        """Report files that have changed or appeared behind the position, and forget those that were deleted."""
         self._known = {name: known for name, known in self._known.items() if name in listing}
         for name, found in listing.items():
             identity = found.st_size, found.st_mtime_ns
@@ -228,10 +228,15 @@ class FileSource:
         return found
 
     def _file(self, name: str) -> Path:
-        return self.path / name if self.path.is_dir() else self.path
+        path = self.path / name if self.path.is_dir() else self.path
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name of the file {str(path)!a} is not UTF-8: rename it") from None
+        return path
 
     def close(self) -> None:
-        """Nothing to give up: files are open only while they are read."""
+        """Do nothing: files are open only while they are read."""
 
     def __repr__(self) -> str:
         return f"files({str(self.path)!r}, format={self.layout.name!r})"
@@ -243,8 +248,8 @@ def _is_visible(name: str) -> bool:
 
 def _changed(before: int, now: int) -> str:
     if now == before:
-        return f"its contents are others, of {now} bytes as before"
-    return f"it {'was cut' if now < before else 'has grown'} from {before} to {now} bytes"
+        return f"its contents differ, in {now} bytes as before"
+    return f"it {'shrank' if now < before else 'has grown'} from {before} to {now} bytes"
 
 
 def files(
@@ -261,9 +266,9 @@ def files(
     format: by default what the suffixes of the files say. Text files may be compressed: `.csv.gz`.
     schema: the columns to read; by default those of the first file, of CSV and JSON as its values suggest.
     delimiter: what separates values in CSV files.
-    poll: how often a directory that is followed is looked at, in seconds.
+    poll: seconds between two listings of a directory that is followed.
 
-    Raises FileNotFoundError if there is no such path, ValueError if the format cannot be told.
+    Raises FileNotFoundError if there is no such path, ValueError if the format is not clear from the suffixes.
     """
     place = Path(path)
     if not place.exists():
@@ -282,7 +287,7 @@ def files(
 
 
 def _format_of(place: Path) -> Any:
-    """The format that suffixes tell. Raises ValueError if there is none, or more than one."""
+    """The format that the suffixes name. Raises ValueError if there is none, or more than one."""
     names = [entry.name for entry in place.iterdir() if _is_visible(entry.name)] if place.is_dir() else [place.name]
     found = {one.name for one in FORMATS.values() for name in names if name.endswith(one.suffixes)}
     if len(found) == 1:

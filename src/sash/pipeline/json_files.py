@@ -45,7 +45,7 @@ class JsonFiles:
         """Each line has fields of its own."""
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The lines of a file. One that is no object, or has a value not of its type, is malformed."""
+        """The lines of a file. A line that is not an object, or has a value of another type, is malformed."""
         require_json_types(schema, "a JSON file", "Parquet")
         with naming(path), _lines(path) as file:
             for _ in islice(file, done):

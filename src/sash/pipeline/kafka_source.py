@@ -3,7 +3,7 @@
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 
 Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the timestamps of
-their messages: after an outage one of them would else be read to its end before the next, whose rows would be late.
+their messages. Otherwise one of them would be read to its end after an outage, and the rows of the next would be late.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sash.pipeline.kafka_client import (
 from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
 
 TICK = 0.1
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks of `stop`."""
 
 WAITING = 1000
 """Messages of a partition that may wait in memory, whatever the size of a step."""
 
 REFRESH = 60.0
-"""Seconds between two looks for new partitions."""
+"""Seconds between two queries for new partitions."""
 
 
 class KafkaSource:
@@ -109,12 +109,12 @@ class KafkaSource:
                     merge = _Merge(client, self.topic, merge.following | dict.fromkeys(more, 0))
 
     def _checked(self, position: Any) -> Partitions:
-        """The next offsets of a position. Raises ValueError if it is none of this topic."""
+        """The next offsets of a position. Raises ValueError if it is not one of this topic."""
         if position is None:
             return {}
         if not isinstance(position, dict) or set(position) != {"topic", "next"} or position["topic"] != self.topic:
             raise ValueError(
-                f"the state has the position {position!r}, which is none of the topic {self.topic!r}: it belongs to "
+                f"the state has the position {position!r}, which is not one of the topic {self.topic!r}: it belongs to "
                 "another source. Use that source, or a new store"
             )
         return {int(number): offset for number, offset in position["next"].items()}
@@ -157,7 +157,7 @@ class KafkaSource:
         return together(batches, self._schema)
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -175,13 +175,13 @@ class _Merge:
     following: Partitions
     """The next offset of each partition behind the messages that have left."""
     ends: Partitions | None = None
-    """Where to stop; None: nowhere."""
+    """The offset of each partition to stop at; None: never stop."""
     buffers: dict[int, deque[Message]] = field(default_factory=dict)
     exhausted: set[int] = field(default_factory=set)
-    """Partitions that had no more when last asked."""
+    """Partitions that were at their end when last polled."""
     paused: set[int] = field(default_factory=set)
     heard: float = 0.0
-    """When something was last heard of a broker."""
+    """When a broker last sent something."""
 
     def __post_init__(self) -> None:
         self.following = dict(self.following)
@@ -199,7 +199,7 @@ class _Merge:
     def _is_done(self, number: int) -> bool:
         if self.ends is None:
             return False
-        # a partition may end with the marks of transactions, which are no messages
+        # a partition may end with the markers of transactions, which are not messages
         past = self.following[number] >= self.ends.get(number, 0)
         return past or (not self.buffers[number] and number in self.exhausted)
 
@@ -232,7 +232,7 @@ class _Merge:
         return message
 
     def _receive(self, rows: int, timeout: float) -> None:
-        """Ask the consumer, which has as much as its brokers have sent."""
+        """Poll the consumer, and buffer what it has received."""
         found = self.consumer.consume(rows, timeout)
         now = time.monotonic()
         if found:
@@ -249,7 +249,7 @@ class _Merge:
         self._pause_or_resume(rows)
 
     def _pause_or_resume(self, rows: int) -> None:
-        """Keep partitions that are ahead from filling the memory."""
+        """Pause partitions that are far ahead, so that their messages do not fill the memory."""
         enough = max(2 * rows // len(self.buffers), WAITING)
         full = {number for number, waiting in self.buffers.items() if len(waiting) >= enough} - self.paused
         empty = {number for number in self.paused if len(self.buffers[number]) <= enough // 2}

@@ -8,8 +8,8 @@
                           ▼
                      sink.publish
 
-Whenever the process is killed, the store tells which steps are done: the source goes on behind them, and the sinks
-publish or discard what is pending.
+Whenever the process is killed, the store determines which steps are done: the source continues behind them, and the
+sinks publish or discard what is pending.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     query: what to compute.
     sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`.
     store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
-        killed goes on where it was; without it the state is in memory.
+        killed continues where it stopped; without it the state is in memory.
     side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
         they are only counted.
     batch_size: the greatest number of rows in a step, of files and Kafka. Batches of an iterable are taken as they are.
     follow: at the end of the source wait for more, until stopped.
-    finish: at the end of the source let every result leave; no row can follow then. True by default, unless `follow`.
+    finish: at the end of the source emit every result; no row can follow then. True by default, unless `follow`.
     malformed: "count" records that cannot be decoded, or raise an "error" at the first.
     progress: called after each step with a summary.
     stop: an event that stops the pipeline behind the step that runs, as SIGINT and SIGTERM do.
@@ -85,7 +85,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     >>> done.rows_in, done.rows_out, done.finished
     (3, 3, True)
 
-    Raises ValueError if the source has not the query's columns, PageError if the store has the state of another query,
+    Raises ValueError if the source lacks columns of the query, PageError if the store has the state of another query,
     `SinkError` if the sink has the output of another pipeline.
     """
     if not isinstance(query, Query):
@@ -112,7 +112,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
 
 
 class _Pipeline:
-    """A pipeline at work."""
+    """A pipeline that runs: its operator, its position, and its open sinks."""
 
     strict = False
     report: Callable[[Summary], object] | None = None
@@ -205,7 +205,7 @@ class _Pipeline:
             self.report(self.summary())
 
     def summary(self) -> Summary:
-        """What was done so far."""
+        """What was done so far, over all runs with the store."""
         at, counts = self.position, (0, 0, 0, 0)
         if self.operator.schema is not None:
             now = self.operator.progress
