@@ -112,11 +112,39 @@ def test_malformed_rows_of_csv(tmp_path: Path, size: int, monkeypatch: pytest.Mo
         assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
 
 
+@pytest.mark.parametrize("first", ["", "0\n"])
+def test_long_runs_of_malformed_rows_come_in_pieces(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with another number of values in each record must not be in memory as a whole."""
+    monkeypatch.setattr("sash.pipeline.csv_files.BLOCK", 64)
+    (tmp_path / "1.csv").write_text(f"x\n{first}" + "1,2\n" * 500 + "3\n" + "4,5\n" * 25)
+    source = files(tmp_path, schema=pa.schema([("x", pa.int64())]))
+    chunks = read(source, size=10)
+    assert table(chunks)["x"].to_pylist() == ([0, 3] if first else [3])
+    assert max(len(chunk.malformed) for chunk in chunks) < 10 + 64 // 4
+    bad = [record for chunk in chunks for record in chunk.malformed]
+    start = 2 if first else 1
+    numbers = [*range(start, start + 500), *range(start + 501, start + 526)]
+    assert [record.where for record in bad] == [f"1.csv, record {number}" for number in numbers]
+    for number in (0, 7, len(chunks) - 2):
+        rest = read(source, chunks[number].position, size=10)
+        again = [record for found in rest for record in found.malformed]
+        assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:00Z,1\n")
     (chunk,) = read(files(tmp_path, schema=SCHEMA))
     assert chunk.batch["k"].to_pylist() == ["b"]
     assert chunk.malformed[0].given.startswith(b"\xff")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_too_few_values_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2\n")
+    with pytest.raises(ValueError, match=r"1\.csv cannot be read .* Expected 3 columns, got 2.* not UTF-8 either"):
+        read(files(tmp_path, schema=SCHEMA))
 
 
 @pytest.mark.parametrize(
