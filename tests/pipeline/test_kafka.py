@@ -187,6 +187,7 @@ def test_a_predecessor_is_known_by_its_transactional_id(monkeypatch: pytest.Monk
     ("arguments", "error", "match"),
     [
         ({"servers": ""}, TypeError, "servers="),
+        ({"topic": ["a", "b"]}, TypeError, "topic= must be the name of one topic"),
         ({"schema": {"x": "int"}}, TypeError, "schema="),
         ({"format": "avro"}, ValueError, "format="),
         (
@@ -218,6 +219,8 @@ def test_a_source_can_be_read_twice(cluster: MockCluster) -> None:
 
 
 def test_bad_arguments_of_the_sink(cluster: MockCluster) -> None:
+    with pytest.raises(TypeError, match="topic= must be the name of one topic; got ''"):
+        KafkaSink("localhost:1", "")
     with pytest.raises(ValueError, match=r"must leave 'transactional\.id' alone"):
         KafkaSink("localhost:1", "t", config={"transactional.id": "mine"})
     with pytest.raises(ValueError, match="key= names 'symbol', and the results have only k, t, x, high, n"):

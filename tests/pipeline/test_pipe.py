@@ -438,6 +438,8 @@ def test_an_older_copy_of_the_store(tmp_path: Path) -> None:
         ({"batch_size": 0}, ValueError, "batch_size="),
         ({"batch_size": True}, ValueError, "batch_size="),
         ({"malformed": "drop"}, ValueError, "malformed="),
+        ({"store": "state"}, TypeError, r"store= takes a store, such as sash\.stores\.RocksDBStore\(path\); got a str"),
+        ({"stop": True}, TypeError, r"stop= takes a threading\.Event; got a bool"),
         ({"follow": True, "finish": True}, ValueError, "finish=True"),
     ],
 )

@@ -86,7 +86,7 @@ class CsvFiles:
         at = 0
         try:
             with opened(path) as file, pyarrow.csv.open_csv(file, read, parse, convert) as reader:
-                for found, at in _pieces(reader, invalid, path, rows):
+                for found, at in _numbered(reader, invalid, path, rows):
                     if at > done:
                         yield _decoded(found, schema, done, at, path)
         except (pa.ArrowException, OSError) as error:
@@ -118,7 +118,7 @@ Located = tuple[pa.RecordBatch | None, Ints, list[tuple[int, MalformedRecord]]]
 """Texts, the number of the record that each row was, and the malformed records between them with their numbers."""
 
 
-def _pieces(reader: Any, invalid: deque[Any], path: Path, rows: int) -> Iterator[tuple[Located, int]]:
+def _numbered(reader: Any, invalid: deque[Any], path: Path, rows: int) -> Iterator[tuple[Located, int]]:
     """The records of a file, about `rows` at a time, each with the number of records up to its end."""
     at = 0
     for block in reader:

@@ -28,6 +28,12 @@ Partitions = dict[int, int]
 """An offset for each partition."""
 
 
+def require_topic(topic: Any) -> None:
+    """Raises TypeError unless this is the name of one topic."""
+    if not isinstance(topic, str) or not topic:
+        raise TypeError(f"topic= must be the name of one topic; got {topic!r}")
+
+
 def client_config(servers: str, given: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
     """The settings of a client: those of the user, and above them those that the guarantees depend on."""
     if not isinstance(servers, str) or not servers:

@@ -26,6 +26,7 @@ from sash.pipeline.kafka_client import (
     is_end,
     kafka,
     partitions_of,
+    require_topic,
     watermarks,
 )
 from sash.pipeline.outbox import Outbox
@@ -57,6 +58,7 @@ class KafkaSink:
         key: str | list[str] | tuple[str, ...] = (),
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        require_topic(topic)
         self.servers, self.topic, self.config = servers, topic, config
         self.key = (key,) if isinstance(key, str) else tuple(key)
         client_config(servers, config, transactional_id="")

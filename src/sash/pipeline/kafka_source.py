@@ -29,6 +29,7 @@ from sash.pipeline.kafka_client import (
     is_end,
     kafka,
     partitions_of,
+    require_topic,
     watermarks,
 )
 from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
@@ -69,6 +70,7 @@ class KafkaSource:
     ) -> None:
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"schema= must be a pyarrow.Schema: messages have none; got a {type(schema).__name__}")
+        require_topic(topic)
         if format not in ("json", "arrow"):
             raise ValueError(f"format= must be 'json' or 'arrow'; got {format!r}")
         if format == "json":

@@ -94,6 +94,10 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         raise ValueError(f"batch_size= must be a number of rows, at least 1; got {batch_size!r}")
     if malformed not in ("count", "error"):
         raise ValueError(f"malformed= must be 'count' or 'error'; got {malformed!r}")
+    if store is not None and not isinstance(store, Store):
+        raise TypeError(f"store= takes a store, such as sash.stores.RocksDBStore(path); got a {type(store).__name__}")
+    if stop is not None and not hasattr(stop, "is_set"):
+        raise TypeError(f"stop= takes a threading.Event; got a {type(stop).__name__}")
     if follow and finish:
         raise ValueError("finish=True needs an end of the source, and with follow=True it has none")
     stop = threading.Event() if stop is None else stop
@@ -246,8 +250,8 @@ def _source(given: Any) -> Source:
     if isinstance(given, Iterable) and not isinstance(given, bytes):
         return BatchSource(given)
     raise TypeError(
-        "a source is a directory or a file, an iterable of batches or frames, a frame, or a KafkaSource; got a "
-        f"{type(given).__name__}"
+        "a source is a directory or a file, an iterable of batches or frames, a frame, a KafkaSource, or an object "
+        f"with all of sash.pipeline.Source; got a {type(given).__name__}"
     )
 
 
@@ -259,6 +263,6 @@ def _sink(given: Any, argument: str) -> Sink:
     if callable(given):
         return FunctionSink(given)
     raise TypeError(
-        f"{argument}= takes a directory for Parquet files, a function of a batch and an id, or a KafkaSink; got a "
-        f"{type(given).__name__}"
+        f"{argument}= takes a directory for Parquet files, a function of a batch and an id, a KafkaSink, or an object "
+        f"with all of sash.pipeline.Sink; got a {type(given).__name__}"
     )
