@@ -388,6 +388,16 @@ def test_a_file_that_changed_after_it_was_read_is_reported(tmp_path: Path) -> No
         assert list(chunks) == []
 
 
+def test_one_file_after_another(tmp_path: Path) -> None:
+    """A file that is named by itself is read behind the one before, or reported."""
+    folder = write_files(tmp_path, TABLE, 2)
+    first, second = (files(folder / f"000{number}.parquet") for number in range(2))
+    position = read(first, size=100)[-1].position
+    assert table(read(second, position, size=100)).equals(TABLE.slice(50))
+    with pytest.warns(SourceWarning, match=r"the state is that of 0001\.parquet, whose name comes after 0000\.parquet"):
+        assert read(first, read(second, size=100)[-1].position | {"seen": 2**62}) == []
+
+
 def test_nothing_is_reported_without_reason(tmp_path: Path) -> None:
     folder = write_files(tmp_path, TABLE, 3)
     chunks = read(files(folder))

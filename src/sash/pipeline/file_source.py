@@ -182,6 +182,8 @@ class FileSource:
                 self._known[name] = found.st_size, found.st_mtime_ns
                 if found.st_ctime_ns > at.seen:
                     self._problem(f"{name} has appeared or changed after files up to {at.file} were read")
+                elif name != at.file and not self.path.is_dir():
+                    self._problem(f"the state is that of {at.file}, whose name comes after {name}")
 
     def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
         """Report files that have changed or appeared behind the position, and forget those that were deleted."""
