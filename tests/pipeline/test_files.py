@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -111,6 +112,27 @@ def test_malformed_rows_of_csv(tmp_path: Path, size: int, monkeypatch: pytest.Mo
         assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
 
 
+@pytest.mark.parametrize("first", ["", "0\n"])
+def test_long_runs_of_malformed_rows_come_in_pieces(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with another number of values in each record must not be in memory as a whole."""
+    monkeypatch.setattr("sash.pipeline.csv_files.BLOCK", 64)
+    (tmp_path / "1.csv").write_text(f"x\n{first}" + "1,2\n" * 500 + "3\n" + "4,5\n" * 25)
+    source = files(tmp_path, schema=pa.schema([("x", pa.int64())]))
+    chunks = read(source, size=10)
+    assert table(chunks)["x"].to_pylist() == ([0, 3] if first else [3])
+    assert max(len(chunk.malformed) for chunk in chunks) < 10 + 64 // 4
+    bad = [record for chunk in chunks for record in chunk.malformed]
+    start = 2 if first else 1
+    numbers = [*range(start, start + 500), *range(start + 501, start + 526)]
+    assert [record.where for record in bad] == [f"1.csv, record {number}" for number in numbers]
+    for number in (0, 7, len(chunks) - 2):
+        rest = read(source, chunks[number].position, size=10)
+        again = [record for found in rest for record in found.malformed]
+        assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:00Z,1\n")
     (chunk,) = read(files(tmp_path, schema=SCHEMA))
@@ -118,15 +140,22 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert chunk.malformed[0].given.startswith(b"\xff")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_too_few_values_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2\n")
+    with pytest.raises(ValueError, match=r"1\.csv cannot be read .* Expected 3 columns, got 2.* not UTF-8 either"):
+        read(files(tmp_path, schema=SCHEMA))
+
+
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
         (b"null", "JSON null, not an object"),
         (b"[1]", "JSON array, not an object"),
-        (b'{"k": "a"} {"k": "b"}', "no JSON"),
-        (b'{"k": "\xff"}', "no JSON"),
+        (b'{"k": "a"} {"k": "b"}', "not JSON"),
+        (b'{"k": "\xff"}', "not JSON"),
         (b'{"n": "1"}', "'n'"),
         (b'{"n": 1.5}', "'n'"),
         (b'{"n": true}', "'n'"),
@@ -141,7 +170,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         (b'{"b": 1}', "'b'"),
         (b'{"d": "one"}', "'d'"),
         (b'{"l": [1, "x"]}', "'l'"),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 100_000, "not JSON"),
     ],
 )
 def test_json_that_is_no_row(record: bytes, reason: str) -> None:
@@ -169,7 +198,7 @@ def test_a_file_with_other_columns(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"column 'x' of the file .*2\.parquet is of type double.* is int64"):
         read(files(tmp_path))
     write_file(tmp_path / "2.parquet", TABLE.append_column("y", TABLE["x"]))
-    with pytest.raises(ValueError, match=r"2\.parquet has a column 'y', which the first file has not"):
+    with pytest.raises(ValueError, match=r"2\.parquet has a column 'y', which the first file does not have"):
         read(files(tmp_path))
     assert table(read(files(tmp_path, schema=SCHEMA))).num_rows == 200
     write_file(tmp_path / "2.parquet", TABLE.select(["x", "k", "t"]))
@@ -191,7 +220,7 @@ def test_a_csv_file_with_other_columns(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(ValueError, match=r"1\.parquet is no Parquet file"):
+    with pytest.raises(ValueError, match=r"1\.parquet is not a readable Parquet file"):
         read(files(tmp_path))
     (tmp_path / "1.csv").write_text("d\n1\n")
     with pytest.raises(TypeError, match=r"column 'd' is of type duration.*; use Parquet"):
@@ -206,6 +235,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     [
         ({"format": "xml"}, ValueError, "format= must be one of"),
         ({"poll": 0}, ValueError, "poll="),
+        ({"delimiter": "::"}, ValueError, "delimiter= must be one character; got '::'"),
         ({"schema": ["x"]}, TypeError, "schema="),
         ({}, ValueError, r"several formats \(csv, parquet\)"),
     ],
@@ -225,6 +255,51 @@ def test_an_empty_directory_has_no_format(tmp_path: Path) -> None:
     assert read(files(tmp_path, "csv")) == []
 
 
+def test_files_of_other_suffixes_alone_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "1.tsv").write_text("k\tt\n")
+    source = files(tmp_path, "csv", delimiter="\t")
+    with pytest.warns(
+        SourceWarning, match=r"no file with a suffix of the format 'csv' .* such as 1\.tsv, are not read"
+    ):
+        assert read(source) == []
+    assert len(source.problems) == 1
+
+
+def test_hidden_names_do_not_tell_a_format(tmp_path: Path) -> None:
+    write_files(tmp_path, TABLE, 1)
+    (tmp_path / ".1.csv").write_text("")
+    assert table(read(files(tmp_path))).equals(TABLE)
+
+
+@pytest.mark.parametrize("layout", ["csv", "jsonl"])
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+def test_a_damaged_compressed_file_is_named(tmp_path: Path, layout: str, schema: pa.Schema | None) -> None:
+    write_file(tmp_path / f"1.{layout}", TABLE)
+    whole = gzip.compress((tmp_path / f"1.{layout}").read_bytes())
+    (tmp_path / f"1.{layout}").unlink()
+    for damaged in (whole[: len(whole) // 2], b"k,t,x\n"):
+        (tmp_path / f"1.{layout}.gz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=rf"the file .*1\.{layout}\.gz cannot be read.*: (Truncated|zlib)"):
+            read(files(tmp_path, schema=schema))
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.csv").write_text("k\na\n")
+    with pytest.raises(ValueError, match=r"the name of the file .*udcff\.csv' is not UTF-8: rename it"):
+        read(files(tmp_path))
+
+
+def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(f'k,x\na,1\n"{"b" * (9 << 20)},2\n')
+    with pytest.raises(
+        ValueError, match="behind record 1: a record is longer than 4 MiB; perhaps a quote is not closed"
+    ):
+        read(files(tmp_path, schema=pa.schema([("k", pa.string()), ("x", pa.int64())])))
+    (tmp_path / "1.csv").write_text("k" * 200_000)
+    with pytest.raises(ValueError, match=r"1\.csv has no header: field larger"):
+        read(files(tmp_path, schema=SCHEMA))
+
+
 # ---- files that change, or come too late ----
 
 
@@ -235,13 +310,13 @@ def test_a_file_that_changed_while_half_of_it_was_read(tmp_path: Path) -> None:
     path = folder / "0000.csv"
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    with pytest.raises(ValueError, match=r"0000\.csv has changed .* up to record 30: it was cut from \d+ to \d+ bytes"):
+    with pytest.raises(ValueError, match=r"0000\.csv has changed .* up to record 30: it shrank from \d+ to \d+ bytes"):
         read(source, first.position)
     path.write_bytes(whole.replace(b"k1", b"k2"))
-    with pytest.raises(ValueError, match="its contents are others"):
+    with pytest.raises(ValueError, match="its contents differ"):
         read(source, first.position)
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"0000\.csv was read up to record 30, and is not there"):
+    with pytest.raises(FileNotFoundError, match=r"0000\.csv was read up to record 30, and no longer exists"):
         read(source, first.position)
 
 
@@ -262,6 +337,27 @@ def test_files_that_are_done_may_go(tmp_path: Path) -> None:
         file.unlink()
     write_file(folder / "0002.parquet", TABLE)
     assert table(read(files(folder), chunks[-1].position)).equals(TABLE)
+
+
+def test_files_that_are_deleted_while_they_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may delete a file that is done at any moment; nothing of it is kept."""
+    folder = write_files(tmp_path, TABLE, 2)
+    source = files(folder)
+    chunks = source.read(None, Reading(100, False, threading.Event()))
+    next(chunks)
+    next(chunks)
+    scandir = os.scandir
+
+    @contextmanager
+    def deleting(path: Any) -> Any:
+        with scandir(path) as entries:
+            found = list(entries)
+        (folder / "0000.parquet").unlink(missing_ok=True)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", deleting)
+    assert list(chunks) == []
+    assert set(source._known) == {"0001.parquet"}
 
 
 def test_a_name_before_the_position_is_reported(tmp_path: Path) -> None:
@@ -288,8 +384,18 @@ def test_a_file_that_changed_after_it_was_read_is_reported(tmp_path: Path) -> No
     next(chunks)
     next(chunks)
     pq.write_table(TABLE, folder / "0000.parquet")
-    with pytest.warns(SourceWarning, match=r"0000\.parquet has changed after it was read: it was cut"):
+    with pytest.warns(SourceWarning, match=r"0000\.parquet has changed after it was read: it shrank"):
         assert list(chunks) == []
+
+
+def test_one_file_after_another(tmp_path: Path) -> None:
+    """A file that is named by itself is read behind the one before, or reported."""
+    folder = write_files(tmp_path, TABLE, 2)
+    first, second = (files(folder / f"000{number}.parquet") for number in range(2))
+    position = read(first, size=100)[-1].position
+    assert table(read(second, position, size=100)).equals(TABLE.slice(50))
+    with pytest.warns(SourceWarning, match=r"the state is that of 0001\.parquet, whose name comes after 0000\.parquet"):
+        assert read(first, read(second, size=100)[-1].position | {"seen": 2**62}) == []
 
 
 def test_nothing_is_reported_without_reason(tmp_path: Path) -> None:

@@ -187,8 +187,14 @@ def test_a_predecessor_is_known_by_its_transactional_id(monkeypatch: pytest.Monk
     ("arguments", "error", "match"),
     [
         ({"servers": ""}, TypeError, "servers="),
+        ({"topic": ["a", "b"]}, TypeError, "topic= must be the name of one topic"),
         ({"schema": {"x": "int"}}, TypeError, "schema="),
         ({"format": "avro"}, ValueError, "format="),
+        (
+            {"schema": pa.schema([("d", pa.duration("s"))])},
+            TypeError,
+            "column 'd' is of type duration.*a JSON message cannot have; use format='arrow'",
+        ),
         ({"config": {"bootstrap.servers": "mine"}}, ValueError, r"must leave 'bootstrap\.servers' alone"),
     ],
 )
@@ -213,6 +219,8 @@ def test_a_source_can_be_read_twice(cluster: MockCluster) -> None:
 
 
 def test_bad_arguments_of_the_sink(cluster: MockCluster) -> None:
+    with pytest.raises(TypeError, match="topic= must be the name of one topic; got ''"):
+        KafkaSink("localhost:1", "")
     with pytest.raises(ValueError, match=r"must leave 'transactional\.id' alone"):
         KafkaSink("localhost:1", "t", config={"transactional.id": "mine"})
     with pytest.raises(ValueError, match="key= names 'symbol', and the results have only k, t, x, high, n"):
@@ -229,15 +237,58 @@ def test_the_position_of_another_topic(cluster: MockCluster, tmp_path: Path) -> 
     store, topic = MemoryStore(), cluster.topic()
     cluster.send_rows(topic, TABLE.slice(0, 8))
     sash.pipe(source(cluster, topic), QUERY, tmp_path / "out", store=store, finish=False)
-    with pytest.raises(ValueError, match="which is none of the topic"):
+    with pytest.raises(ValueError, match="which is not one of the topic"):
         sash.pipe(source(cluster, cluster.topic()), QUERY, tmp_path / "out", store=store)
 
 
-def test_messages_that_were_deleted_are_reported(cluster: MockCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("saved", "match"),
+    [({str(number): 50 for number in range(4)}, r"\[0\] was read up to offset 50, but it ends at offset 2"),
+     ({"0": 0, "7": 3}, r"\[7\] was read up to offset 3, but there is no such partition")],
+)  # fmt: skip
+def test_a_topic_that_was_created_again(cluster: MockCluster, saved: dict[str, int], match: str) -> None:
     topic = cluster.topic()
     cluster.send_rows(topic, TABLE.slice(0, 8))
-    gone = {"topic": topic, "next": {"0": 50, "1": 0, "2": 0, "3": 0}}  # as after a topic was made anew
-    with pytest.raises(ValueError, match=r"\[0\] has not the messages any more"):
+    with pytest.raises(ValueError, match=match):
+        sash.pipe(_At(source(cluster, topic), {"topic": topic, "next": saved}), QUERY, lambda *_: None)
+
+
+def test_partitions_that_wait_are_read_on_when_a_new_one_is_found(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer keeps a partition paused that is assigned again."""
+    monkeypatch.setattr("sash.pipeline.kafka_source.WAITING", 4)
+    monkeypatch.setattr("sash.pipeline.kafka_source.REFRESH", 0.0)
+    topic, asked = cluster.topic(), list[str]()
+    cluster.send_rows(topic, TABLE)
+
+    def partitions_of(*_: Any) -> list[int]:
+        asked.append(topic)
+        return [0, 1, 2] if len(asked) == 1 else [0, 1, 2, 3]
+
+    monkeypatch.setattr("sash.pipeline.kafka_source.partitions_of", partitions_of)
+    stop = threading.Event()
+    deadline = threading.Timer(20, stop.set)
+    deadline.start()
+
+    def enough(done: Summary) -> None:
+        if done.rows_in == 120:
+            stop.set()
+
+    given = source(cluster, topic, linger=0.01)
+    done = sash.pipe(given, QUERY, lambda *_: None, follow=True, batch_size=2, progress=enough, stop=stop)
+    deadline.cancel()
+    assert done.rows_in == 120
+
+
+def test_messages_that_were_deleted_are_reported(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = cluster.topic()
+    cluster.send_rows(topic, TABLE.slice(0, 8))
+    monkeypatch.setattr(KafkaSource, "_require_there", lambda *_: None)  # they go after the offsets were compared
+    gone = {"topic": topic, "next": {"0": 50, "1": 0, "2": 0, "3": 0}}
+    with pytest.raises(ValueError, match=r"\[0\] no longer has the messages"):
         sash.pipe(_At(source(cluster, topic), gone), QUERY, tmp_path / "out")
 
 

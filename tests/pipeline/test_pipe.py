@@ -183,6 +183,25 @@ def test_a_failing_step_leaves_nothing(tmp_path: Path) -> None:
     assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
 
 
+def test_a_sink_is_used_again_after_a_step_has_failed(tmp_path: Path) -> None:
+    """The step runs again with fewer rows, and has no results: nothing of the first attempt is published."""
+
+    class Failing(MemoryStore):
+        fails = True
+
+        def put_many(self, pages: Any) -> None:
+            if self.fails:
+                raise OSError("no space left")
+            super().put_many(pages)
+
+    folder, store, sink = write_files(tmp_path / "in", TABLE, 1), Failing(), ParquetSink(tmp_path / "out")
+    with pytest.raises(OSError, match="no space left"):
+        sash.pipe(folder, QUERY, sink, store=store)
+    store.fails = False
+    sash.pipe(folder, QUERY, sink, store=store, batch_size=1)
+    assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
+
+
 def test_published_late_after_a_crash(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 4), MemoryStore()
 
@@ -291,6 +310,9 @@ def test_a_source_without_the_columns(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", TABLE.drop_columns(["x"]), 1)
     with pytest.raises(ValueError, match=r"the source files\(.*does not fit the query: .*'x'"):
         sash.pipe(folder, QUERY, tmp_path / "out")
+    (tmp_path / "1.jsonl").write_text('{"k": "a", "t": "2024-05-01T09:00:00Z", "x": 1}\n')
+    with pytest.raises(TypeError, match=r"'t' of type string.* Types were inferred .* pass files\(…, schema=\)"):
+        sash.pipe(tmp_path / "1.jsonl", QUERY, tmp_path / "out")
     with pytest.raises(ValueError, match=r"the source BatchSource.*does not fit the query: .*'x'"):
         sash.pipe([TABLE.drop_columns(["x"])], QUERY, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -313,11 +335,11 @@ def test_an_offset_of_another_program(tmp_path: Path) -> None:
 def test_the_position_of_another_source(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 2), MemoryStore()
     sash.pipe(BatchSource([TABLE], SCHEMA), QUERY, tmp_path / "out", store=store, finish=False)
-    with pytest.raises(ValueError, match="position 1, which is none of files"):
+    with pytest.raises(ValueError, match="position 1, which is not one of files"):
         sash.pipe(folder, QUERY, tmp_path / "out", store=store)
     other = MemoryStore()
     sash.pipe(folder, QUERY, tmp_path / "out2", store=other, finish=False)
-    with pytest.raises(ValueError, match="which is none of an iterable"):
+    with pytest.raises(ValueError, match="which is not one of an iterable"):
         sash.pipe(BatchSource([TABLE], SCHEMA), QUERY, tmp_path / "out2", store=other)
 
 
@@ -354,6 +376,12 @@ def test_one_directory_for_two_things(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", TABLE, 2)
     with pytest.raises(ValueError, match="in is given twice"):
         sash.pipe(folder, QUERY, tmp_path / "in")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    with pytest.raises(ValueError, match="in is given twice"):
+        sash.pipe(folder, QUERY, tmp_path / "link")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SinkError, match="file is a file"):
+        sash.pipe(folder, QUERY, tmp_path / "file")
     with pytest.raises(ValueError, match="out is given twice"):
         sash.pipe(folder, QUERY, tmp_path / "out", side=tmp_path / "out")
 
@@ -366,6 +394,24 @@ def test_files_that_are_done_may_go(tmp_path: Path) -> None:
         file.unlink()
     assert sash.pipe(files(folder, "parquet"), QUERY, tmp_path / "out", store=store).finished
     assert ordered(read(tmp_path / "out")) == expected(QUERY, TABLE)
+
+
+def test_types_are_those_of_the_state(tmp_path: Path) -> None:
+    """A later run sees other files and batches first, whose values look like another type."""
+    query = sash.Query(2, total=sash.sum("x"))
+    folder, store = tmp_path / "in", MemoryStore()
+    folder.mkdir()
+    (folder / "1.csv").write_text("x\n1.5\n")
+    sash.pipe(folder, query, tmp_path / "out", store=store, finish=False)
+    (folder / "1.csv").unlink()
+    (folder / "2.csv").write_text("x\n2\n")
+    sash.pipe(folder, query, tmp_path / "out", store=store)
+    assert read(tmp_path / "out")["total"].to_pylist() == [1.5, 3.5]
+
+    store, out, frames = MemoryStore(), Collected(), [pd.DataFrame({"x": [1.5]}), pd.DataFrame({"x": [2]})]
+    sash.pipe(frames[:1], query, out, store=store, finish=False)
+    sash.pipe(frames, query, out, store=store)
+    assert out.table["total"].to_pylist() == [1.5, 3.5]
 
 
 def test_an_older_copy_of_the_store(tmp_path: Path) -> None:
@@ -386,11 +432,14 @@ def test_an_older_copy_of_the_store(tmp_path: Path) -> None:
         ({"source": b"x"}, TypeError, "a source is"),
         ({"source": "nowhere"}, FileNotFoundError, "nowhere"),
         ({"source": [3]}, TypeError, "batch 1 of the source, a int"),
+        ({"source": [{"x": 3}]}, TypeError, "batch 1 .* the column 'x' must be a list or an array of values; got 3"),
         ({"sink": 3}, TypeError, "sink= takes a directory"),
         ({"side": 3}, TypeError, "side= takes a directory"),
         ({"batch_size": 0}, ValueError, "batch_size="),
         ({"batch_size": True}, ValueError, "batch_size="),
         ({"malformed": "drop"}, ValueError, "malformed="),
+        ({"store": "state"}, TypeError, r"store= takes a store, such as sash\.stores\.RocksDBStore\(path\); got a str"),
+        ({"stop": True}, TypeError, r"stop= takes a threading\.Event; got a bool"),
         ({"follow": True, "finish": True}, ValueError, "finish=True"),
     ],
 )
@@ -410,6 +459,9 @@ def test_an_iterable_that_has_become_shorter(tmp_path: Path) -> None:
 def test_batches_of_different_columns() -> None:
     with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*'x'"):
         sash.pipe([TABLE, TABLE.drop_columns(["x"])], QUERY, Collected())
+    frames = [pd.DataFrame({"x": [1]}), pd.DataFrame({"x": [1.5]})]
+    with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*1\.5"):
+        sash.pipe(frames, sash.Query(2, total=sash.sum("x")), Collected())
 
 
 def test_a_side_column_of_the_source_itself(tmp_path: Path) -> None:

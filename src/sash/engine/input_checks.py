@@ -95,6 +95,9 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     package = type(given).__module__.partition(".")[0]
     if isinstance(given, dict):
         typed = {name: schema.field(name).type for name in given if schema is not None and name in schema.names}
+        for name, values in given.items():
+            if values is None or np.isscalar(values):
+                raise TypeError(f"the column {name!r} must be a list or an array of values; got {values!r}")
         arrays = [pa.array(values, typed.get(name), from_pandas=False) for name, values in given.items()]
         for (name, values), made in zip(given.items(), arrays, strict=True):
             if isinstance(values, list | tuple):

@@ -28,6 +28,11 @@ class BatchSource:
         """The columns, where they are given; else those of the first batch decide."""
         return self._schema
 
+    def expect(self, schema: pa.Schema) -> None:
+        """Take batches as those of an earlier run, unless a schema was given."""
+        if self._schema is None:
+            self._schema = schema
+
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """Skip the batches that are done, and give the others."""
         done = _checked(position)
@@ -36,11 +41,14 @@ class BatchSource:
             count += 1
             if count <= done:
                 continue
-            batch = given if isinstance(given, pa.RecordBatch) else _converted(given, self._schema, count)
-            if self._schema is None:
-                self._schema = batch.schema
             try:
+                batch = given if isinstance(given, pa.RecordBatch) else record_batch(given, self._schema)
+                if self._schema is None:
+                    self._schema = batch.schema
                 check_schema(batch.schema, self._schema)
+            except TypeError as error:
+                what = f"a {type(given).__name__}"
+                raise TypeError(f"batch {count} of the source, {what}, is not a batch of rows: {error}") from None
             except ValueError as error:
                 raise ValueError(f"batch {count} of the source does not fit: {error}") from None
             yield SourceRows(batch, count)
@@ -53,18 +61,10 @@ class BatchSource:
             )
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Do nothing: an iterable has nothing to close."""
 
     def __repr__(self) -> str:
         return f"BatchSource({type(self.batches).__name__})"
-
-
-def _converted(given: Any, schema: pa.Schema | None, number: int) -> pa.RecordBatch:
-    try:
-        return record_batch(given, schema)
-    except TypeError as error:
-        what = f"a {type(given).__name__}"
-        raise TypeError(f"batch {number} of the source, {what}, is no batch of rows: {error}") from None
 
 
 def _checked(position: Any) -> int:
@@ -72,7 +72,7 @@ def _checked(position: Any) -> int:
         return 0
     if isinstance(position, bool) or not isinstance(position, int) or position < 0:
         raise ValueError(
-            f"the state has the position {position!r}, which is none of an iterable of batches: it belongs to another "
-            "source. Use that source, or a new store"
+            f"the state has the position {position!r}, which is not one of an iterable of batches: it belongs to "
+            "another source. Use that source, or a new store"
         )
     return position

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from sash.pipeline.file_format import (
     COMPRESSIONS,
     FileRows,
     from_text,
+    naming,
     null_texts,
     opened,
     require_columns,
@@ -53,19 +55,20 @@ class CsvFiles:
         parse = pyarrow.csv.ParseOptions(
             delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         )
-        try:
-            with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
-                found = reader.schema
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"the columns of the file {path} cannot be told: {error}. Pass schema=") from error
+        with naming(path):
+            try:
+                with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
+                    found = reader.schema
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"the columns of the file {path} cannot be inferred: {error}. Pass schema=") from error
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The rows of a file. A row with too few or too many values, or with a value not of its type, is malformed."""
+        """The rows of a file. A row with too few or too many values, or a value of another type, is malformed."""
         require_text_types(schema, "a CSV file")
         header = self.columns(path)
         require_columns(path, header, schema)
-        invalid: list[Any] = []
+        invalid: deque[Any] = deque()
 
         def put_in(row: Any) -> str:
             invalid.append(row)
@@ -83,23 +86,28 @@ class CsvFiles:
         at = 0
         try:
             with opened(path) as file, pyarrow.csv.open_csv(file, read, parse, convert) as reader:
-                for block in reader:
-                    for start in range(0, block.num_rows, rows):
-                        texts = block.slice(start, rows)
-                        found, at = _located(texts, at, invalid, path)
-                        if at > done:
-                            yield _decoded(found, schema, done, at, path)
-        except pa.ArrowException as error:
-            raise ValueError(f"the file {path} cannot be read behind record {at}: {error}") from error
-        if invalid:  # behind the last row that is valid
-            found, at = _located(None, at, invalid, path)
-            if at > done:
-                yield _decoded(found, schema, done, at, path)
+                for found, at in _numbered(reader, invalid, path, rows):
+                    if at > done:
+                        yield _decoded(found, schema, done, at, path)
+        except (pa.ArrowException, OSError) as error:
+            why: object = error
+            if "straddl" in str(error):
+                why = f"a record is longer than {BLOCK >> 20} MiB; perhaps a quote is not closed"
+            elif "columns, got" in str(error):  # Arrow hands over no invalid row that it cannot decode
+                why = f"{error}. This record is not UTF-8 either: correct it, or move the file away"
+            raise ValueError(f"the file {path} cannot be read behind record {at}: {why}") from error
 
     def columns(self, path: Path) -> list[str]:
         """The names of a file's columns, in its first record."""
-        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
-            names = next(csv.reader(text, delimiter=self.delimiter), [])
+        with (
+            naming(path),
+            opened(path) as file,
+            io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text,
+        ):
+            try:
+                names = next(csv.reader(text, delimiter=self.delimiter), [])
+            except csv.Error as error:
+                raise ValueError(f"the file {path} has no header: {error}") from error
         for name in names:
             if not name.isprintable():
                 raise ValueError(f"the file {path} has no header in UTF-8: a column is named {name!a}")
@@ -110,19 +118,47 @@ Located = tuple[pa.RecordBatch | None, Ints, list[tuple[int, MalformedRecord]]]
 """Texts, the number of the record that each row was, and the malformed records between them with their numbers."""
 
 
-def _located(texts: pa.RecordBatch | None, at: int, invalid: list[Any], path: Path) -> tuple[Located, int]:
-    """Number rows from `at` on, with the invalid ones between them, which are taken from the list."""
-    count, start = 0 if texts is None else texts.num_rows, at
+def _numbered(reader: Any, invalid: deque[Any], path: Path, rows: int) -> Iterator[tuple[Located, int]]:
+    """The records of a file, about `rows` at a time, each with the number of records up to its end."""
+    at = 0
+    for block in reader:
+        while len(invalid) >= rows and _number(invalid[rows - 1]) == at + rows - 1:  # a run: no valid row is between
+            found, at = _run(at, invalid, path, rows)
+            yield found, at
+        for start in range(0, block.num_rows, rows):
+            found, at = _located(block.slice(start, rows), at, invalid, path)
+            yield found, at
+    while invalid:
+        found, at = _run(at, invalid, path, rows)
+        yield found, at
+
+
+def _located(texts: pa.RecordBatch, at: int, invalid: deque[Any], path: Path) -> tuple[Located, int]:
+    """Number rows from `at` on, with the invalid ones between them, which are taken from the queue."""
     malformed: list[tuple[int, MalformedRecord]] = []
-    # Arrow counts from 1, and the header; without texts only invalid rows are left
-    while invalid and (texts is None or invalid[0].number - 2 < start + count + len(malformed)):
-        row = invalid.pop(0)
-        reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
-        at = row.number - 2
-        malformed.append((at, MalformedRecord(row.text.encode(), reason, f"{path.name}, record {at + 1}")))
-    numbers = np.arange(start, start + count + len(malformed))
-    numbers = np.delete(numbers, [number - start for number, _ in malformed]) if malformed else numbers
-    return (texts, numbers, malformed), start + count + len(malformed)
+    while invalid and _number(invalid[0]) < at + texts.num_rows + len(malformed):
+        malformed.append(_malformed(invalid.popleft(), path))
+    end = at + texts.num_rows + len(malformed)
+    numbers = np.arange(at, end)
+    numbers = np.delete(numbers, [number - at for number, _ in malformed]) if malformed else numbers
+    return (texts, numbers, malformed), end
+
+
+def _run(at: int, invalid: deque[Any], path: Path, most: int) -> tuple[Located, int]:
+    """Invalid rows that follow each other from `at` on."""
+    malformed = [_malformed(invalid.popleft(), path) for _ in range(min(most, len(invalid)))]
+    return (None, np.empty(0, np.int64), malformed), at + len(malformed)
+
+
+def _malformed(row: Any, path: Path) -> tuple[int, MalformedRecord]:
+    reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
+    number = _number(row)
+    return number, MalformedRecord(row.text.encode(), reason, f"{path.name}, record {number + 1}")
+
+
+def _number(row: Any) -> int:
+    """The number of an invalid row among the records. Arrow counts from 1, and the header."""
+    return int(row.number) - 2
 
 
 def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path) -> FileRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,17 @@ class FileFormat(Protocol):
         """The records of a file behind the first `done`, at most `rows` at a time. Other columns are left out."""
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Raises ValueError, naming the file, for errors of Arrow and of decompression, which do not name it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the file {path} cannot be read: {error}") from error
+
+
 def opened(path: Path) -> pa.NativeFile:
     """A text file, decompressed as its suffix says."""
     return pa.input_stream(str(path), compression="detect")
@@ -71,14 +83,14 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
 
 
-def require_text_types(schema: pa.Schema, what: str) -> None:
+def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -> None:
     """Raises TypeError, naming the column, for a type that no text can be read as."""
     for field in schema:
         try:
             from_text(pa.array([], pa.string()), field.type)
         except pa.ArrowNotImplementedError:
             raise TypeError(
-                f"the column {field.name!r} is of type {field.type}, which {what} cannot have; use Parquet"
+                f"the column {field.name!r} is of type {field.type}, which {what} cannot have; use {instead}"
             ) from None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -42,19 +43,19 @@ class FilePosition:
 
     @staticmethod
     def of(position: Any) -> FilePosition | None:
-        """The position that JSON gives. Raises ValueError if it is none of files."""
+        """Convert a position from JSON. Raises ValueError if it is not one of files."""
         if position is None:
             return None
         try:
             return FilePosition(**position)
         except TypeError:
             raise ValueError(
-                f"the state has the position {position!r}, which is none of files: it belongs to another source. Use "
-                "that source, or a new store"
+                f"the state has the position {position!r}, which is not one of files: it belongs to another source. "
+                "Use that source, or a new store"
             ) from None
 
     def has_done(self, name: str) -> bool:
-        """Is nothing of this file to be read any more?"""
+        """Has the whole file been read, or skipped?"""
         return name < self.file or (name == self.file and self.rows is None)
 
 
@@ -64,7 +65,7 @@ class FileSource:
     path: a directory, whose files are read but not those of its subdirectories, or one file.
     layout: the format of the files. Files whose names have another suffix, or begin with "." or "_", are ignored.
     schema: the columns to read; by default those of the first file, which all files must then have.
-    poll: how often a directory is looked at when it is followed, in seconds.
+    poll: seconds between two listings of a directory that is followed.
 
     A file must be complete when it appears: write it under another name and rename it. Names must ascend as texts, so
     number them with leading zeros.
@@ -85,12 +86,24 @@ class FileSource:
                 break
         return self._schema
 
+    def expect(self, schema: pa.Schema) -> None:
+        """Read the columns of an earlier run, unless others were given: its first file may have been deleted."""
+        if not self._given:
+            self._schema = schema
+
+    @property
+    def infers_types(self) -> bool:
+        """Are the types those that the values of the first file seem to have?"""
+        return not self._given and not isinstance(self.layout, ParquetFiles)
+
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
         """The rows of all files behind a position."""
         at = FilePosition.of(position)
         listing = self._listing()
         if at is not None:
             self._take_up(at, listing)
+        elif not listing:
+            self._report_other_suffixes()
         while not reading.stop.is_set():
             seen = max([0 if at is None else at.seen, *(found.st_ctime_ns for found in listing.values())])
             names = [name for name in sorted(listing) if at is None or not at.has_done(name)]
@@ -144,8 +157,8 @@ class FileSource:
             known = self._schema.names
             if more := [name for name in self.layout.columns(path) or () if name not in known]:
                 raise ValueError(
-                    f"the file {path} has a column {more[0]!r}, which the first file has not; pass schema= with the "
-                    "columns to read"
+                    f"the file {path} has a column {more[0]!r}, which the first file does not have; pass schema= with "
+                    "the columns to read"
                 )
         return self._schema
 
@@ -157,7 +170,7 @@ class FileSource:
             found = listing.get(at.file)
             if found is None:
                 raise FileNotFoundError(
-                    f"the file {self._file(at.file)} was read up to record {at.rows}, and is not there any more"
+                    f"the file {self._file(at.file)} was read up to record {at.rows}, and no longer exists"
                 )
             if (found.st_size, found.st_mtime_ns) != (at.size, at.modified):
                 raise ValueError(
@@ -169,9 +182,12 @@ class FileSource:
                 self._known[name] = found.st_size, found.st_mtime_ns
                 if found.st_ctime_ns > at.seen:
                     self._problem(f"{name} has appeared or changed after files up to {at.file} were read")
+                elif name != at.file and not self.path.is_dir():
+                    self._problem(f"the state is that of {at.file}, whose name comes after {name}")
 
     def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
-        """Report what has happened to files that are done."""
+        """Report files that have changed or appeared behind the position, and forget those that were deleted."""
+        self._known = {name: known for name, known in self._known.items() if name in listing}
         for name, found in listing.items():
             identity = found.st_size, found.st_mtime_ns
             if not at.has_done(name) or self._known.get(name) == identity:
@@ -182,8 +198,21 @@ class FileSource:
                 self._problem(f"{name} has appeared after files up to {at.file} were read")
             self._known[name] = identity
 
+    def _report_other_suffixes(self) -> None:
+        """Report a directory that has files, but none whose suffix is one of the format."""
+        others = [entry.name for entry in self.path.iterdir() if _is_visible(entry.name) and entry.is_file()]
+        if others:
+            self._warn(
+                f"{self.path} has no file with a suffix of the format {self.layout.name!r} "
+                f"({', '.join(self.layout.suffixes)}); others, such as {min(others)}, are not read"
+            )
+
     def _problem(self, what: str) -> None:
-        text = f"{self.path}: {what}; it is not read. Give files ascending names, and rename this one to have it read"
+        self._warn(
+            f"{self.path}: {what}; it is not read. Give files ascending names, and rename this one to have it read"
+        )
+
+    def _warn(self, text: str) -> None:
         self.problems.append(text)
         warnings.warn(text, SourceWarning, stacklevel=2)
 
@@ -192,26 +221,37 @@ class FileSource:
     def _listing(self) -> dict[str, os.stat_result]:
         if not self.path.is_dir():
             return {self.path.name: self.path.stat()}
+        found = {}
         with os.scandir(self.path) as entries:
-            return {entry.name: entry.stat() for entry in entries if self._is_ours(entry)}
-
-    def _is_ours(self, entry: os.DirEntry[str]) -> bool:
-        return entry.name.endswith(self.layout.suffixes) and entry.name[0] not in "._" and entry.is_file()
+            for entry in entries:
+                if entry.name.endswith(self.layout.suffixes) and _is_visible(entry.name) and entry.is_file():
+                    with suppress(FileNotFoundError):  # deleted since: files that are done may be
+                        found[entry.name] = entry.stat()
+        return found
 
     def _file(self, name: str) -> Path:
-        return self.path / name if self.path.is_dir() else self.path
+        path = self.path / name if self.path.is_dir() else self.path
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name of the file {str(path)!a} is not UTF-8: rename it") from None
+        return path
 
     def close(self) -> None:
-        """Nothing to give up: files are open only while they are read."""
+        """Do nothing: files are open only while they are read."""
 
     def __repr__(self) -> str:
         return f"files({str(self.path)!r}, format={self.layout.name!r})"
 
 
+def _is_visible(name: str) -> bool:
+    return name[0] not in "._"
+
+
 def _changed(before: int, now: int) -> str:
     if now == before:
-        return f"its contents are others, of {now} bytes as before"
-    return f"it {'was cut' if now < before else 'has grown'} from {before} to {now} bytes"
+        return f"its contents differ, in {now} bytes as before"
+    return f"it {'shrank' if now < before else 'has grown'} from {before} to {now} bytes"
 
 
 def files(
@@ -228,9 +268,9 @@ def files(
     format: by default what the suffixes of the files say. Text files may be compressed: `.csv.gz`.
     schema: the columns to read; by default those of the first file, of CSV and JSON as its values suggest.
     delimiter: what separates values in CSV files.
-    poll: how often a directory that is followed is looked at, in seconds.
+    poll: seconds between two listings of a directory that is followed.
 
-    Raises FileNotFoundError if there is no such path, ValueError if the format cannot be told.
+    Raises FileNotFoundError if there is no such path, ValueError if the format is not clear from the suffixes.
     """
     place = Path(path)
     if not place.exists():
@@ -239,6 +279,8 @@ def files(
         format = _format_of(place)  # noqa: A001
     if format not in FORMATS:
         raise ValueError(f"format= must be one of {', '.join(map(repr, FORMATS))}; got {format!r}")
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ValueError(f"delimiter= must be one character; got {delimiter!r}")
     if not poll > 0:
         raise ValueError(f"poll= must be a number of seconds above 0; got {poll!r}")
     if schema is not None and not isinstance(schema, pa.Schema):
@@ -247,8 +289,8 @@ def files(
 
 
 def _format_of(place: Path) -> Any:
-    """The format that suffixes tell. Raises ValueError if there is none, or more than one."""
-    names = [entry.name for entry in place.iterdir()] if place.is_dir() else [place.name]
+    """The format that the suffixes name. Raises ValueError if there is none, or more than one."""
+    names = [entry.name for entry in place.iterdir() if _is_visible(entry.name)] if place.is_dir() else [place.name]
     found = {one.name for one in FORMATS.values() for name in names if name.endswith(one.suffixes)}
     if len(found) == 1:
         return found.pop()

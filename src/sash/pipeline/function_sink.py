@@ -49,7 +49,7 @@ class FunctionSink:
             self._waiting = None
 
     def close(self) -> None:
-        """Note that every call has returned, if so."""
+        """Clear the outbox if every call has returned."""
         if self._outbox is not None and self._waiting is None:
             self._outbox.clear()
         self._outbox = self._waiting = None

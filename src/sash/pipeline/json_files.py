@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from sash.pipeline.file_format import COMPRESSIONS, FileRows, opened, require_text_types
-from sash.pipeline.json_rows import decode_json
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened
+from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
 SAMPLE = 1000
@@ -29,7 +29,7 @@ class JsonFiles:
 
     def schema(self, path: Path) -> pa.Schema:
         """The fields of a file's first thousand lines, with the types that their values seem to have."""
-        with _lines(path) as file:
+        with naming(path), _lines(path) as file:
             objects = [_object(line) for line in islice(file, SAMPLE)]
         names = dict.fromkeys(name for found in objects for name in found)
         try:
@@ -45,9 +45,9 @@ class JsonFiles:
         """Each line has fields of its own."""
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The lines of a file. One that is no object, or has a value not of its type, is malformed."""
-        require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), "a JSON file")
-        with _lines(path) as file:
+        """The lines of a file. A line that is not an object, or has a value of another type, is malformed."""
+        require_json_types(schema, "a JSON file", "Parquet")
+        with naming(path), _lines(path) as file:
             for _ in islice(file, done):
                 pass
             while lines := list(islice(file, rows)):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.pipeline.file_format import from_text
+from sash.pipeline.file_format import from_text, require_text_types
 from sash.pipeline.source import decode_valid
 
 
@@ -32,7 +32,7 @@ def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordB
         try:
             found = json.loads(record)
         except (ValueError, RecursionError) as error:
-            bad.append((number, f"it is no JSON: {error}"))
+            bad.append((number, f"it is not JSON: {error}"))
             continue
         if isinstance(found, dict):
             objects.append(found)
@@ -49,6 +49,11 @@ def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordB
     return together(good, schema), sorted(bad)
 
 
+def require_json_types(schema: pa.Schema, what: str, instead: str) -> None:
+    """Raises TypeError, naming the column, for a type that no JSON value can be read as."""
+    require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), what, instead)
+
+
 def _column(values: list[Any], field: pa.Field) -> pa.Array:
     """Values as a column. Raises ValueError, naming it, for one that is not of its type."""
     try:
@@ -62,16 +67,16 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
 
 
 def _numbers(values: list[Any], dtype: pa.DataType) -> list[Any]:
-    """The same, as Arrow takes them without a loss: it would cut fractions off. Raises ValueError."""
+    """The same values, checked: Arrow would truncate fractions. Raises ValueError."""
     kinds = set(map(type, values))
     if bool in kinds:
-        raise ValueError("a JSON boolean is no number")
+        raise ValueError("a JSON boolean is not a number")
     if pa.types.is_floating(dtype):
         return [float(value) if type(value) is int else value for value in values] if int in kinds else values
     if float in kinds:
         for value in values:
             if type(value) is float and not value.is_integer():
-                raise ValueError(f"{value} is no integer")
+                raise ValueError(f"{value} is not an integer")
     return values
 
 

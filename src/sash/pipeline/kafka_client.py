@@ -28,6 +28,12 @@ Partitions = dict[int, int]
 """An offset for each partition."""
 
 
+def require_topic(topic: Any) -> None:
+    """Raises TypeError unless this is the name of one topic."""
+    if not isinstance(topic, str) or not topic:
+        raise TypeError(f"topic= must be the name of one topic; got {topic!r}")
+
+
 def client_config(servers: str, given: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
     """The settings of a client: those of the user, and above them those that the guarantees depend on."""
     if not isinstance(servers, str) or not servers:
@@ -41,7 +47,7 @@ def client_config(servers: str, given: Mapping[str, Any] | None, **own: Any) -> 
 
 
 def consumer(servers: str, given: Mapping[str, Any] | None, isolation: str = "read_committed") -> Consumer:
-    """A consumer of partitions that it is told: it joins no group and commits no offsets."""
+    """A consumer with assigned partitions: it joins no group and commits no offsets."""
     return kafka.Consumer(
         client_config(
             servers,
@@ -81,7 +87,7 @@ def watermarks(client: Consumer, topic: str, partitions: Iterable[int]) -> dict[
 
 
 def is_end(message: Message) -> bool:
-    """Is this no message but the news that a partition has no more? Raises for any other error."""
+    """Does this event mark the end of a partition, instead of a message? Raises for any other error."""
     error = message.error()
     if error is None:
         return False
@@ -90,7 +96,7 @@ def is_end(message: Message) -> bool:
     where = f"{message.topic()}[{message.partition()}]"
     if error.code() == kafka.KafkaError._AUTO_OFFSET_RESET:
         raise ValueError(
-            f"{where} has not the messages any more that are to be read next ({error.str()}): they were deleted before "
-            "they were read. Keep messages longer, and start with a new store"
+            f"{where} no longer has the messages to be read next ({error.str()}): they were deleted before they "
+            "were read. Keep messages longer, and start with a new store"
         )
     raise ConnectionError(f"reading {where} failed: {error.str()}")

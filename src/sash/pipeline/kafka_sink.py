@@ -26,6 +26,7 @@ from sash.pipeline.kafka_client import (
     is_end,
     kafka,
     partitions_of,
+    require_topic,
     watermarks,
 )
 from sash.pipeline.outbox import Outbox
@@ -40,7 +41,7 @@ class KafkaSink:
     """Writes each result as a JSON object to a topic of Kafka: exactly once for consumers that read committed messages.
 
     servers: the brokers, such as "broker:9092".
-    topic: its name; it must be there.
+    topic: its name; it must exist.
     key: the columns whose values are the key of a message, by which Kafka chooses its partition. Without, it has none.
     config: further settings of librdkafka, such as those of security.
 
@@ -57,6 +58,7 @@ class KafkaSink:
         key: str | list[str] | tuple[str, ...] = (),
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        require_topic(topic)
         self.servers, self.topic, self.config = servers, topic, config
         self.key = (key,) if isinstance(key, str) else tuple(key)
         client_config(servers, config, transactional_id="")
@@ -67,7 +69,7 @@ class KafkaSink:
         self._is_open = False
 
     def open(self, task: SinkTask) -> None:
-        """End what a predecessor has left open, and send what it has not."""
+        """Abort the transaction that a predecessor left open, and send what is missing of the pending step."""
         for name in self.key:
             if name not in task.schema.names:
                 raise ValueError(f"key= names {name!r}, and the results have only {', '.join(task.schema.names)}")
@@ -78,7 +80,7 @@ class KafkaSink:
         try:
             self._producer.init_transactions(TIMEOUT)
         except kafka.KafkaException as error:
-            raise ConnectionError(f"{self.servers!r} begins no transactions: {error.args[0].str()}") from error
+            raise ConnectionError(f"{self.servers!r} cannot start transactions: {error.args[0].str()}") from error
         client = consumer(self.servers, self.config, "read_uncommitted")
         try:
             self._ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions).items()}
@@ -102,7 +104,7 @@ class KafkaSink:
             self._waiting = None
 
     def close(self) -> None:
-        """Note that everything was sent, if so."""
+        """Clear the outbox if everything was sent."""
         if self._is_open and self._waiting is None:
             self._outbox.clear()
         self._producer = self._waiting = None
@@ -151,7 +153,7 @@ class KafkaSink:
                 )
                 self._producer.poll(0)
                 return
-            except BufferError:  # as much waits as may: let some of it leave
+            except BufferError:  # the queue of the producer is full: let it send
                 self._producer.poll(0.1)
 
     def _delivered(self, error: Any, message: Any) -> None:

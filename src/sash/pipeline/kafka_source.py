@@ -3,7 +3,7 @@
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 
 Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the timestamps of
-their messages: after an outage one of them would else be read to its end before the next, whose rows would be late.
+their messages. Otherwise one of them would be read to its end after an outage, and the rows of the next would be late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.input_checks import check_schema
-from sash.pipeline.json_rows import decode_json
+from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.kafka_client import (
     TIMEOUT,
     Consumer,
@@ -29,18 +29,19 @@ from sash.pipeline.kafka_client import (
     is_end,
     kafka,
     partitions_of,
+    require_topic,
     watermarks,
 )
 from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
 
 TICK = 0.1
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks of `stop`."""
 
 WAITING = 1000
 """Messages of a partition that may wait in memory, whatever the size of a step."""
 
 REFRESH = 60.0
-"""Seconds between two looks for new partitions."""
+"""Seconds between two queries for new partitions."""
 
 
 class KafkaSource:
@@ -69,8 +70,11 @@ class KafkaSource:
     ) -> None:
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"schema= must be a pyarrow.Schema: messages have none; got a {type(schema).__name__}")
+        require_topic(topic)
         if format not in ("json", "arrow"):
             raise ValueError(f"format= must be 'json' or 'arrow'; got {format!r}")
+        if format == "json":
+            require_json_types(schema, "a JSON message", "format='arrow'")
         self.servers, self.topic, self.format, self.linger = servers, topic, format, linger
         self._schema, self._config, self.problems = schema, config, list[str]()
         client_config(servers, config)
@@ -88,6 +92,7 @@ class KafkaSource:
         partitions = partitions_of(client, self.servers, self.topic)
         following = self._checked(position)
         known = watermarks(client, self.topic, partitions)
+        self._require_there(following, known)
         following = {number: following.get(number, known[number][0]) for number in partitions}
         merge = _Merge(client, self.topic, following)
         if not reading.follow:
@@ -106,15 +111,26 @@ class KafkaSource:
                     merge = _Merge(client, self.topic, merge.following | dict.fromkeys(more, 0))
 
     def _checked(self, position: Any) -> Partitions:
-        """The next offsets of a position. Raises ValueError if it is none of this topic."""
+        """The next offsets of a position. Raises ValueError if it is not one of this topic."""
         if position is None:
             return {}
         if not isinstance(position, dict) or set(position) != {"topic", "next"} or position["topic"] != self.topic:
             raise ValueError(
-                f"the state has the position {position!r}, which is none of the topic {self.topic!r}: it belongs to "
+                f"the state has the position {position!r}, which is not one of the topic {self.topic!r}: it belongs to "
                 "another source. Use that source, or a new store"
             )
         return {int(number): offset for number, offset in position["next"].items()}
+
+    def _require_there(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:
+        """Raises ValueError if saved offsets are behind the end of the topic: it is not the one that was read."""
+        for number, offset in following.items():
+            end = known[number][1] if number in known else None
+            if end is None or offset > end:
+                has = "there is no such partition" if end is None else f"it ends at offset {end}"
+                raise ValueError(
+                    f"{self.topic}[{number}] was read up to offset {offset}, but {has}: the topic was deleted and "
+                    "created again, or the servers are others. Start with a new store"
+                )
 
     def _decoded(self, messages: list[Message], following: Partitions) -> SourceRows:
         values = [message.value() or b"" for message in messages]
@@ -143,7 +159,7 @@ class KafkaSource:
         return together(batches, self._schema)
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -161,18 +177,20 @@ class _Merge:
     following: Partitions
     """The next offset of each partition behind the messages that have left."""
     ends: Partitions | None = None
-    """Where to stop; None: nowhere."""
+    """The offset of each partition to stop at; None: never stop."""
     buffers: dict[int, deque[Message]] = field(default_factory=dict)
     exhausted: set[int] = field(default_factory=set)
-    """Partitions that had no more when last asked."""
+    """Partitions that were at their end when last polled."""
     paused: set[int] = field(default_factory=set)
     heard: float = 0.0
-    """When something was last heard of a broker."""
+    """When a broker last sent something."""
 
     def __post_init__(self) -> None:
         self.following = dict(self.following)
         self.buffers = {number: deque() for number in self.following}
-        self.consumer.assign([kafka.TopicPartition(self.topic, *item) for item in self.following.items()])
+        assigned = [kafka.TopicPartition(self.topic, *item) for item in self.following.items()]
+        self.consumer.assign(assigned)
+        self.consumer.resume(assigned)  # one that an earlier merge has paused would stay so
         self.heard = time.monotonic()
 
     @property
@@ -183,7 +201,7 @@ class _Merge:
     def _is_done(self, number: int) -> bool:
         if self.ends is None:
             return False
-        # a partition may end with the marks of transactions, which are no messages
+        # a partition may end with the markers of transactions, which are not messages
         past = self.following[number] >= self.ends.get(number, 0)
         return past or (not self.buffers[number] and number in self.exhausted)
 
@@ -216,7 +234,7 @@ class _Merge:
         return message
 
     def _receive(self, rows: int, timeout: float) -> None:
-        """Ask the consumer, which has as much as its brokers have sent."""
+        """Poll the consumer, and buffer what it has received."""
         found = self.consumer.consume(rows, timeout)
         now = time.monotonic()
         if found:
@@ -233,7 +251,7 @@ class _Merge:
         self._pause_or_resume(rows)
 
     def _pause_or_resume(self, rows: int) -> None:
-        """Keep partitions that are ahead from filling the memory."""
+        """Pause partitions that are far ahead, so that their messages do not fill the memory."""
         enough = max(2 * rows // len(self.buffers), WAITING)
         full = {number for number, waiting in self.buffers.items() if len(waiting) >= enough} - self.paused
         empty = {number for number in self.paused if len(self.buffers[number]) <= enough // 2}

@@ -17,7 +17,7 @@ KIND = "outbox"
 
 
 class Outbox:
-    """The page of one sink."""
+    """The pending results of one sink, as a page of the store."""
 
     def __init__(self, task: SinkTask) -> None:
         self.task = task
@@ -54,5 +54,5 @@ class Outbox:
         return batch, meta["notes"]
 
     def clear(self) -> None:
-        """All that was pending has been delivered."""
+        """Delete the page: all that was pending has been delivered."""
         self.task.store.delete_many([self.page])

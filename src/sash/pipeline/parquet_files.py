@@ -59,4 +59,4 @@ def _opened(path: Path) -> pq.ParquetFile:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise ValueError(f"the file {path} is no Parquet file that can be read: {error}. Move it away") from error
+        raise ValueError(f"the file {path} is not a readable Parquet file: {error}. Move it away") from error

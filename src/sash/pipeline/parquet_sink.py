@@ -31,10 +31,10 @@ SUFFIX = ".parquet"
 class ParquetSink:
     """Writes results to a directory of Parquet files, one for each step that has any: exactly once.
 
-    path: the directory. It is made if it is not there, and belongs to one pipeline.
+    path: the directory. It is created if it is missing, and belongs to one pipeline.
     compression: of the files, as `pyarrow.parquet.write_table` takes it.
 
-    A crash at any moment leaves neither a result out nor one in twice, and no reader sees part of a step.
+    After a crash at any moment no result is missing and none is there twice. No reader sees part of a step.
     """
 
     def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
@@ -45,6 +45,9 @@ class ParquetSink:
 
     def open(self, task: SinkTask) -> None:
         """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
+        self._prepared = 0
+        if self.path.exists() and not self.path.is_dir():
+            raise SinkError(f"{self.path} is a file: a sink is a directory for Parquet files")
         self.path.mkdir(parents=True, exist_ok=True)
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:
@@ -84,8 +87,8 @@ class ParquetSink:
             raise SinkError(f"{self.path} {_whose(owner, mine)}: use another directory")
         if task.epoch:
             raise SinkError(
-                f"{self.path} is empty, and the state in the store is that of step {task.epoch}: the results so far "
-                "were written elsewhere. Write to that directory, or start with a new store"
+                f"{self.path} is empty, and the state in the store is that of step {task.epoch}: earlier steps "
+                "wrote to another place, or nowhere. Use the same directory as for them, or start with a new store"
             )
         fresh = self.pending / "run.json.new"
         fresh.write_text(json.dumps(mine, indent=1), "utf-8")
@@ -107,7 +110,7 @@ class ParquetSink:
         return [int(file.stem) for file in self.path.iterdir() if file.suffix == SUFFIX and file.stem.isdecimal()]
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
-        """Write a file where no reader looks, and bring it to the disk."""
+        """Write a file to the directory of pending files, and flush it to disk."""
         file = self.pending / _name(epoch)
         pq.write_table(pa.Table.from_batches([batch]), file, compression=self.compression)
         _sync(file)
@@ -121,7 +124,7 @@ class ParquetSink:
             _sync(self.path)
 
     def close(self) -> None:
-        """Let other processes write to the directory."""
+        """Release the lock: other processes may write to the directory."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -156,7 +159,7 @@ def _whose(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Bring a file, or the names in a directory, to the disk."""
+    """Flush a file, or the names in a directory, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -8,8 +8,8 @@
                           ▼
                      sink.publish
 
-Whenever the process is killed, the store tells which steps are done: the source goes on behind them, and the sinks
-publish or discard what is pending.
+Whenever the process is killed, the store determines which steps are done: the source continues behind them, and the
+sinks publish or discard what is pending.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from sash.engine import Operator, Uncommitted
+from sash.engine.root_page import stored_schema
 from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
@@ -61,12 +62,12 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     query: what to compute.
     sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`.
     store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
-        killed goes on where it was; without it the state is in memory.
+        killed continues where it stopped; without it the state is in memory.
     side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
         they are only counted.
     batch_size: the greatest number of rows in a step, of files and Kafka. Batches of an iterable are taken as they are.
     follow: at the end of the source wait for more, until stopped.
-    finish: at the end of the source let every result leave; no row can follow then. True by default, unless `follow`.
+    finish: at the end of the source emit every result; no row can follow then. True by default, unless `follow`.
     malformed: "count" records that cannot be decoded, or raise an "error" at the first.
     progress: called after each step with a summary.
     stop: an event that stops the pipeline behind the step that runs, as SIGINT and SIGTERM do.
@@ -84,7 +85,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     >>> done.rows_in, done.rows_out, done.finished
     (3, 3, True)
 
-    Raises ValueError if the source has not the query's columns, PageError if the store has the state of another query,
+    Raises ValueError if the source lacks columns of the query, PageError if the store has the state of another query,
     `SinkError` if the sink has the output of another pipeline.
     """
     if not isinstance(query, Query):
@@ -93,6 +94,10 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         raise ValueError(f"batch_size= must be a number of rows, at least 1; got {batch_size!r}")
     if malformed not in ("count", "error"):
         raise ValueError(f"malformed= must be 'count' or 'error'; got {malformed!r}")
+    if store is not None and not isinstance(store, Store):
+        raise TypeError(f"store= takes a store, such as sash.stores.RocksDBStore(path); got a {type(store).__name__}")
+    if stop is not None and not hasattr(stop, "is_set"):
+        raise TypeError(f"stop= takes a threading.Event; got a {type(stop).__name__}")
     if follow and finish:
         raise ValueError("finish=True needs an end of the source, and with follow=True it has none")
     stop = threading.Event() if stop is None else stop
@@ -111,13 +116,18 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
 
 
 class _Pipeline:
-    """A pipeline at work."""
+    """A pipeline that runs: its operator, its position, and its open sinks."""
 
     strict = False
     report: Callable[[Summary], object] | None = None
 
     def __init__(self, source: Source, query: Query, sinks: Sequence[Sink], store: Store | None) -> None:
         self.source, self.sinks = source, sinks
+        store = query.options.store if store is None else store
+        if store is not None and isinstance(source, FileSource | BatchSource):
+            stored = stored_schema(query, store)
+            if stored is not None:
+                source.expect(stored)
         schema = source.schema
         if schema is not None:
             _require_fit(query, schema, source)
@@ -199,7 +209,7 @@ class _Pipeline:
             self.report(self.summary())
 
     def summary(self) -> Summary:
-        """What was done so far."""
+        """What was done so far, over all runs with the store."""
         at, counts = self.position, (0, 0, 0, 0)
         if self.operator.schema is not None:
             now = self.operator.progress
@@ -214,19 +224,20 @@ def _require_fit(query: Query, schema: pa.Schema, source: Source) -> None:
         query.bind(schema)
     except (TypeError, ValueError) as error:
         text = error.args[0] if error.args else error
+        if isinstance(error, TypeError) and isinstance(source, FileSource) and source.infers_types:
+            text = f"{text}. Types were inferred from the first file: pass files(…, schema=) to set them"
         raise type(error)(f"the source {source!r} does not fit the query: {text}") from error
 
 
 def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
     """Raises ValueError if a directory is written to that is read, or written to twice."""
-    places = [source.path.absolute()] if isinstance(source, FileSource) else []
+    places = [source.path.resolve()] if isinstance(source, FileSource) else []
     for sink in sinks:
         if isinstance(sink, ParquetSink):
-            if sink.path in places:
-                raise ValueError(
-                    f"{sink.path} is given twice: source, sink and side output need directories of their own"
-                )
-            places.append(sink.path)
+            place = sink.path.resolve()
+            if place in places:
+                raise ValueError(f"{place} is given twice: source, sink and side output need directories of their own")
+            places.append(place)
 
 
 def _source(given: Any) -> Source:
@@ -239,8 +250,8 @@ def _source(given: Any) -> Source:
     if isinstance(given, Iterable) and not isinstance(given, bytes):
         return BatchSource(given)
     raise TypeError(
-        "a source is a directory or a file, an iterable of batches or frames, a frame, or a KafkaSource; got a "
-        f"{type(given).__name__}"
+        "a source is a directory or a file, an iterable of batches or frames, a frame, a KafkaSource, or an object "
+        f"with all of sash.pipeline.Source; got a {type(given).__name__}"
     )
 
 
@@ -252,6 +263,6 @@ def _sink(given: Any, argument: str) -> Sink:
     if callable(given):
         return FunctionSink(given)
     raise TypeError(
-        f"{argument}= takes a directory for Parquet files, a function of a batch and an id, or a KafkaSink; got a "
-        f"{type(given).__name__}"
+        f"{argument}= takes a directory for Parquet files, a function of a batch and an id, a KafkaSink, or an object "
+        f"with all of sash.pipeline.Sink; got a {type(given).__name__}"
     )

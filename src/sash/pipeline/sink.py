@@ -54,7 +54,7 @@ class Sink(Protocol):
         """Make a step's results visible: its state is saved. Does nothing for a step without results."""
 
     def close(self) -> None:
-        """Give up files and connections. What is pending stays."""
+        """Close files and connections. What is pending stays."""
 
 
 class SinkError(ValueError):

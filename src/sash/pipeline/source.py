@@ -62,7 +62,7 @@ class Source(Protocol):
         """Chunks from a position on, which an earlier chunk had; None is the beginning."""
 
     def close(self) -> None:
-        """Give up files and connections."""
+        """Close files and connections."""
 
 
 class SourceWarning(UserWarning):

@@ -28,7 +28,7 @@ class Summary:
     offset: Any
     """The position of the source behind the last row."""
     finished: bool
-    """Has the source ended, and every result left?"""
+    """Has the source ended, and was every result emitted?"""
     problems: tuple[str, ...] = ()
     """What the source did not read although it is there, in this run."""
     examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
