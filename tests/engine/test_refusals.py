@@ -155,7 +155,7 @@ def test_a_reader_without_a_store() -> None:
         query(3).reader(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("offset", [object(), {"at": b"1"}, {(1, 2): 3}], ids=str)
+@pytest.mark.parametrize("offset", [object(), {"at": b"1"}, {(1, 2): 3}], ids=["object", "bytes", "tuple as key"])
 def test_what_is_no_offset(offset: Any) -> None:
     for store in (None, MemoryStore()):
         operator = query(3).operator(store=store)

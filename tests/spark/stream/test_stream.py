@@ -19,6 +19,7 @@ import sash
 import sash.spark
 from sash import Options, Query, Time
 from sash.spark.stream.sharding import labels, spark_hash
+from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.shared.effort import seldom
 from tests.shared.queries import loose
@@ -181,7 +182,7 @@ def rate(spark: Any) -> Any:
     [
         ({"lateness": None}, "set lateness='10s'"),
         ({"on": None, "lateness": None}, "set its column with on="),
-        ({"options": Options(store=object())}, "store= of Options is not supported on a stream"),
+        ({"options": Options(store=MemoryStore())}, "store= of Options is not supported on a stream"),
         ({"on": "tstamp"}, "'tstamp', which does not exist: did you mean 'timestamp'"),
     ],
 )
