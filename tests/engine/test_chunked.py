@@ -26,7 +26,6 @@ class Engine(ChunkedExecutor):
         return pa.RecordBatch.from_pylist([], schema=self.bound_query.schema)
 
 
-@pytest.mark.usefixtures("column_aggregates")
 @pytest.mark.parametrize("piece", [1, 4, 1000])
 def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECE", piece)
