@@ -33,7 +33,8 @@ def test_what_is_seldom_run_is_there() -> None:
 
 def test_so_it_does_over_connect() -> None:
     # with this set the server takes a port that is free, not always the same
-    surroundings = os.environ | {"SPARK_TESTING": "1"}
+    # workers load queries of the tests by name
+    surroundings = os.environ | {"SPARK_TESTING": "1", "PYTHONPATH": os.getcwd()}
     program = [sys.executable, "-m", over_connect.__name__]
     done = subprocess.run(program, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
