@@ -5,9 +5,6 @@ PY := .venv/bin/python
 EXTRAS := dev,sketches,stores,frames,spark,kafka
 # tests/conftest.py has the number of workers, and what each takes.
 PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
-# These run in processes of their own: after others, some tests of the engine fail that pass otherwise.
-STRUCTURE_TESTS := tests/aggregators tests/benchmarks tests/conformance
-APART := $(STRUCTURE_TESTS) tests/engine
 # What runs compiled code with every index checked.
 KERNEL_TESTS := tests/kernels tests/engine tests/frames tests/conformance
 
@@ -29,9 +26,7 @@ demo: venv ## the ideas at work, in a minute or two, at the end on Spark
 	@$(PY) -m examples.demo
 
 test: lint ## every check and the tests; this is what must pass
-	$(call check,pytest (structures),$(PYTEST) -m 'not all_compiled' $(STRUCTURE_TESTS))
-	$(call check,pytest (engine),$(PYTEST) -m 'not all_compiled' tests/engine)
-	$(call check,pytest (the rest),$(PYTEST) -m 'not all_compiled' $(addprefix --ignore=,$(APART)))
+	$(call check,pytest,$(PYTEST) -m 'not all_compiled')
 
 test-all: lint ## the same, with every compiled combination and more random examples
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')

@@ -35,7 +35,9 @@ def server() -> Iterator[Any]:
     """Starts children fast."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.kill_child"])
-    yield context
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SASH_TEST_FORKSERVER", "1")
+        yield context
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
