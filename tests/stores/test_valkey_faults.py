@@ -183,10 +183,10 @@ def test_the_rights_that_the_documentation_names_are_enough(valkey_server: Any, 
     with valkey_server.client() as client:
         for user, rights in (("writer", WRITER), ("reader", READER)):
             client.execute_command("ACL SETUSER", user, "on", ">pw", f"~{{{prefix}}}:*", *rights.split())
-    with ValkeyStore(f"redis://writer:pw@{place}", prefix=prefix, lease=0.3) as store:
+    with ValkeyStore(f"redis://writer:pw@{place}", prefix=prefix, lease=1.2) as store:
         store.put_many(PAGES)
         store.delete_many(["b"])
-        time.sleep(0.5)
+        time.sleep(1.4)
         with pytest.raises(StoreError, match="open for writing"):
             ValkeyStore(f"redis://writer:pw@{place}", prefix=prefix)
         with ValkeyStore(f"redis://reader:pw@{place}", prefix=prefix, read_only=True) as reader:
@@ -240,14 +240,14 @@ def test_wrong_arguments(server_url: str, prefix: str) -> None:
 
 
 def test_a_server_out_of_memory(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, server.client() as client, ValkeyStore(url_of(server), lease=0.6) as store:
+    with serving(tmp_path) as server, server.client() as client, ValkeyStore(url_of(server), lease=1.5) as store:
         store.put_many(PAGES)
         client.config_set("maxmemory", "1")
         with pytest.raises(StoreUnavailable, match=r"valkey://.* is out of memory \(maxmemory\) and refuses to write"):
             store.put_many({"a": b"2", "c": b"2"})
         assert dict(store.scan()) == PAGES
         store.delete_many(["b"])  # what helps is allowed
-        time.sleep(0.8)
+        time.sleep(1.8)
         assert client.exists("{sash}:lease"), "the lease is renewed"
         client.config_set("maxmemory", "0")
         store.put_many({"a": b"2", "c": b"2"})
