@@ -22,7 +22,7 @@ PROMISED = [
     "min_count", "max_count", "first", "last", "nth", "collect", "collect_distinct", "concat", "any", "all",
     "bit_and", "bit_or", "bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance",
     "correlation", "slope", "intercept", "m4", "longest_run", "approx_distinct", "approx_quantile",
-    "frequent_items", "count_min", "bloom",
+    "frequent_items", "count_min", "bloom", "median", "quantile", "rank", "percent_rank", "mode", "count_distinct",
 ]  # fmt: skip
 
 

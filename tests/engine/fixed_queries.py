@@ -7,6 +7,7 @@ import pyarrow as pa
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.monoids.algebra import Bound
+from sash.monoids.order_statistics import Rank
 from sash.plan.validation import is_sketch
 from tests.shared.discovery import monoids
 from tests.shared.queries import AFFINE, FromHigh, KeepLast, SumWithin
@@ -63,11 +64,12 @@ _COLUMNS = {"text": "s", "bool": "b", "int": "i", "number": "f", "ordered": "f",
 
 
 def aggregates(window: Any) -> dict[str, Bound]:
-    """Every aggregate of sash, on columns that suit it; sketches where the window allows them."""
+    """Every aggregate of sash, on columns that suit it; sketches and ranks where the window allows them."""
     found = {
         f"a{i}_{''.join(c if c.isalnum() else '_' for c in name)}": monoid(*(_COLUMNS[d] for d in monoid.domain))
         for i, (name, monoid) in enumerate(monoids().items())
-        if not is_sketch(monoid) or window.slide != "row" or isinstance(window, Lifetime)
+        if (not is_sketch(monoid) or window.slide != "row" or isinstance(window, Lifetime))
+        and not (isinstance(monoid, Rank) and window.slide != "row")
     }
     return found | {"rows": sash.count(), "of_ints": sash.sum("i"), "text": sash.max("s"), "affine": AFFINE("i")}
 

@@ -18,8 +18,9 @@ NAMES = [
     *("max_count", "first", "last", "nth", "collect", "collect_distinct", "concat", "any", "all", "bit_and", "bit_or"),
     *("bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope"),
     *("intercept", "m4", "longest_run", "approx_distinct", "approx_quantile", "frequent_items", "count_min", "bloom"),
+    *("median", "quantile", "rank", "percent_rank", "mode", "count_distinct"),
 ]
-NEEDED: dict[str, dict[str, Any]] = {"nth": {"n": 1}}
+NEEDED: dict[str, dict[str, Any]] = {"nth": {"n": 1}, "quantile": {"q": 0.5}}
 NEEDS_DATASKETCHES = {"approx_distinct", "approx_quantile", "frequent_items", "count_min"}
 
 
@@ -74,6 +75,7 @@ def test_a_signature_is_that_of_lift_and_of_the_constructor(name: str) -> None:
 def test_a_parameter_reaches_the_aggregate(name: str) -> None:
     other = {"n": 3, "separator": "-", "ddof": 0, "bias": False, "lg_k": 10, "q": 0.25, "k": 20, "lg_max_k": 12}
     other |= {"items": ("a",), "buckets": 2048, "hashes": 3, "bits": 128}
+    other |= {"interpolation": "lower", "method": "min", "ascending": False}
     bind, aggregate = function(name), AGGREGATES[name]
     given = {key: other[key] for key in public_parameters(aggregate)}
     bound = bind(*"abc"[: aggregate(**given).arity[0]], **given)

@@ -1,6 +1,7 @@
 """Query and Options: what they keep, and what is refused before there is any data, with what words."""
 
 import pickle
+from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 import sash
 from sash import Options, Query
+from sash.monoids import Bound, Rank
 from sash.windows import Count, Duration, Lifetime, Policy, Punctuation, Session, Time
+from sash.windows.specs import WindowKind
 
 SKETCHES = pytest.mark.skipif(not find_spec("datasketches"), reason="datasketches has no release for this Python")
 
@@ -297,6 +300,32 @@ def test_sketches_serve_slides_and_lifetimes() -> None:
             ValueError, match=r"users=approx_distinct\('user'\) keeps a sketch, and the window, .* with every="
         ):
             Query(window, on="ts", users=sash.approx_distinct("user"))
+
+
+@SKETCHES
+@pytest.mark.parametrize(
+    ("sketch", "exact"),
+    [
+        (lambda: sash.approx_distinct("x"), r"sash\.count_distinct$"),
+        (lambda: sash.approx_quantile("x"), r"sash\.quantile$"),
+        (lambda: sash.frequent_items("x"), r"sash\.mode$"),
+        (lambda: sash.count_min("x", items=(1,)), r"sash\.sum of a column"),
+        (lambda: sash.bloom("x"), r"sash\.collect_distinct$"),
+    ],
+    ids=["approx_distinct", "approx_quantile", "frequent_items", "count_min", "bloom"],
+)
+def test_a_sketch_at_each_row_is_refused_with_the_exact_function(sketch: Callable[[], Bound], exact: str) -> None:
+    with pytest.raises(ValueError, match=rf"with every= or Lifetime; at each row use the exact {exact}"):
+        Query(5, r=sketch())
+    with pytest.raises(ValueError, match=rf"use the exact {exact}"):
+        sash.Window(5, sketch())
+
+
+@pytest.mark.parametrize("window", [Count(9, every=3), Time("1h", every="1m"), Session("1m", every="close")], ids=repr)
+@pytest.mark.parametrize("bound", [sash.rank("x"), sash.percent_rank("x"), (Rank() * Rank("min"))("x")], ids=repr)
+def test_ranks_need_a_result_at_each_row(window: WindowKind, bound: Bound) -> None:
+    with pytest.raises(ValueError, match=r"r=.* is the rank of a row, and the window, .*: use a window without every="):
+        Query(window, on="ts", r=bound)
 
 
 def test_filters_and_products_of_them_are_sketches() -> None:

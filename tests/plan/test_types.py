@@ -67,9 +67,15 @@ TABLE = {
     "approx_quantile":  "double      double      double      double      -           -           -           -",
     "frequent_items":   "items       items       items       items       items       items       -           -",
     "count_min":        "int64s      int64s      int64s      int64s      int64s      int64s      -           -",
+    "median":           "double      double      double      double      -           -           -           -",
+    "quantile":         "double      double      double      double      -           -           -           -",
+    "rank":             "double      double      double      double      double      double      double      -",
+    "percent_rank":     "double      double      double      double      double      double      double      -",
+    "mode":             "same        same        same        same        same        same        same        -",
+    "count_distinct":   "int64       int64       int64       int64       int64       int64       int64       -",
     "bloom":            "binary      binary      binary      binary      binary      binary      -           -",
 }  # fmt: skip
-PARAMETERS = {"nth": {"n": 2}, "count_min": {"items": ("a", 1)}}
+PARAMETERS = {"nth": {"n": 2}, "quantile": {"q": 0.5}, "count_min": {"items": ("a", 1)}}
 CASES = [
     (name, over, wanted)
     for name, row in TABLE.items()

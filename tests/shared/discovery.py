@@ -17,6 +17,7 @@ from sash.monoids.sketches import SketchMonoid
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "nth": {"n": 2},
     "approx_quantile": {"q": 0.5},
+    "quantile": {"q": 0.9},
     "count_min": {"items": (1, 2.0, "a")},
 }
 """Arguments for the aggregates that have no default for them."""

@@ -197,12 +197,23 @@ _AGGREGATES: tuple[Bound, ...] = (
     _f.m4("i"), _f.m4("x"), _f.longest_run("f", "i"), _f.var("f"), _f.std("i", ddof=0), _f.skewness("f"),
     _f.kurtosis("i"), _f.covariance("f", "i"), _f.correlation("f", "i"), _f.slope("f", "i"), _f.intercept("i", "f"),
     _f.geometric_mean("n"), _f.product("f"), _f.max("n"), AFFINE("i"),
+    _f.median("i"), _f.median("x"), _f.quantile("f", q=0.9), _f.quantile("i", q=0.3, interpolation="nearest"),
+    _f.quantile("s", q=0.5, interpolation="lower"), _f.quantile("d", q=0.8, interpolation="higher"),
+    _f.quantile("x", q=0.4, interpolation="midpoint"), _f.mode("i"), _f.mode("x"), _f.mode("s"), _f.mode("b"),
+    _f.count_distinct("x"), _f.count_distinct("s"), _f.count_distinct("d"), _f.count_distinct("i"),
 )  # fmt: skip
 
-aggregates = st.lists(st.sampled_from(_AGGREGATES), min_size=1, max_size=4).map(
-    lambda bound: {f"a{i}": one for i, one in enumerate(bound)}
-)
-"""One to four aggregates by name."""
+_RANKS: tuple[Bound, ...] = (
+    _f.rank("x"), _f.rank("i", method="dense"), _f.rank("s", method="min", ascending=False), _f.rank("d", method="max"),
+    _f.percent_rank("x", method="dense"), _f.percent_rank("i"), _f.rank("b", method="dense", ascending=False),
+)  # fmt: skip
+"""Aggregates of windows with a result at each row."""
+
+
+def aggregates(per_row: bool) -> st.SearchStrategy[dict[str, Bound]]:
+    """One to four aggregates by name."""
+    one = st.sampled_from(_AGGREGATES + _RANKS if per_row else _AGGREGATES)
+    return st.lists(one, min_size=1, max_size=4).map(lambda bound: {f"a{i}": one for i, one in enumerate(bound)})
 
 
 def loose(query: Query) -> dict[str, float]:
@@ -236,7 +247,7 @@ def queries(
         in_rows = any(one.slide == "rows" for one in (found.values() if isinstance(found, dict) else [found]))
         if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
             arguments["forget"] = scale.length(draw(_sizes))
-    return Query(found, **arguments, **cast(dict[str, Any], draw(aggregates)))
+    return Query(found, **arguments, **cast(dict[str, Any], draw(aggregates(per_row))))
 
 
 def rewritten(query: Query, **changes: Any) -> Query:

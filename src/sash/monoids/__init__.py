@@ -11,6 +11,7 @@ from sash.monoids.logic import All, Any, BitAnd, BitOr, BitXor
 from sash.monoids.longest_run import LongestRun
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
 from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
+from sash.monoids.order_statistics import CountDistinct, Median, Mode, PercentRank, Quantile, Rank
 from sash.monoids.product import GeometricMean, Product
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
@@ -34,6 +35,7 @@ __all__ = [
     "Concat",
     "Correlation",
     "Count",
+    "CountDistinct",
     "CountMin",
     "Covariance",
     "DirectProduct",
@@ -47,12 +49,17 @@ __all__ = [
     "Max",
     "MaxCount",
     "Mean",
+    "Median",
     "Min",
     "MinCount",
+    "Mode",
     "Monoid",
     "Nth",
+    "PercentRank",
     "Product",
+    "Quantile",
     "Range",
+    "Rank",
     "Skewness",
     "Slope",
     "Std",

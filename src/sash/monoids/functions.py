@@ -43,6 +43,7 @@ from sash.monoids.functions_numeric import (
     sum_of_squares,
     var,
 )
+from sash.monoids.functions_order import count_distinct, median, mode, percent_rank, quantile, rank
 from sash.monoids.functions_sketches import approx_distinct, approx_quantile, bloom, count_min, frequent_items
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "concat",
     "correlation",
     "count",
+    "count_distinct",
     "count_min",
     "covariance",
     "first",
@@ -75,11 +77,16 @@ __all__ = [
     "max",
     "max_count",
     "mean",
+    "median",
     "min",
     "min_count",
+    "mode",
     "nth",
+    "percent_rank",
     "product",
+    "quantile",
     "range",
+    "rank",
     "skewness",
     "slope",
     "std",

@@ -61,7 +61,8 @@ class LoopAggregate:
         if not evictor.folds and validation.is_sketch(self.monoid):
             raise ValueError(
                 f"{aggregate!r} keeps a sketch, and {evictor.window!r} would need one for each event: here sketches "
-                "need Lifetime, Session or Punctuation, in a sash.Query windows with every="
+                "need Lifetime, Session or Punctuation, in a sash.Query windows with every=; use the exact "
+                f"{validation.exact_instead(self.monoid)}"
             )
         chosen = _structure(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)

@@ -1,9 +1,13 @@
 """Input types and result types of aggregates.
 
     count, min_count, max_count, approx_distinct        int64
+    count_distinct                                      int64
+    median, percent_rank                                float64
+    quantile                                            float64, if it chooses a value the column's type
+    rank                                                int64, of the average rank float64
     sum, sum_of_squares, product, range                 int64 of integers and booleans, float64 of floats
     mean, var, slope, …                                 float64
-    min, max, first, last, nth                          the column's type
+    min, max, first, last, nth, mode                    the column's type
     arg_min, arg_max                                    the type of the payload
     any, all                                            bool
     bit_and, bit_or, bit_xor                            int64, of uint64 uint64
@@ -27,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from sash import monoids as m
 from sash.monoids.algebra import Domain, Kind, Monoid
 from sash.monoids.bloom import BloomFilter
+from sash.monoids.order_statistics import BETWEEN
 from sash.monoids.sketches import SketchMonoid
 
 if TYPE_CHECKING:
@@ -191,9 +196,10 @@ def _frequent(type_: pa.DataType) -> pa.DataType:
 
 
 FIXED: dict[type[Monoid], str] = {
-    **dict.fromkeys((m.Count, m.MinCount, m.MaxCount, m.ApproxDistinct), "int64"),
+    **dict.fromkeys((m.Count, m.MinCount, m.MaxCount, m.ApproxDistinct, m.CountDistinct), "int64"),
     **dict.fromkeys((m.Mean, m.GeometricMean, m.Var, m.Std, m.Skewness, m.Kurtosis), "float64"),
     **dict.fromkeys((m.Covariance, m.Correlation, m.Slope, m.Intercept), "float64"),
+    **dict.fromkeys((m.Median, m.PercentRank), "float64"),
     **dict.fromkeys((m.Any, m.All), "bool"),
     m.Bloom: "binary",
 }
@@ -201,7 +207,7 @@ FIXED: dict[type[Monoid], str] = {
 
 BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
     **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _number),
-    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax), _last),
+    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.Mode, m.ArgMin, m.ArgMax), _last),
     **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), _bits),
     **dict.fromkeys((m.Collect, m.CollectDistinct), _list),
     m.Concat: _string,
@@ -212,13 +218,25 @@ BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
 """Result types as functions of the types of the columns."""
 
 
-def _quantile(monoid: m.ApproxQuantile) -> pa.DataType:
+def _quantile(monoid: m.Quantile, type_: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.float64() if monoid.interpolation in BETWEEN else type_
+
+
+def _rank(monoid: m.Rank, _type: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.float64() if monoid.method == "average" else pa.int64()
+
+
+def _approx_quantile(monoid: m.ApproxQuantile, _type: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64()
 
 
-def _count_min(monoid: m.CountMin) -> pa.DataType:
+def _count_min(monoid: m.CountMin, _type: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     if not monoid.items:
@@ -228,8 +246,13 @@ def _count_min(monoid: m.CountMin) -> pa.DataType:
     return pa.list_(pa.int64())
 
 
-BY_PARAMETERS: dict[type[Monoid], Callable[..., Any]] = {m.ApproxQuantile: _quantile, m.CountMin: _count_min}
-"""Result types as functions of the aggregate's own parameters."""
+BY_PARAMETERS: dict[type[Monoid], Callable[..., Any]] = {
+    m.Quantile: _quantile,
+    m.Rank: _rank,
+    m.ApproxQuantile: _approx_quantile,
+    m.CountMin: _count_min,
+}
+"""Result types as functions of the aggregate and the types of its columns."""
 
 
 def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
@@ -246,7 +269,7 @@ def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
     if type(monoid) in BY_COLUMNS:
         return BY_COLUMNS[type(monoid)](*types)
     if type(monoid) in BY_PARAMETERS:
-        return BY_PARAMETERS[type(monoid)](monoid)
+        return BY_PARAMETERS[type(monoid)](monoid, *types)
     if type(monoid) is m.DirectProduct:
         return _product(monoid, types)
     from sash.plan.type_probe import probed_type

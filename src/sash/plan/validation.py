@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.order_statistics import Rank
 from sash.monoids.sketches import SketchMonoid
 from sash.plan.api_types import Emit, Late
 from sash.plan.options import Options
@@ -217,6 +218,7 @@ def together(query: Query) -> None:
             )
         for label, bound in query.aggregates.items():
             _sketches(name, one, f"{label}={bound!r}", bound.monoid)
+            _ranks(name, one, f"{label}={bound!r}", bound.monoid)
         for bound in one.over if isinstance(one, Policy) else ():
             _sketches(name, one, f"over={bound!r}", bound.monoid)
 
@@ -238,15 +240,46 @@ def format_value(value: Any) -> str:
     return repr(value) if isinstance(value, int | float) else repr(str(value))
 
 
+def factors_of(monoid: Monoid) -> tuple[Monoid, ...]:
+    """The aggregates that a product is made of; of another aggregate itself."""
+    return (
+        tuple(one for factor in monoid.parts for one in factors_of(factor))
+        if isinstance(monoid, DirectProduct)
+        else (monoid,)
+    )
+
+
 def is_sketch(monoid: Monoid) -> bool:
     """Is its state a sketch, too large to keep one for each row?"""
-    factors = monoid.parts if isinstance(monoid, DirectProduct) else ()
-    return isinstance(monoid, SketchMonoid | Bloom) or any(map(is_sketch, factors))
+    return any(isinstance(factor, SketchMonoid | Bloom) for factor in factors_of(monoid))
+
+
+EXACT: dict[str, str] = {
+    "approx_distinct": "sash.count_distinct",
+    "approx_quantile": "sash.quantile",
+    "frequent_items": "sash.mode",
+    "count_min": "sash.sum of a column that is 1 where the value is there",
+    "bloom": "sash.collect_distinct",
+}
+"""By sketch: the exact aggregate that serves a result at each row."""
+
+
+def exact_instead(monoid: Monoid) -> str:
+    """The exact aggregates in place of the sketches, as text."""
+    return ", ".join(dict.fromkeys(EXACT[factor.name] for factor in factors_of(monoid) if is_sketch(factor)))
 
 
 def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
     if is_sketch(monoid) and window.slide == "row" and not isinstance(window, Lifetime):
         raise ValueError(
             f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches need windows "
-            "with every= or Lifetime"
+            f"with every= or Lifetime; at each row use the exact {exact_instead(monoid)}"
+        )
+
+
+def _ranks(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
+    if window.slide != "row" and any(isinstance(factor, Rank) for factor in factors_of(monoid)):
+        raise ValueError(
+            f"{label} is the rank of a row, and {name}, {window!r}, gives one result per slide: use a window without "
+            "every="
         )

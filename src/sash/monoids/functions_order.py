@@ -1,0 +1,114 @@
+"""Functions that bind order statistics: exact medians, quantiles, ranks, modes and numbers of distinct values."""
+
+from __future__ import annotations
+
+from sash.monoids.algebra import Bound
+from sash.monoids.binding import binds
+from sash.monoids.order_statistics import (
+    CountDistinct,
+    Interpolation,
+    Median,
+    Mode,
+    PercentRank,
+    Quantile,
+    Rank,
+    RankMethod,
+)
+
+
+@binds(Median)
+def median(x: str, /) -> Bound:
+    """Median: the middle value of the numbers of column `x` in the window, exactly; of two, halfway between them.
+
+    Nulls are skipped; a window without values gives null; a NaN makes the median NaN. Result: a float.
+
+    >>> import sash
+    >>> window = sash.Window(3, sash.median("x"))
+    >>> [window.push({"x": x}) for x in (7, 1, 4)]
+    [7.0, 4.0, 4.0]
+    """
+    return Median()(x)
+
+
+@binds(Quantile)
+def quantile(x: str, /, *, q: float, interpolation: Interpolation = "linear") -> Bound:
+    """Quantile (percentile) of column `x` in the window, exactly: the value at place q * (n - 1) in order.
+
+    Between two places `interpolation` decides: "linear" and "midpoint" give a number between the two values, as a
+    float; "lower", "higher" and "nearest" (the even place, if both are as near) choose one of them, of any type with an
+    order; "equiprobable" is the least value that at least the fraction `q` of the values does not exceed. Nulls are
+    skipped; a window without values gives null; a NaN makes the quantile NaN. Result: a float, or the type of `x`.
+
+    >>> import sash
+    >>> window = sash.Window(5, sash.quantile("x", q=0.75))
+    >>> [window.push({"x": x}) for x in (1, 2, 3, 4)]
+    [1.0, 1.75, 2.5, 3.25]
+
+    Raises TypeError or ValueError if `q` is not a number in 0..1 or the interpolation unknown.
+    """
+    return Quantile(q, interpolation)(x)
+
+
+@binds(Rank)
+def rank(x: str, /, *, method: RankMethod = "average", ascending: bool = True) -> Bound:
+    """Rank of the window's newest row by column `x`, from 1: that of the current row in windows that end at it.
+
+    `method` is the rule for equal values: their "average" rank, the "min" (RANK in SQL), the "max", or "dense", which
+    counts each value once (DENSE_RANK). The least value has rank 1, with `ascending=False` the greatest; a NaN is
+    greater than every number. Nulls are not counted; if the newest row has one, the rank is null. Result: an int, a
+    float with "average". Only for windows with a result at each row.
+
+    >>> import sash
+    >>> window = sash.Window(3, sash.rank("x", method="min"))
+    >>> [window.push({"x": x}) for x in (5, 7, 6, 6)]
+    [1, 2, 2, 1]
+
+    Raises TypeError or ValueError if the method is unknown or `ascending` is not a boolean.
+    """
+    return Rank(method, ascending)(x)
+
+
+@binds(PercentRank)
+def percent_rank(x: str, /, *, method: RankMethod = "average", ascending: bool = True) -> Bound:
+    """Rank of the window's newest row by column `x`, as a fraction of the number of values: in (0, 1].
+
+    `method` and `ascending` are those of `rank`; with "dense" the fraction is of the distinct values. Nulls are not
+    counted; if the newest row has one, the result is null. Result: a float. Only for windows with a result at each row.
+
+    >>> import sash
+    >>> window = sash.Window(4, sash.percent_rank("x"))
+    >>> [window.push({"x": x}) for x in (5, 7, 8, 6)]
+    [1.0, 1.0, 1.0, 0.5]
+
+    Raises TypeError or ValueError if the method is unknown or `ascending` is not a boolean.
+    """
+    return PercentRank(method, ascending)(x)
+
+
+@binds(Mode)
+def mode(x: str, /) -> Bound:
+    """Mode: the most frequent value of column `x` in the window, the least of equally frequent ones.
+
+    Nulls are skipped; a window without values gives null. NaNs are one value, the greatest. Result: the type of `x`,
+    which may be anything that can be ordered.
+
+    >>> import sash
+    >>> window = sash.Window(4, sash.mode("x"))
+    >>> [window.push({"x": x}) for x in ("b", "a", "b", "c")]
+    ['b', 'a', 'b', 'b']
+    """
+    return Mode()(x)
+
+
+@binds(CountDistinct)
+def count_distinct(x: str, /) -> Bound:
+    """COUNT(DISTINCT x): the number of different values of column `x` in the window, exactly.
+
+    Nulls are skipped, NaNs are one value. Result: an int, 0 for a window without values.
+
+    >>> import sash
+    >>> window = sash.Window(3, sash.count_distinct("x"))
+    >>> [window.push({"x": x}) for x in ("a", "b", "a", None)]
+    [1, 2, 2, 2]
+    """
+    return CountDistinct()(x)

@@ -1,0 +1,278 @@
+"""Order statistics: median, quantiles, ranks, mode and the number of distinct values, all exact.
+
+They are no aggregates of bounded size: the state is the counted multiset of the window's values (`multiset.py`), from
+which the oldest come off exactly. NaN is a value, greater than every number and equal to itself; a median and a
+quantile of values with a NaN are NaN. -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from sash.monoids import multiset
+from sash.monoids.algebra import Domain, Monoid
+from sash.monoids.exact_integer import number
+
+Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "equiprobable"]
+"""The rules for a quantile between two values."""
+
+RankMethod = Literal["average", "min", "max", "dense"]
+"""The rules for the rank of equal values."""
+
+INTERPOLATIONS: tuple[str, ...] = get_args(Interpolation)
+METHODS: tuple[str, ...] = get_args(RankMethod)
+BETWEEN = ("linear", "midpoint")
+"""The interpolations that compute a number between two values; the others choose one of them."""
+
+_WHY = "its state is a multiset that grows with the window"
+
+
+def quantile_place(n: int, q: float, rule: int) -> tuple[int, float]:
+    """The place in order of the value at or below a quantile of n values, and the fraction of the way to the next.
+
+    `rule` is the place of the interpolation in INTERPOLATIONS. The virtual place is q * (n - 1), as in NumPy, pandas
+    and polars.
+
+    >>> quantile_place(4, 0.5, 0), quantile_place(4, 0.5, 1), quantile_place(4, 0.5, 2)
+    ((1, 0.5), (1, 0.0), (2, 0.0))
+    """
+    if rule == 5:
+        return max(math.ceil(q * n) - 1, 0), 0.0
+    at = q * (n - 1)
+    place = math.floor(at)
+    fraction = at - place
+    if fraction == 0.0:
+        return place, 0.0
+    if rule == 0:
+        return place, fraction
+    if rule == 4:
+        return place, 0.5
+    if rule == 2 or (rule == 3 and (fraction > 0.5 or (fraction == 0.5 and place % 2 == 1))):
+        place += 1
+    return place, 0.0
+
+
+def interpolated(low: float, high: float, fraction: float) -> float:
+    """The number a fraction of the way from `low` to `high`; does not overflow where both are finite.
+
+    >>> interpolated(1.0, 2.0, 0.25), interpolated(-1.7e308, 1.7e308, 0.5), interpolated(-math.inf, 0.0, 0.5)
+    (1.25, 0.0, -inf)
+    """
+    if fraction == 0.0 or low == high:
+        return low
+    step = high - low
+    if math.isinf(step):
+        return low * (1.0 - fraction) + high * fraction
+    return low + step * fraction
+
+
+class _Counted(Monoid):
+    """An aggregate of the multiset of values."""
+
+    identity: Any = multiset.EMPTY
+    domain: tuple[Domain, ...] = ("ordered",)
+    commutative = True
+    exact = True
+    interpreted_only = _WHY
+    key: Callable[[Any], Any] = staticmethod(multiset.ordered_key)
+
+    def lift(self, x: Any) -> Any:
+        return multiset.single(self.key(x))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return multiset.union(a, b)
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        return multiset.difference(total, oldest)
+
+
+class Quantile(_Counted):
+    """The value below which the fraction `q` of the values lies, exactly.
+
+    `interpolation` says what is between two values: "linear", "midpoint" (floats, of numbers only), "lower", "higher",
+    "nearest" (the even place of two equally near ones) or "equiprobable" (the least value that at least q of the values
+    do not exceed), which choose a value, of any type with an order. NaN if a value is NaN.
+
+    >>> m = Quantile(0.5)
+    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(1)), m.combine(m.lift(2), m.lift(4))))
+    3.0
+
+    Raises TypeError or ValueError if q is not a number in 0..1 or the interpolation unknown.
+    """
+
+    def __init__(self, q: float, interpolation: Interpolation = "linear") -> None:
+        self.q = _fraction(q)
+        self.interpolation = _one_of("interpolation", interpolation, INTERPOLATIONS, "quantile")
+        self.rule = INTERPOLATIONS.index(interpolation)
+        if interpolation in BETWEEN:
+            self.domain = ("number",)
+            self.key = number_key
+
+    def lower(self, a: Any) -> Any:
+        return None if not a else quantile(a, self.q, self.rule)
+
+
+class Median(_Counted):
+    """The middle value, of two the number halfway between them. NaN if a value is NaN.
+
+    >>> m = Median()
+    >>> m.lower(m.combine(m.combine(m.lift(7), m.lift(1)), m.lift(4)))
+    4.0
+    """
+
+    domain = ("number",)
+    q = 0.5
+    rule = INTERPOLATIONS.index("linear")
+
+    def __init__(self) -> None:
+        self.key = number_key
+
+    def lower(self, a: Any) -> Any:
+        return None if not a else quantile(a, self.q, self.rule)
+
+
+def quantile(values: multiset.Multiset, q: float, rule: int) -> Any:
+    """The quantile of a multiset that is not empty."""
+    if multiset.greatest(values) is None:
+        return math.nan
+    place, fraction = quantile_place(multiset.size(values), q, rule)
+    low = multiset.select(values, place)
+    if INTERPOLATIONS[rule] not in BETWEEN:
+        return low
+    high = multiset.select(values, place + 1) if fraction else low
+    return interpolated(float(low), float(high), fraction)
+
+
+class Mode(_Counted):
+    """The most frequent value, the least of equally frequent ones. NaNs are one value, the greatest.
+
+    >>> m = Mode()
+    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
+    'b'
+    """
+
+    def lower(self, a: Any) -> Any:
+        return multiset.ordered_value(a[multiset.MODE]) if a else None
+
+
+class CountDistinct(_Counted):
+    """The number of different values, exactly; 0 if there are none. NaNs are one value; so are 1, 1.0 and True.
+
+    >>> m = CountDistinct()
+    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
+    2
+
+    Raises TypeError from `lift` if a value is not hashable.
+    """
+
+    domain = ("hashable",)
+    empty: Any = 0
+    key = staticmethod(multiset.hashable_key)
+
+    def lift(self, x: Any) -> Any:
+        try:
+            hash(x)
+        except TypeError as error:
+            raise TypeError(
+                f"count_distinct needs hashable values; got {x!r}, a {type(x).__name__}: convert it to a tuple or text"
+            ) from error
+        return multiset.single(self.key(x))
+
+    def lower(self, a: Any) -> Any:
+        return multiset.distinct(a)
+
+
+class Rank(Monoid):
+    """The rank of the newest value among all values, from 1; null if the newest row has no value.
+
+    `method` is the rule for equal values: their "average" rank (a float), the "min", the "max", or "dense", which
+    counts each value once. The least value has rank 1, with `ascending=False` the greatest. A NaN is greater than every
+    number. The state is (number of rows, the newest value or (), the multiset of values).
+
+    >>> m = Rank("min")
+    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(7)), m.lift(6)))
+    2
+
+    Raises TypeError or ValueError if the method is unknown or `ascending` no boolean.
+    """
+
+    identity: Any = (0, (), multiset.EMPTY)
+    domain = ("ordered",)
+    nullable = (0,)
+    exact = True
+    interpreted_only = _WHY
+
+    def __init__(self, method: RankMethod = "average", ascending: bool = True) -> None:
+        self.method = _one_of("method", method, METHODS, self.name)
+        if not isinstance(ascending, bool):
+            raise TypeError(f"ascending= of {self.name} must be True or False; got {ascending!r}")
+        self.ascending = ascending
+
+    def lift(self, x: Any) -> Any:
+        if x is None:
+            return (1, (), multiset.EMPTY)
+        key = multiset.ordered_key(x)
+        return (1, (key,), multiset.single(key))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (a[0] + b[0], b[1] if b[0] else a[1], multiset.union(a[2], b[2]))
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        if total[0] == oldest[0]:
+            return self.identity
+        return (total[0] - oldest[0], total[1], multiset.difference(total[2], oldest[2]))
+
+    def lower(self, a: Any) -> Any:
+        return self.ranked(a[2], a[1][0])[0] if a[1] else None
+
+    def ranked(self, values: multiset.Multiset, key: Any) -> tuple[int | float, int]:
+        """The rank of a key, and the greatest rank there may be."""
+        below, same, different = multiset.place(values, key)
+        size, distinct = multiset.size(values), multiset.distinct(values)
+        if self.method == "dense":
+            return different + 1 if self.ascending else distinct - different, distinct
+        if not self.ascending:
+            below = size - below - same
+        if self.method == "average":
+            return below + (same + 1) / 2, size
+        return below + (1 if self.method == "min" else same), size
+
+
+class PercentRank(Rank):
+    """The rank of the newest value divided by the number of values, of distinct ones with "dense": in (0, 1].
+
+    `method` and `ascending` are those of `Rank`.
+
+    >>> m = PercentRank()
+    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(7)), m.combine(m.lift(8), m.lift(6))))
+    0.5
+
+    Raises TypeError or ValueError if the method is unknown or `ascending` no boolean.
+    """
+
+    def lower(self, a: Any) -> Any:
+        if not a[1]:
+            return None
+        rank, greatest = self.ranked(a[2], a[1][0])
+        return rank / greatest
+
+
+def number_key(x: Any) -> Any:
+    """The key of a number. Raises TypeError for other objects."""
+    return multiset.ordered_key(number(x))
+
+
+def _fraction(q: Any) -> float:
+    if isinstance(q, bool) or not isinstance(q, int | float):
+        raise TypeError(f"q= of quantile must be a number in 0..1; got {q!r}, a {type(q).__name__}")
+    if not 0 <= q <= 1:
+        raise ValueError(f"q= of quantile must be in 0..1; got {q!r}")
+    return float(q)
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...], of: str) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{name}= of {of} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+    return value
