@@ -23,6 +23,7 @@ from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
 from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import ValueDictionary, encodings_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
+from sash.engine.order_columns import newest_values, order_column
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.time_numbers import earliest, since, threshold
 from sash.kernels.column import bounds
@@ -35,6 +36,7 @@ from sash.kernels.column.column_kernels import (
     column_kernel_of,
     index_type,
 )
+from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.monoids.algebra import Kind
@@ -181,8 +183,12 @@ class StatelessExecutor:
         if isinstance(spec.monoid, PLACED):
             return self._placed(inputs, self.threads.as_ranges(among, len(rows)), on)
         assert inputs.kernel is not None
-        found, uncertain = self.threads.aggregate(inputs.kernel, inputs.x, among, len(rows))
         valid = _both(on, self._enough(inputs.kernel, among, rows))
+        if not isinstance(inputs.kernel, ColumnKernel):
+            found = inputs.kernel.aggregate(self.threads, inputs.x, among, len(rows))
+            newest = newest_values(spec.monoid, self.threads.as_ranges(given, len(rows)), inputs.non_nulls)
+            return inputs.lowered(found, _both(valid, newest))
+        found, uncertain = self.threads.aggregate(inputs.kernel, inputs.x, among, len(rows))
         if uncertain.any():
             self._asked(inputs, among, found, uncertain if valid is None else uncertain & valid)
         return inputs.lowered(found, valid)
@@ -195,7 +201,9 @@ class StatelessExecutor:
         found = ranges.los + (n - 1) if n > 0 else ranges.his + n
         return inputs.payload(found, there if on is None else there & on, 0)
 
-    def _enough(self, kernel: ColumnKernel, among: CountBounds | RangeBounds, rows: RowOrder) -> Flags | None:
+    def _enough(
+        self, kernel: ColumnKernel | OrderKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder
+    ) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
         if isinstance(among, RangeBounds):
             return None if among.shortest >= kernel.least else self.threads.holds_at_least(among, kernel.least)
@@ -261,15 +269,20 @@ class Inputs:
         self.spec, self.rows, self.threads = spec, rows, threads
         self.columns = [decode(table.column(name)) for name in spec.columns]
         self.forms = encodings_of(spec.monoid, spec.types)
-        self.kernel: ColumnKernel | None = None
+        self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
         self._batches: dict[type[InOrder], AggregateBatch] = {}
         self.places: Any = None
-        non_nulls = None
-        if any(column.null_count for i, column in enumerate(self.columns) if i not in spec.monoid.nullable):
-            non_nulls = non_null(self.columns, spec.monoid.nullable, rows.rows)
-            non_nulls = rows.scatter(non_nulls)
-        if self.forms is not None and self.forms != ("presence",):
+        non_nulls: Flags | None = None
+        ordered = order_column(spec.monoid, self.columns[0]) if self.columns else None
+        nullable = () if ordered is not None else spec.monoid.nullable
+        if any(column.null_count for i, column in enumerate(self.columns) if i not in nullable):
+            non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
+        self.non_nulls = non_nulls
+        if ordered is not None:
+            self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
+            self._read(ordered.x, non_nulls)
+        elif self.forms is not None and self.forms != ("presence",):
             self._prepare(non_nulls)
         if non_nulls is not None:
             self.places = np.zeros(len(rows) + 1, index_type(len(rows)))
@@ -292,6 +305,10 @@ class Inputs:
             x = x.astype(np.float64)
         else:
             x = as_kind(x, kinds[0])
+        self._read(x, non_nulls)
+
+    def _read(self, x: Numbers, non_nulls: Flags | None) -> None:
+        """The numbers of the rows that the aggregate reads, in order."""
         x = self.rows.scatter(x)
         self.x = x if non_nulls is None else x[non_nulls]
 

@@ -161,7 +161,10 @@ def is_stateless(bound_query: BoundQuery) -> bool:
     )
 
 
-COLUMN_KERNELS: tuple[type[Monoid], ...] = (m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count)
+COLUMN_KERNELS: tuple[type[Monoid], ...] = (
+    *(m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count),
+    *(m.Median, m.Quantile, m.Rank, m.PercentRank, m.Mode, m.CountDistinct),
+)
 """The aggregates that have whole-column kernels (`sash.kernels.column`)."""
 
 

@@ -6,10 +6,14 @@
 `min_max`         min, max, arg_min, arg_max
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round
 `variance`        var and std
+`order_kernels`   the kernels of order statistics, and their execution:
+                  `quantiles` (and medians), `window_ranks`, `modes`, `distinct_counts`, on the keys of `order_keys`,
+                  ranked by `rank_compression`, in sets of ranks (`rank_sets`)
 `group_rows`      group rows by key by counting, gather and scatter; `numpy_loops`: the same for few rows, in NumPy
 
-All but `column_kernels` and `numpy_loops` are loops in plain Python that run only compiled. Each has two forms: over
-Count windows, whose bounds are computed, and over ranges, arrays of bounds [lo, hi) that never decrease.
+All but `column_kernels`, `order_kernels` and `numpy_loops` are loops in plain Python that run only compiled. Each has
+two forms: over Count windows, whose bounds are computed, and over ranges, arrays of bounds [lo, hi) that never
+decrease; order statistics have the second only.
 
     rows     · · · · · · · · · · ·
              ├──── block ────┼──── block ────┤          Count windows: blocks as long as the window

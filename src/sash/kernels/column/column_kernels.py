@@ -261,8 +261,15 @@ def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         return cast(Callable[..., Any], kernel)
     if kernel in FOR_FEW_ROWS and len(arguments[0]) <= numpy_loops.FEW_ROWS:
         return FOR_FEW_ROWS[kernel]
-    types = tuple(
-        (argument.dtype.str, argument.ndim) if isinstance(argument, np.ndarray) else type(argument)
+    return machine_code(kernel, _types(arguments), arguments)
+
+
+def _types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        (argument.dtype.str, argument.ndim)
+        if isinstance(argument, np.ndarray)
+        else _types(argument)
+        if isinstance(argument, tuple)
+        else type(argument)
         for argument in arguments
     )
-    return machine_code(kernel, types, arguments)

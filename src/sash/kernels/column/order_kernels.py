@@ -1,0 +1,206 @@
+"""The column kernels of order statistics, and their execution: ranges of rows, a thread each.
+
+              keys          narrow windows          wide windows
+    median    order_keys    quantiles: sorted       quantiles: sets of ranks
+    quantile                arrays, in lanes
+    rank                    window_ranks: compared  window_ranks: sets of ranks
+    mode                    modes: a tournament of counts
+    distinct                distinct_counts: a table of the last row of each key
+
+Results are exact, so that they do not depend on where ranges of rows begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sash.kernels.column import (
+    column_kernels,
+    distinct_counts,
+    modes,
+    order_keys,
+    quantiles,
+    rank_compression,
+    rank_sets,
+    window_ranks,
+)
+from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, coded, index_type
+from sash.kernels.jit.word_operations import LANES
+from sash.kernels.loops.array_types import Numbers
+from sash.monoids.algebra import Monoid
+from sash.monoids.order_statistics import (
+    BETWEEN,
+    INTERPOLATIONS,
+    METHODS,
+    CountDistinct,
+    Median,
+    Mode,
+    PercentRank,
+    Quantile,
+    Rank,
+)
+
+_INDEXED = 1 << 16
+"""The range of keys that always index a table: it stays in the second-level cache."""
+
+Scratch = Callable[[int, int], Any]
+"""Creates the arrays that a kernel works in, for the longest window and the number of keys."""
+
+
+@dataclass(frozen=True)
+class OrderKernel:
+    """Kernels of an order statistic over windows of up to `narrow` keys, and over wider ones."""
+
+    asked: Any
+    """What the kernels are asked for, as they take it."""
+    result: str
+    """The kind of a result: "same" as the column, "float" or "int"."""
+    kernels: tuple[Any, Any]
+    scratch: tuple[Scratch, Scratch]
+    narrow: int = 0
+    least: int = 1
+    """How many values a window must hold to have a result."""
+
+    def aggregate(self, threads: RowThreads, x: Numbers, given: CountBounds | RangeBounds, rows: int) -> Numbers:
+        """The results; those of windows without values are undefined."""
+        ranges = threads.as_ranges(given, rows)
+        kinds: dict[str, Any] = {"same": x.dtype, "float": np.float64, "int": np.int64}
+        out: Numbers = np.zeros(rows, kinds[self.result])
+        if ranges.longest:
+            self._fill(threads, keys_of(threads, x), x.dtype == np.float64, ranges, out)
+        return out
+
+    def _fill(self, threads: RowThreads, keys: Numbers, is_float: bool, ranges: RangeBounds, out: Numbers) -> None:
+        is_wide = ranges.longest > self.narrow
+        kernel, scratch = self.kernels[is_wide], self.scratch[is_wide]
+        before = (keys, ranges.los, ranges.his)
+        after = (ranges.longest, (*self.asked, is_float), (out.view(np.float64), out.view(np.int64)))
+        longest = max(ranges.longest, 1)
+        code = coded(kernel, (*before, 0, 0, *after, scratch(longest, len(keys))))
+
+        def task(first: int, stop: int) -> None:
+            code(*before, first, stop, *after, scratch(longest, len(keys)))
+
+        share(threads, task, ranges)
+
+
+@dataclass(frozen=True)
+class DistinctKernel:
+    """The kernels of the number of distinct values."""
+
+    result: str = "int"
+    least: int = 0
+
+    def aggregate(self, threads: RowThreads, x: Numbers, given: CountBounds | RangeBounds, rows: int) -> Numbers:
+        """The results."""
+        ranges = threads.as_ranges(given, rows)
+        out = np.zeros(rows, np.int64)
+        if ranges.longest:
+            self._fill(threads, keys_of(threads, x), ranges, out)
+        return out
+
+    def _fill(self, threads: RowThreads, keys: Numbers, ranges: RangeBounds, out: Numbers) -> None:
+        found = threads.loop(distinct_counts.key_range, len(keys), (keys,), ())
+        least, greatest = min(int(low) for low, _ in found), max(int(high) for _, high in found)
+        is_indexed = greatest - least < max(_INDEXED, 4 * ranges.longest)
+        kernel: Any
+        if is_indexed:
+            kernel, start, length = distinct_counts.indexed_counts, least, greatest - least + 1
+        else:
+            start = table_bits(ranges.longest)
+            kernel, length = distinct_counts.hashed_counts, 1 << start
+        entry = ranges.los.dtype if is_indexed else np.dtype(np.uint64)
+        before, los, his = (keys, ranges.los, ranges.his), ranges.los, ranges.his
+        nexts = np.empty(1, los.dtype)
+        code = coded(kernel, (*before, 0, 0, start, np.empty(1, entry), nexts, out))
+
+        def task(first: int, stop: int) -> None:
+            table, nexts = np.zeros(length, entry), np.empty(int(his[stop - 1] - los[first]) + 1, los.dtype)
+            code(*before, first, stop, start, table, nexts, out)
+
+        share(threads, task, ranges)
+
+
+def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
+    """The kernels of an order statistic; None for other aggregates."""
+    one = type(monoid)
+    if one is CountDistinct:
+        return DistinctKernel()
+    if isinstance(monoid, Mode) and one is Mode:
+        return OrderKernel((), "same", (None, modes.modes), (_no_scratch, _mode_scratch))
+    if isinstance(monoid, Quantile | Median) and one in (Quantile, Median):
+        result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
+        kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
+        scratch = _lanes_scratch, _set_scratch
+        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW)
+    if isinstance(monoid, Rank) and one in (Rank, PercentRank):
+        method, is_percent = METHODS.index(monoid.method), one is PercentRank
+        narrow = 0 if method == window_ranks.DENSE else window_ranks.NARROW
+        result = "float" if is_percent or method == window_ranks.AVERAGE else "int"
+        by_method = window_ranks.narrow_ranks, window_ranks.wide_ranks
+        return OrderKernel(
+            (method, monoid.ascending, is_percent), result, by_method, (_no_scratch, _rank_scratch), narrow
+        )
+    return None
+
+
+def keys_of(threads: RowThreads, x: Numbers) -> Numbers:
+    """The keys of a column: 64-bit integers in the order of its values."""
+    if x.dtype != np.float64:
+        return x
+    keys = np.empty(len(x), np.int64)
+    threads.loop(order_keys.float_keys, len(x), (x.view(np.int64),), (keys,))
+    return keys
+
+
+def share(threads: RowThreads, task: Callable[[int, int], None], ranges: RangeBounds) -> None:
+    """Run a task for ranges of rows, each of at least two windows: it also reads the window before its first row."""
+    rows = len(ranges.los)
+    shares = max(1, min(threads.threads, rows // max(column_kernels.SHARE, 2 * ranges.longest)))
+    RowThreads(shares).run(task, rows)
+
+
+def table_bits(longest: int) -> int:
+    """The bits of the length of a hash table, of which windows of so many keys fill an eighth, long ones a quarter."""
+    return max(10, (longest * (8 if longest <= 1 << 13 else 4) - 1).bit_length())
+
+
+# ---- scratch ----
+
+
+def _no_scratch(_longest: int, _keys: int) -> Any:
+    return ()
+
+
+def _lanes_scratch(longest: int, _keys: int) -> Any:
+    return (np.empty(LANES * (longest + 1), np.int64), *(np.empty(LANES, np.int64) for _ in range(6)))
+
+
+def _sorting(length: int, index: Any) -> Any:
+    return np.empty(length, np.uint64), np.empty(length, np.uint64), np.empty(rank_compression.counts_needed(), index)
+
+
+def _set_scratch(longest: int, keys: int) -> Any:
+    length = rank_compression.chunk_length(longest, keys)
+    index = index_type(length)
+    words, blocks = rank_sets.words_needed(length), rank_sets.blocks_needed(length)
+    sets = np.empty(length, index), np.empty(length, index), np.empty(words, np.uint64), np.empty(blocks, index)
+    return (*sets, _sorting(length, index))
+
+
+def _rank_scratch(longest: int, keys: int) -> Any:
+    length = rank_compression.chunk_length(longest, keys)
+    index = index_type(length)
+    return (*_set_scratch(longest, keys), np.empty(length, index), np.empty(length, index))
+
+
+def _mode_scratch(longest: int, keys: int) -> Any:
+    length = rank_compression.chunk_length(longest, keys)
+    index = index_type(length)
+    leaves = 1 << (length - 1).bit_length()
+    arrays = (np.empty(size, index) for size in (length, length, length, leaves, 2 * leaves))
+    return (*arrays, _sorting(length, index))

@@ -1,0 +1,173 @@
+"""Ranks of the keys of a chunk of rows: numbers from 0, all different, in the order of the keys and then of the rows.
+
+A radix sort over the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are equal
+in these. A key travels as one word, so that a pass moves half the bytes:
+
+    word    leading bits of key − least key │ row in the chunk
+
+Cost: 2 passes up to a million rows, else 3; runs of more than 16 keys that are equal in their leading bits, and not
+in order, are merged in O(log n) passes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sash.monoids.algebra import noinline
+
+LEAST_CHUNK = 512
+"""The least number of rows in a chunk: the passes over counts take as long as those over some hundred rows."""
+
+_CHUNK = 4
+"""The length of a chunk in windows: longer ones are sorted less often, shorter ones stay in a faster cache."""
+
+_DIGIT = 13
+_PASSES = 3
+_SHORT = 16
+_SIGN = np.uint64(1 << 63)
+
+
+def chunk_length(window: int, rows: int) -> int:
+    """The length of a chunk that begins with a window of this many rows, with `rows` up to the end of the column."""
+    return min(max(LEAST_CHUNK, _CHUNK * window), rows)
+
+
+def counts_needed() -> int:
+    """The length of the array of counts."""
+    return _PASSES << _DIGIT
+
+
+def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorting: Any) -> None:
+    """Rank `length` keys from `begin` on: ranks[row], and order[rank], the row; rows count from `begin`.
+
+    `sorting` are arrays to work in: two of `length` words, and counts.
+    """
+    words, spare, counts = sorting
+    least = greatest = keys[begin]
+    for i in range(begin, begin + length):
+        least, greatest = min(least, keys[i]), max(greatest, keys[i])
+    base = np.uint64(least) ^ _SIGN
+    differing = _bit_length((np.uint64(greatest) ^ _SIGN) - base)
+    row_bits = _bit_length(np.uint64(length - 1))
+    most, digit = _digits(row_bits)
+    shift = max(0, differing - min(most * digit, 64 - row_bits))
+    passes = max(1, -((shift - differing) // digit))
+    _count(keys, begin, length, (base, shift, digit, passes), counts)
+    by, mask, size = np.uint64(shift), np.uint64((1 << digit) - 1), 1 << digit
+    for i in range(length):
+        lead = ((np.uint64(keys[i + begin]) ^ _SIGN) - base) >> by
+        at = np.uint64(lead & mask)
+        words[np.uint64(counts[at])] = (lead << np.uint64(row_bits)) | np.uint64(i)
+        counts[at] += 1
+    for number in range(1, passes):
+        offset, down = np.uint64(size * number), np.uint64(row_bits + digit * number)
+        for i in range(length):
+            word = words[np.uint64(i)]
+            at = ((word >> down) & mask) + offset
+            spare[np.uint64(counts[at])] = word
+            counts[at] += 1
+        words, spare = spare, words
+    if shift > 0:
+        _settle(keys, begin, length, row_bits, words, spare)
+    mask = np.uint64((1 << row_bits) - 1)
+    for rank in range(length):
+        row = words[np.uint64(rank)] & mask
+        ranks[row] = rank
+        order[np.uint64(rank)] = row
+
+
+def _bit_length(word: Any) -> int:
+    bits = 0
+    while bits < 64 and (word >> np.uint64(bits)) != 0:
+        bits += 1
+    return bits
+
+
+def _digits(row_bits: int) -> tuple[int, int]:
+    """The number of passes and the bits of each, for 2 ** row_bits rows.
+
+    Together 9 or 10 bits more than rows have, because floats around 0 leave most leading bits unused.
+    """
+    return 2 if row_bits <= 20 else _PASSES, min(_DIGIT, max(8, (row_bits + 10) // 2))
+
+
+def _count(keys: Any, begin: int, length: int, leading: Any, counts: Any) -> None:
+    """The place of the first key of each digit, for all passes."""
+    base, shift, digit, passes = leading
+    size, mask, by, one = 1 << digit, np.uint64((1 << digit) - 1), np.uint64(shift), np.uint64(digit)
+    for i in range(passes * size):
+        counts[i] = 0
+    for i in range(begin, begin + length):
+        lead = ((np.uint64(keys[i]) ^ _SIGN) - base) >> by
+        counts[np.uint64(lead & mask)] += 1
+        if passes > 1:
+            counts[np.uint64(size) + ((lead >> one) & mask)] += 1
+        if passes > 2:
+            counts[np.uint64(2 * size) + ((lead >> (one + one)) & mask)] += 1
+    for number in range(passes):
+        place = 0
+        for i in range(number * size, (number + 1) * size):
+            here = counts[i]
+            counts[i] = place
+            place += here
+
+
+def _settle(keys: Any, begin: int, length: int, row_bits: int, words: Any, spare: Any) -> None:
+    """Sort the words whose leading bits are equal by their keys; equal keys are in the order of the rows."""
+    by = np.uint64(row_bits)
+    start = 0
+    while start < length:
+        lead = words[np.uint64(start)] >> by
+        stop = start + 1
+        while stop < length and words[np.uint64(stop)] >> by == lead:
+            stop += 1
+        if stop - start > 1:
+            _settle_run(keys, begin, row_bits, words, spare, start, stop)
+        start = stop
+
+
+@noinline
+def _settle_run(keys: Any, begin: int, row_bits: int, words: Any, spare: Any, start: int, stop: int) -> None:
+    if stop - start <= _SHORT:
+        _insertion_sort(keys, begin, row_bits, words, start, stop)
+        return
+    mask, first = np.uint64((1 << row_bits) - 1), np.uint64(begin)
+    at = start + 1
+    while at < stop and keys[first + (words[at - 1] & mask)] <= keys[first + (words[at] & mask)]:
+        at += 1
+    if at < stop:
+        _merge_sort(keys, begin, row_bits, words, spare, start, stop)
+
+
+def _insertion_sort(keys: Any, begin: int, row_bits: int, words: Any, start: int, stop: int) -> None:
+    mask, first = np.uint64((1 << row_bits) - 1), np.uint64(begin)
+    for i in range(start + 1, stop):
+        word = words[i]
+        key = keys[first + (word & mask)]
+        at = i
+        while at > start and keys[first + (words[at - 1] & mask)] > key:
+            words[at] = words[at - 1]
+            at -= 1
+        words[at] = word
+
+
+def _merge_sort(keys: Any, begin: int, row_bits: int, words: Any, spare: Any, start: int, stop: int) -> None:
+    mask, first = np.uint64((1 << row_bits) - 1), np.uint64(begin)
+    for low in range(start, stop, _SHORT):
+        _insertion_sort(keys, begin, row_bits, words, low, min(low + _SHORT, stop))
+    width = _SHORT
+    while width < stop - start:
+        for low in range(start, stop, 2 * width):
+            a, b = low, min(low + width, stop)
+            middle, high = b, min(low + 2 * width, stop)
+            for at in range(low, high):
+                from_a = a < middle
+                if from_a and b < high:
+                    from_a = keys[first + (words[a] & mask)] <= keys[first + (words[b] & mask)]
+                spare[at] = words[a] if from_a else words[b]
+                a, b = a + from_a, b + (not from_a)
+        for at in range(start, stop):
+            words[at] = spare[at]
+        width *= 2

@@ -1,0 +1,178 @@
+"""Operations on 64-bit words, each as a plain Python function and as machine instructions.
+
+bit_count    how many bits are set              float_of     the float that has these bits
+lowest_bit   the place of the lowest set bit    mixed        a hash of a key
+nth_bit      the place of the n-th set bit      slide_lanes  remove and insert in eight sorted arrays at once
+
+Words are `numpy.uint64`, keys `numpy.int64`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from sash.kernels.jit.numba_methods import NATIVE
+
+LANES = 8
+"""The sorted arrays that `slide_lanes` updates at once: eight keys are 64 bytes, the widest vector there is."""
+
+_LEAST = -(2**63)
+_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+_64_BITS = 2**64 - 1
+
+
+def bit_count(word: Any) -> int:
+    """How many bits of a word are set, as a signed integer."""
+    return int(word).bit_count()
+
+
+def lowest_bit(word: Any) -> Any:
+    """The place of the lowest set bit of a word that is not 0."""
+    return np.uint64((int(word) & -int(word)).bit_length() - 1)
+
+
+def nth_bit(word: Any, n: Any) -> Any:
+    """The place of the n-th set bit, counted from 0, of a word that has more than n."""
+    word = int(word)
+    for _ in range(int(n)):
+        word &= word - 1
+    return lowest_bit(word)
+
+
+def float_of(bits: Any) -> Any:
+    """The float that has these bits."""
+    return np.int64(bits).view(np.float64)
+
+
+def mixed(key: Any) -> Any:
+    """A hash of a key, as a word: the upper bits depend on all bits of the key."""
+    hashed = int(key) * _MULTIPLIERS[0] & _64_BITS
+    return np.uint64((hashed ^ hashed >> 32) * _MULTIPLIERS[1] & _64_BITS)
+
+
+def slide_lanes(lanes: Any, length: int, old: Any, new: Any) -> None:
+    """Remove a key from each of eight sorted arrays and insert another one.
+
+    Key i of array j is lanes[8 * i + j]; behind `length` keys follows one that is not less than any. Without a branch:
+
+        sorted       1 3 5 7 9     remove 3:  t[i] = s[i] if s[i] < 3 else s[i + 1]       1 5 7 9
+        insert 8     1 5 7 8 9                s[i] = min(max(t[i - 1], 8), t[i])
+    """
+    for lane in range(LANES):
+        before, key = _LEAST, lanes[lane]
+        for i in range(length):
+            following = lanes[LANES * (i + 1) + lane]
+            kept = key if key < old[lane] else following
+            lanes[LANES * i + lane] = min(max(before, new[lane]), kept)
+            before, key = kept, following
+
+
+# ---- as instructions ----
+
+
+@intrinsic
+def _bit_count(typing: Any, word: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), build
+
+
+@intrinsic
+def _lowest_bit(typing: Any, word: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), build
+
+
+@intrinsic
+def _float_of(typing: Any, bits: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), build
+
+
+@njit(forceinline=True)
+def _mixed(key: Any) -> Any:
+    hashed = np.uint64(key) * np.uint64(_MULTIPLIERS[0])
+    return (hashed ^ (hashed >> np.uint64(32))) * np.uint64(_MULTIPLIERS[1])
+
+
+_BYTES = 0x0101010101010101
+
+
+def _places_in_bytes() -> Any:
+    """The place of the n-th set bit of each byte, at 256 * n + byte."""
+    places = np.zeros(8 * 256, np.uint8)
+    for byte in range(256):
+        for n, place in enumerate(place for place in range(8) if byte >> place & 1):
+            places[256 * n + byte] = place
+    return places
+
+
+_IN_BYTE = _places_in_bytes()
+
+
+@njit(forceinline=True)
+def _nth_bit(word: Any, n: Any) -> Any:
+    """Finds the byte by the sums of bits up to each byte (Vigna: Broadword Implementation of Rank/Select Queries)."""
+    sums = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    sums = (sums & np.uint64(0x3333333333333333)) + ((sums >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    sums = ((sums + (sums >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(_BYTES)
+    high = np.uint64(_BYTES << 7)
+    place = np.uint64(_bit_count(((n * np.uint64(_BYTES) | high) - sums) & high)) << np.uint64(3)
+    n -= ((sums << np.uint64(8)) >> place) & np.uint64(255)
+    return place + np.uint64(_IN_BYTE[(n << np.uint64(8)) | ((word >> place) & np.uint64(255))])
+
+
+@intrinsic
+def _slide_lanes(typing: Any, lanes: Any, length: Any, old: Any, new: Any) -> Any:
+    vector = ir.VectorType(ir.IntType(64), LANES)
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def pointer(place: int) -> Any:
+            data = context.make_array(signature.args[place])(context, builder, args[place]).data
+            return builder.bitcast(data, vector.as_pointer())
+
+        def at(address: Any) -> Any:
+            value = builder.load(address)
+            value.align = 8
+            return value
+
+        def chosen(a: Any, b: Any, first: Any, second: Any) -> Any:
+            return builder.select(builder.icmp_signed("<", a, b), first, second)
+
+        keys, removed, inserted = pointer(0), at(pointer(2)), at(pointer(3))
+        before = cgutils.alloca_once_value(builder, ir.Constant(vector, [_LEAST] * LANES))
+        key = cgutils.alloca_once_value(builder, at(keys))
+        with cgutils.for_range(builder, args[1]) as loop:
+            following = at(builder.gep(keys, [builder.add(loop.index, ir.Constant(loop.index.type, 1))]))
+            here, last = builder.load(key), builder.load(before)
+            kept = chosen(here, removed, here, following)
+            last = chosen(last, inserted, inserted, last)
+            builder.store(chosen(last, kept, last, kept), builder.gep(keys, [loop.index])).align = 8
+            builder.store(kept, before)
+            builder.store(following, key)
+        return context.get_dummy_value()
+
+    return types.none(lanes, types.int64, old, new), build
+
+
+NATIVE.update(
+    {
+        bit_count: _bit_count,
+        lowest_bit: _lowest_bit,
+        nth_bit: _nth_bit,
+        float_of: _float_of,
+        mixed: _mixed,
+        slide_lanes: _slide_lanes,
+    }
+)

@@ -1,0 +1,58 @@
+"""Operations on words: the instructions compute what the Python functions do."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.kernels.jit.compile import machine_code
+from sash.kernels.jit.word_operations import (
+    LANES,
+    bit_count,
+    float_of,
+    lowest_bit,
+    mixed,
+    nth_bit,
+    slide_lanes,
+)
+
+words = st.integers(1, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit)
+keys = st.integers(-(2**63), 2**63 - 1)
+
+
+def all_of(word: Any, n: Any, key: Any) -> Any:
+    """Each operation that returns a value."""
+    return bit_count(word), lowest_bit(word), nth_bit(word, n), mixed(key), float_of(key)
+
+
+def compiled(kernel: Any, *arguments: Any) -> Any:
+    return machine_code(kernel, kernel.__name__, arguments)(*arguments)
+
+
+@given(words, st.integers(0, 63), keys)
+def test_words(word: int, n: int, key: int) -> None:
+    bits = [place for place in range(64) if word >> place & 1]
+    n %= len(bits)
+    arguments = np.uint64(word), np.uint64(n), np.int64(key)
+    interpreted, found = all_of(*arguments), compiled(all_of, *arguments)
+    np.testing.assert_array_equal(found, interpreted)
+    assert interpreted[:3] == (len(bits), bits[0], bits[n])
+    assert interpreted[4].tobytes() == np.int64(key).tobytes()
+
+
+def slide(lanes: Any, length: int, old: Any, new: Any) -> None:
+    """As a kernel."""
+    slide_lanes(lanes, length, old, new)
+
+
+@given(st.lists(st.lists(keys, min_size=5, max_size=5), min_size=LANES, max_size=LANES), st.integers(0, 4), keys)
+def test_lanes(drawn: list[list[int]], removed: int, inserted: int) -> None:
+    arrays = [sorted(values) for values in drawn]
+    expected = [sorted([*values[:removed], *values[removed + 1 :], inserted]) for values in arrays]
+    old = np.array([values[removed] for values in arrays])
+    new = np.full(LANES, inserted)
+    for run in (slide, lambda *arguments: compiled(slide, *arguments)):
+        lanes = np.array([*np.transpose(arrays).ravel(), *[2**63 - 1] * LANES])
+        run(lanes, 5, old, new)
+        assert lanes[: 5 * LANES].reshape(5, LANES).T.tolist() == expected
