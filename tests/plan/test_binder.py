@@ -269,9 +269,9 @@ def test_an_unknown_column_of_an_empty_schema() -> None:
             r"s=sum\('trader'\) reads numbers; the column 'trader' is of type string",
         ),
         (
-            Query(5, s=sash.mean("ts")),
+            Query(5, s=sash.sum("ts")),
             TypeError,
-            r"s=mean\('ts'\) reads numbers; .* is ordered but not a number: cast it",
+            r"s=sum\('ts'\) reads numbers; .* is ordered but not a number: cast it",
         ),
         (
             Query(Policy(evicts, sash.sum("tags")), n=sash.count()),

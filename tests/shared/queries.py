@@ -7,6 +7,7 @@ The queries are for the columns that `tests.shared.streams` makes:
 
     k j     keys: text, and floats with NaN and both zeros      t   the time       q   a tie-breaker
     i f x b s d   values: int, tame float, wild float, bool, text, timestamp       n   int from 0, never null
+    m u     values: decimal, duration
     g       never decreases, for Delta                          p   for Punctuation
 """
 
@@ -201,6 +202,8 @@ _AGGREGATES: tuple[Bound, ...] = (
     _f.quantile("s", q=0.5, interpolation="lower"), _f.quantile("d", q=0.8, interpolation="higher"),
     _f.quantile("x", q=0.4, interpolation="midpoint"), _f.mode("i"), _f.mode("x"), _f.mode("s"), _f.mode("b"),
     _f.count_distinct("x"), _f.count_distinct("s"), _f.count_distinct("d"), _f.count_distinct("i"),
+    _f.sum("m"), _f.mean("m"), _f.range("m"), _f.max("m"), _f.sum("u"), _f.mean("u"), _f.range("u"), _f.range("d"),
+    _f.mean("d"), _f.last("u"),
 )  # fmt: skip
 
 _RANKS: tuple[Bound, ...] = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,8 @@ _COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "b": (pa.bool_(), _or_null([False, True])),
     "s": (pa.string(), _or_null(["a", "b", "", "é"])),
     "d": (pa.timestamp("us"), _or_null([_EPOCH + timedelta(hours=h) for h in (0, 1, -30)])),
+    "m": (pa.decimal128(12, 2), _or_null(map(Decimal, ("0.10", "-0.25", "19.99", "9999999999.99")))),
+    "u": (pa.duration("ms"), _or_null([timedelta(milliseconds=n) for n in (0, 1, -2, 86_400_000)])),
     "n": (pa.int64(), st.integers(0, 9)),
     "p": (pa.bool_(), _or_null([False, False, True])),
 }

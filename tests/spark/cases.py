@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,13 @@ FEW: dict[str, Any] = {
 }
 COUNTS: dict[str, Any] = {"held": sash.count(), "total": sash.sum("i"), "high": sash.max("f")}
 """Aggregates that do not depend on the order of ties."""
+
+MONEY: dict[str, Any] = {
+    "paid": sash.sum("m"), "price": sash.mean("m"), "spread": sash.range("m"), "most": sash.max("m"),
+    "took": sash.sum("u"), "each": sash.mean("u"), "slowest": sash.max("u"), "between": sash.range("d"),
+    "over": sash.range("day"),
+}  # fmt: skip
+"""Aggregates of decimals, durations and times."""
 
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +64,8 @@ def _cases() -> dict[str, Query]:
     found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), **FEW)
     found["local times"] = Query(Time("90s"), by="j", on=("d", "row"), last=sash.last("ts"), **FEW)
     found["dates"] = Query(Time("2d"), by="k", on=("day", "row"), days=sash.collect_distinct("day"), **FEW)
+    found["money, row"] = Query(Count(3), by="k", on=ON, **MONEY)
+    found["money, slide"] = Query(Time(6, every=2), by="k", on=ON, **MONEY)
     return found
 
 
@@ -77,6 +87,7 @@ SCHEMA = pa.schema(
         "k": pa.string(), "j": pa.float64(), "t": pa.int64(), "tf": pa.float64(), "ts": pa.timestamp("us", "UTC"),
         "day": pa.date32(), "row": pa.int64(), "n": pa.int64(), "i": pa.int64(), "f": pa.float64(), "b": pa.bool_(),
         "s": pa.string(), "p": pa.bool_(), "d": pa.timestamp("us"), "g": pa.int64(),
+        "m": pa.decimal128(12, 2), "u": pa.duration("us"),
     }
 )  # fmt: skip
 
@@ -103,6 +114,8 @@ def _row(draw: random.Random, i: int) -> dict[str, Any]:
         "p": draw.random() < 0.2,
         "d": draw.choice([_EPOCH + timedelta(hours=h) for h in (0, 1, -30)] + [None]),
         "g": None if t is None else t // 2,
+        "m": draw.choice([*map(Decimal, ("0.10", "-0.25", "19.99", "9999999999.99")), None]),
+        "u": draw.choice([timedelta(microseconds=n) for n in (0, 1, -2, 10**9)] + [None]),
     }
 
 

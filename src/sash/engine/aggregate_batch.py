@@ -15,14 +15,26 @@ import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.in_order import InOrder
-from sash.engine.input_encoding import CODED, Form, ValueDictionary, encodings_of, non_null, numbers, objects, to_arrow
+from sash.engine.input_encoding import (
+    CODED,
+    Form,
+    ValueDictionary,
+    decimals,
+    encodings_of,
+    kind_of,
+    kinds_of,
+    non_null,
+    numbers,
+    objects,
+    to_arrow,
+    word_pairs,
+)
 from sash.kernels.loops.aggregate_kernel import AggregateKernel, Share
 from sash.kernels.loops.array_types import Flags, States
 from sash.kernels.loops.columnar import scalars
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.custom import Custom
 from sash.plan.bound_query import AggregateSpec
-from sash.plan.types import kind as number_kind
 from sash.plan.types import value_type
 
 _MARK = 1_000_003
@@ -61,7 +73,7 @@ class Aggregate:
                     "have no nanoseconds: cast it to microseconds"
                 )
         forms = encodings_of(spec.monoid, self.types)
-        kinds = None if forms is None else tuple(map(kind_of, forms, self.types or (pa.bool_(),)))
+        kinds = None if forms is None else kinds_of(forms, self.types or (pa.bool_(),))
         self.kernel = kernel(spec.monoid, kinds, not self.ours)
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.kernel.compiled else as_objects
@@ -108,6 +120,8 @@ class Aggregate:
         self, leaves: Any, valid: Flags, kind: pa.DataType, shape: Any, dictionaries: Mapping[int, Any]
     ) -> pa.Array:
         """A column of this type from scalars of this shape; one scalar may stand for a value of any type."""
+        if isinstance(shape, tuple) and pa.types.is_decimal(kind):
+            return decimals([next(leaves)[1] for _ in shape], valid, kind)
         if isinstance(shape, tuple):
             fields = list(kind)
             parts = zip(fields, shape, strict=True)
@@ -138,6 +152,9 @@ class AggregateBatch:
             return
         self.dictionaries = {j: ValueDictionary(form, columns[j]) for j, form in enumerate(forms) if form in CODED}
         coded = self.dictionaries
+        if forms == ("wide",):
+            self.states = kernel.lift(word_pairs(columns[0]), self.non_null, share)
+            return
         given = [coded[j].codes if j in coded else numbers(column) for j, column in enumerate(columns)]
         if forms == ("presence",) or not given:
             given = [np.zeros(rows, np.bool_)]
@@ -146,13 +163,6 @@ class AggregateBatch:
     def column(self, out: Any, valid: Flags, empty: Flags) -> pa.Array:
         """Results as a column of the aggregate's type; its empty result where there was no value."""
         return self.aggregate.column(out, valid, empty, self.dictionaries)
-
-
-def kind_of(form: Form, kind: pa.DataType) -> Kind:
-    """The kind of numbers of an input in this form."""
-    if form == "presence":
-        return "bool"
-    return "int" if form != "number" else number_kind(kind) or "float"
 
 
 def _filled(values: list[Any], empty: Flags, nothing: Any) -> list[Any]:

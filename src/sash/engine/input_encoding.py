@@ -5,6 +5,7 @@
     rank       an ordered value: its rank among all values of this call
     place      any value: its row number; for payloads, nulls included
     presence   whether there is a value
+    wide       a decimal of 128 bits as two 64-bit words, the high one first
     object     a Python object; the aggregate then runs interpreted
 
 With ranks and places, aggregates that only choose among values, or carry them, run compiled on text, decimals and
@@ -21,16 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import array
+from sash.engine.arrow_arrays import array, null_mask, words_of
 from sash.kernels.loops.array_types import Flags
 from sash.monoids import Monoid
+from sash.monoids.algebra import Kind
 from sash.monoids.custom import Custom
+from sash.monoids.decimals import OfDecimals
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.sums import Count
 from sash.plan.types import kind as number_kind
 from sash.plan.types import value_type
 
-Form = Literal["number", "temporal", "rank", "place", "presence", "object"]
+Form = Literal["number", "temporal", "rank", "place", "presence", "wide", "object"]
 
 CODED = ("rank", "place")
 
@@ -41,6 +44,8 @@ def encodings_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ..
         return ("presence",)
     if monoid.interpreted_only:
         return None
+    if isinstance(monoid, OfDecimals):
+        return ("wide",) if value_type(types[0]).bit_width == 128 else None
     ours = type(monoid).__module__.startswith("sash.monoids.") and not isinstance(monoid, Custom | DirectProduct)
     found = []
     for position, kind in enumerate(types):
@@ -64,6 +69,27 @@ def _form(kind: pa.DataType, domain: str, nullable: bool) -> Form | None:
     if domain == "ordered":
         return "rank"
     return "place" if domain == "any" else None
+
+
+def kinds_of(forms: Sequence[Form], types: Sequence[pa.DataType]) -> tuple[Kind, ...]:
+    """The kinds of the numbers that inputs in these forms are; a decimal has two."""
+    found: list[Kind] = []
+    for form, kind in zip(forms, types, strict=False):
+        found += ("int", "int") if form == "wide" else (kind_of(form, kind),)
+    return tuple(found)
+
+
+def kind_of(form: Form, kind: pa.DataType) -> Kind:
+    """The kind of numbers of an input in this form."""
+    if form == "presence":
+        return "bool"
+    return "int" if form != "number" else number_kind(kind) or "float"
+
+
+def word_pairs(column: pa.Array) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The high and the low words of a column of decimals of 128 bits; nulls are any value."""
+    words = words_of(column, np.dtype("i8,i8")).view(np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(words[:, 1]), np.ascontiguousarray(words[:, 0])
 
 
 def numbers(column: pa.Array) -> NDArray[Any]:
@@ -124,6 +150,15 @@ class ValueDictionary:
             return pa.nulls(len(codes), self.values.type)
         places = self.places[np.where(good, codes, 0)]
         return self.values.take(array(places, good))
+
+
+def decimals(words: Sequence[NDArray[Any]], valid: Flags | None, kind: pa.DataType) -> pa.Array:
+    """Three words of each value (`monoids/decimals.py`) as a column of decimals of 128 bits."""
+    high, middle, low = words
+    found = np.empty((len(low), 2), np.int64)
+    found[:, 0] = low | middle << 48
+    found[:, 1] = middle >> 16 | high << 32
+    return pa.Array.from_buffers(kind, len(low), [null_mask(valid), pa.py_buffer(found)])
 
 
 def to_arrow(leaf: NDArray[Any], valid: Flags | None, kind: pa.DataType) -> pa.Array:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.aggregate_batch import kind_of
 from sash.engine.arena import Arena
 from sash.engine.arrow_arrays import array
-from sash.engine.input_encoding import CODED, encodings_of, numbers
+from sash.engine.input_encoding import CODED, encodings_of, kinds_of, numbers
 from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows
@@ -102,7 +101,6 @@ class PolicyWindow:
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if the policy needs their values as Python objects."""
     forms = encodings_of(spec.monoid, spec.types)
-    if forms is None or any(form in CODED for form in forms):
+    if forms is None or any(form in (*CODED, "wide") for form in forms):
         return None
-    types = tuple(map(value_type, spec.types)) or (pa.bool_(),)
-    return tuple(kind_of(form, kind) for form, kind in zip(forms, types, strict=False))
+    return kinds_of(forms, tuple(map(value_type, spec.types)) or (pa.bool_(),))

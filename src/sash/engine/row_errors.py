@@ -56,8 +56,13 @@ def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:
 
 
 def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
-    """The exception of an aggregate's monoid, with the place where it was raised."""
-    return failure(f"the aggregate {bound_query.aggregates[number].name!r}", failed, where)
+    """The exception of an aggregate's monoid, with the place where it was raised; of a result that is too large also
+    with the columns that it is of.
+    """
+    spec = bound_query.aggregates[number]
+    if isinstance(failed.error, OverflowError) and spec.columns:
+        where += f", in the column {', '.join(map(repr, spec.columns))}"
+    return failure(f"the aggregate {spec.name!r}", failed, where)
 
 
 def failure(what: str, failed: AggregateError, where: str) -> Exception:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
-from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel, kind_of
+from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
 from sash.engine.arrow_arrays import array
-from sash.engine.input_encoding import ValueDictionary, encodings_of, non_null, numbers, to_arrow
+from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.order_columns import newest_values, order_column
 from sash.engine.row_order import RowOrder, order_rows
@@ -291,7 +291,7 @@ class Inputs:
 
     def _prepare(self, non_nulls: Flags | None) -> None:
         assert self.forms is not None
-        kinds: tuple[Kind, ...] = tuple(map(kind_of, self.forms, self.spec.types))
+        kinds: tuple[Kind, ...] = kinds_of(self.forms, self.spec.types)
         self.kernel = column_kernel_of(self.spec.monoid, kinds)
         if self.kernel is None:
             return

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import array, word_type
 from sash.engine.chunk_log import CodeMapping, PlaceLog
-from sash.engine.input_encoding import CODED, Form, non_null, numbers, objects
+from sash.engine.input_encoding import CODED, Form, non_null, numbers, objects, word_pairs
 from sash.engine.rank_labels import RankLabels
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags, Ints, States
@@ -45,7 +45,7 @@ class InputReader:
 
     def __init__(self, spec: AggregateSpec, forms: Sequence[Form] | None, compiled: bool, ours: bool = True) -> None:
         self.spec, self.compiled, self.ours = spec, compiled, ours
-        self.presence = forms == ("presence",)
+        self.presence, self.wide = forms == ("presence",), forms == ("wide",)
         self.words: list[Any] = [
             word_type(value_type(kind)) if form in ("number", "temporal") else None
             for form, kind in zip(forms or (), spec.types, strict=False)
@@ -68,6 +68,8 @@ class InputReader:
             return [objects(rows.column(name), self.ours) for name in names] or [[None] * count]
         if self.presence:
             return [np.zeros(count, np.bool_)]
+        if self.wide:
+            return [*word_pairs(rows.column(names[0]))]
         ways = enumerate(zip(names, self.words, strict=True))
         return [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
 

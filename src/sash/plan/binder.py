@@ -13,6 +13,7 @@ from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec
 from sash.plan.fingerprint import fingerprint
 from sash.plan.time_axis import TimeAxis
+from sash.plan.typed_aggregates import typed_aggregate
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
 if TYPE_CHECKING:
@@ -169,6 +170,9 @@ def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
 
 def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
     found = tuple(known(schema, column, label) for column in bound.columns)
+    typed = typed_aggregate(bound.monoid, found)
+    if typed is not None:
+        return AggregateSpec(name, typed.monoid, bound.columns, found, typed.result)
     types.check(label, bound.monoid, bound.columns, found)
     for column, domain in zip(bound.columns, bound.monoid.domain, strict=False):
         if domain == "ordered":

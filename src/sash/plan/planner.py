@@ -20,6 +20,7 @@ from typing import Literal
 from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
+from sash.monoids.durations import DurationSum
 from sash.plan.api_types import Prefer
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.state_sharing import Member, shared_states
@@ -164,6 +165,7 @@ def is_stateless(bound_query: BoundQuery) -> bool:
 COLUMN_KERNELS: tuple[type[Monoid], ...] = (
     *(m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count),
     *(m.Median, m.Quantile, m.Rank, m.PercentRank, m.Mode, m.CountDistinct),
+    DurationSum,
 )
 """The aggregates that have whole-column kernels (`sash.kernels.column`)."""
 

@@ -20,6 +20,8 @@
     bloom                                               binary: the bytes of the filter
     a product of aggregates                             struct of theirs, by their names
 
+Sum, mean and range of decimals, durations and times have their own types: `typed_aggregates.py`.
+
 The result type of a user's aggregate is `returns=`, or found by running it on samples (`type_probe.py`).
 """
 
@@ -130,7 +132,7 @@ def _hint(domain: Domain, type_: pa.DataType) -> str:
     import pyarrow.types as is_
 
     if domain == "number" and is_.is_decimal(type_):
-        return ": cast it to float64, or write the aggregate with sash.monoid(...)"
+        return ": cast it to float64; sum, mean, range, min and max take decimals"
     if domain == "number" and is_.is_temporal(type_):
         return ", which is ordered but not a number: cast it to int64"
     if domain == "bool":

@@ -18,6 +18,7 @@ from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.durations import DurationSum
 
 Places = NDArray[np.int32] | NDArray[np.int64]
 
@@ -74,7 +75,7 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
         return ColumnKernel(None, min_max.greatest_places, 3, "place")
     if one is m.ArgMin:
         return ColumnKernel(None, min_max.least_places, 3, "place")
-    if one is m.Sum:
+    if one in (m.Sum, DurationSum):
         if number == "float":
             recompute = sum_mean.sum_rows_recomputed, sum_mean.sum_ranges_recomputed
             return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", recompute=recompute)

@@ -1,0 +1,93 @@
+"""Aggregates of decimals, durations and times: which monoid computes them, and the type of their results.
+
+    of               sum                    mean                       range
+    decimal(p, s)    decimal(p + 10, s)     decimal(p + 4, s + 4)      decimal(p + 1, s)      Spark's rules
+    duration         duration               duration, rounded          duration
+    timestamp        -                      timestamp, rounded         duration
+    time             -                      -                          duration
+    date             -                      -                          duration
+
+Digits are cut at 38 (of decimals of 256 bits at 76); a result that has more is an error. A mean is rounded half up.
+Durations have the unit of the column, those of dates are in seconds (of date64 in milliseconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sash import monoids as m
+from sash.monoids.algebra import Monoid
+from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
+from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TypedAggregate(NamedTuple):
+    """The monoid that computes an aggregate on a column of some type, and the type of its results."""
+
+    monoid: Monoid
+    result: pa.DataType
+
+
+def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate | None:
+    """The form of an aggregate on columns of these types; None if it takes them as they are, or not at all."""
+    import pyarrow.types as is_
+
+    if len(types) != 1 or monoid.returns is not None:
+        return None
+    (type_,) = types
+    if is_.is_decimal(type_) and type(monoid) in _OF_DECIMALS:
+        return _OF_DECIMALS[type(monoid)](type_)
+    if is_.is_temporal(type_) and not is_.is_interval(type_):
+        return _of_times(monoid, type_)
+    return None
+
+
+# ---- decimals ----
+
+
+def _decimal(of: Any, more_digits: int, more_places: int) -> Any:
+    """A decimal type with more digits, cut at the most that its width holds; all of them may be decimal places."""
+    import pyarrow as pa
+
+    make, most = (pa.decimal128, 38) if of.bit_width <= 128 else (pa.decimal256, 76)
+    return make(min(most, of.precision + more_digits), min(most, of.scale + more_places))
+
+
+def _sum(type_: Any) -> TypedAggregate:
+    result = _decimal(type_, 10, 0)
+    return TypedAggregate(DecimalSum(result.precision, type_.scale), result)
+
+
+def _mean(type_: Any) -> TypedAggregate:
+    result = _decimal(type_, 4, 4)
+    return TypedAggregate(DecimalMean(result.precision, type_.scale, result.scale - type_.scale), result)
+
+
+def _range(type_: Any) -> TypedAggregate:
+    result = _decimal(type_, 1, 0)
+    return TypedAggregate(DecimalRange(result.precision, type_.scale), result)
+
+
+_OF_DECIMALS: dict[type[Monoid], Callable[[Any], TypedAggregate]] = {m.Sum: _sum, m.Mean: _mean, m.Range: _range}
+
+
+# ---- durations and times ----
+
+
+def _of_times(monoid: Monoid, type_: Any) -> TypedAggregate | None:
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    unit = getattr(type_, "unit", "s" if is_.is_date32(type_) else "ms")
+    units = PER_SECOND[unit]
+    if type(monoid) is m.Sum and is_.is_duration(type_):
+        return TypedAggregate(DurationSum(units), type_)
+    if type(monoid) is m.Mean and (is_.is_duration(type_) or is_.is_timestamp(type_)):
+        return TypedAggregate(DurationMean(units), type_)
+    if type(monoid) is m.Range:
+        return TypedAggregate(DurationRange(units, 86_400 if is_.is_date32(type_) else 1), pa.duration(unit))
+    return None

@@ -1,0 +1,17 @@
+"""Compiled kernels of decimals and durations, beside the reference."""
+
+import pytest
+
+from sash import Count, Query
+from tests.engine.differential import duel
+from tests.engine.test_differential_queries import begin, resume
+from tests.engine.test_money_and_durations import TYPES, aggregates, case
+
+
+@pytest.mark.parametrize("name", ["decimal128(34, 10)", "duration[s]"])
+def test_compiled_beside_the_reference(name: str) -> None:
+    asked = {key: one for key, one in aggregates(TYPES[name]).items() if key in ("total", "mean", "range")}
+    query = Query(Count(3), by="k", on="t", lateness=2, **asked)
+    operator = query.operator(case(query, TYPES[name]).schema)
+    assert all(one.kernel.compiled for group in operator.backend.engine.aggregates for one in group)
+    duel(case(query, TYPES[name]), begin, resume)
