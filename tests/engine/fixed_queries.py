@@ -19,6 +19,8 @@ PER_ROW: dict[str, Any] = {
     "time left": Time(4, closed="left"),
     "time both": Time(4, closed="both"),
     "time neither": Time(4, closed="neither"),
+    "count before": Count(3, shift=-2),
+    "time before": Time(4, shift=-3),
     "delta": Delta("g", 3),
     "session": Session(3),
     "punctuation": Punctuation("p"),
@@ -51,6 +53,7 @@ PER_SLIDE: dict[str, Any] = {
 UNTIMED = (
     "count",
     "count full",
+    "count before",
     "lifetime",
     "punctuation",
     "delta",

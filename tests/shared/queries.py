@@ -67,6 +67,7 @@ SCALES = (
 
 _sizes = st.integers(1, 8) | st.sampled_from([1, 20, 60])
 _steps = st.integers(1, 5) | st.just(20)
+_shifts = st.integers(-6, 0) | st.sampled_from([-1, -30])
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,13 @@ def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     kinds += ["time", "time", "session"] if scale else []
     kind = draw(st.sampled_from(kinds))
     size = draw(_sizes)
+    shift = 0 if eager or draw(st.booleans()) else draw(_shifts)
     if kind == "count":
-        return Count(size, full=draw(st.booleans()))
+        return Count(size, full=draw(st.booleans()), shift=shift)
     if kind == "time":
         assert scale is not None
-        return Time(scale.length(size), closed=draw(st.sampled_from([None, "left", "both", "neither"])))
+        closed: Closed | None = draw(st.sampled_from([None, "left", "both", "neither"]))
+        return Time(scale.length(size), closed=closed, shift=scale.length(shift))
     if kind == "session":
         assert scale is not None
         return Session(scale.length(size))

@@ -64,6 +64,9 @@ class LiveEngine:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.bound_query = plan, plan.bound_query
         bound_query = self.bound_query
+        ahead = [window for window in bound_query.windows if window.shift > 0]
+        if ahead:
+            raise ValueError(f"{ahead[0].window!r} holds rows after its own, and an operator does not have them yet")
         self.numbers = time_type(bound_query)
         self.table = SlotTable()
         self.timers = Timers(self.table, self.numbers)

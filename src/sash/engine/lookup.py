@@ -12,6 +12,7 @@ next lookup or the next row.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,11 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import below
+from sash.engine.time_numbers import below, moved_bounds
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, Numbers
+from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, OPEN
@@ -202,6 +204,8 @@ class Lookup:
             lo, hi = (rings.search(columns["low"], bound, "left") for bound in bounds)
             return lo, hi
         assert isinstance(assigner, RowAssigner)
+        if window.shift:
+            return rings.shifted(replace(window, size=size), at)
         open_end = window.kind == "time" and window.closed in ("left", "neither")
         stops = back if at is None else rings.search(columns["time"], at, "left" if open_end else "right")
         if window.kind == "policy":
@@ -235,6 +239,23 @@ class Rings:
             high[some[~below_it]] = middle[~below_it]
             some = some[low[some] < high[some]]
         return low
+
+    def shifted(self, window: WindowSpec, at: Any) -> tuple[Ints, Ints]:
+        """The elements [lo, hi) of a shifted window at a time, without one at the last row."""
+        if window.kind == "count":
+            time = self.assigner.arena.columns["time"]
+            stops = self.back if at is None else self.search(time, at, "right")
+            hi = np.clip(stops + int(window.shift), self.front, self.back)
+            return np.clip(stops - int(window.behind), self.front, hi), hi
+        lo, hi = (self._moved(bound, at) for bound in moved_bounds(window, self.assigner.numbers))
+        return np.minimum(lo, hi), hi
+
+    def _moved(self, bound: MovedBound, at: Any) -> Ints:
+        """The first position of each slot beyond a bound at a distance from a time."""
+        by, floor, ceiling, inclusive = bound
+        if at < floor or at > ceiling:
+            return self.front if at < floor else self.back
+        return self.search(self.assigner.arena.columns["time"], at + by, "left" if inclusive else "right")
 
     def last(self, column: Numbers, stops: Ints) -> Numbers:
         """The values before positions; 0 for slots without any."""

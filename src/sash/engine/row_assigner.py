@@ -21,6 +21,7 @@ from sash.engine.arrow_arrays import everyone
 from sash.engine.key_values import decode
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_errors import decreasing
+from sash.engine.shifted_windows import PlacedAt, ShiftedWindow
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import below, beyond, later, threshold
@@ -43,8 +44,10 @@ class RowAssigner(ArenaAssigner):
     elements: ClassVar[Elements] = "rows"
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
-        slides = sum(bound_query.windows[place].slide == "time" for place in places)
-        super().__init__(bound_query, places, table, name, [NEVER, 0] * slides)
+        windows = [bound_query.windows[place] for place in places]
+        slides = sum(window.slide == "time" for window in windows)
+        shifted = [w for w, window in enumerate(windows) if self.is_shifted(window)]
+        super().__init__(bound_query, places, table, name, [NEVER, 0] * slides + [0] * len(shifted))
         self.arena.add("time", self.numbers)
         self.pending: dict[int, int] = {}
         """By window that slides in time: the column with the slide of the last row; the next one has the first row."""
@@ -55,14 +58,23 @@ class RowAssigner(ArenaAssigner):
         for column, axis in self.deltas.items():
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
         of_time = all(window.kind == "time" for window in self.windows)
-        self.reach = max(window.size or 0 for window in self.windows) if of_time else None
+        self.reach = max(window.behind for window in self.windows) if of_time else None
         """How long a row is needed; None: unknown."""
+        end = self.first + len(places) + 2 * slides
+        self.shifted = {
+            w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)
+        }
         self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
         self.policies = {
             w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
             for w, window in enumerate(self.windows)
             if window.kind == "policy"
         }
+
+    @staticmethod
+    def is_shifted(window: WindowSpec) -> bool:
+        """Are the window's ends found apart from its row?"""
+        return window.shift != 0
 
     def assign(self, rows: StepRows) -> None:
         arena, slots, time = self.arena, rows.slots, rows.time
@@ -111,7 +123,9 @@ class RowAssigner(ArenaAssigner):
         slots, pos, begin, time = rows.slots, self.pos, self.begin, rows.time
         if ends is not None:
             slots, pos, begin, time = slots[ends], pos[ends], begin[ends], time[ends]
-        if window.kind == "time":
+        if w in self.shifted:
+            los, his = self.shifted[w].ranges(PlacedAt(slots, pos, time, begin, self.backs(slots)))
+        elif window.kind == "time":
             his = self._up_to_peers(window, rows, ends, pos)
             open_start = window.closed in ("right", "neither")
             los = self._bound(w, (slots, begin, his), time, open_start, "time")
@@ -126,7 +140,7 @@ class RowAssigner(ArenaAssigner):
         else:
             his, los = pos + 1, self.policies[w].enforce(rows, self.pos, self.begin)
             los = los if ends is None else los[ends]
-        on = his - begin >= int(window.size or 1) if window.full else everyone(len(slots))
+        on = his - los >= int(window.size or 1) if window.full else everyone(len(slots))
         starts, stops, ident = time, time, pos
         blame = ends
         life = rows.lives if rows.lives is None or ends is None else rows.lives[ends]

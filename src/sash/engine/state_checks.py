@@ -116,8 +116,11 @@ class StateChecks:
     def _check_rows(self, assigner: RowAssigner, w: int, window: WindowSpec, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         if window.kind == "count":
-            least = np.maximum(back - int(window.size or 1) + (w not in assigner.pending), begin)
+            least = np.maximum(back - int(window.behind) + (w not in assigner.pending), begin)
             require(least >= front, "a window counts rows that are gone")
+        if w in assigner.shifted and window.kind == "time":
+            start, end = (heads[:, column] for column in assigner.shifted[w].columns)
+            require((start <= end) & (end <= back), "a window ends outside of its ring")
         if w in assigner.pending:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
             waits = slide != NEVER

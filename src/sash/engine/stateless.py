@@ -25,7 +25,7 @@ from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, 
 from sash.engine.key_values import decode
 from sash.engine.order_columns import newest_values, order_column
 from sash.engine.row_order import RowOrder, order_rows
-from sash.engine.time_numbers import earliest, since, threshold
+from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
@@ -75,21 +75,32 @@ class ColumnResults:
     columns: list[ResultColumn]
     rows: RowOrder
     bounds: list[CountBounds | RangeBounds]
+    looks_ahead: bool = False
+    """Does a window hold rows after its own row?"""
 
     @property
     def settled(self) -> int:
-        """For sorted rows: the first of the last peers, of which more may follow."""
-        return self.rows.row(self._last_peers)
+        """For sorted rows: the first of the last peers, of which more may follow, or whose window may get more rows."""
+        return self.rows.row(self._unsettled)
 
     @property
     def reach(self) -> int:
-        """The first row in the windows that end at `settled` or later."""
-        at = self._last_peers
+        """The first row in the windows of `settled` and of later rows."""
+        at = self._unsettled
         if at == len(self.rows):
             return self.rows.row(at)
         begin = int(self.rows.edges[self.rows.edges <= at].max())
         starts = [max(begin, at + 1 - b.size) if isinstance(b, CountBounds) else int(b.los[at]) for b in self.bounds]
-        return self.rows.row(min(starts))
+        return self.rows.row(min(at, *starts))
+
+    @property
+    def _unsettled(self) -> int:
+        at, count = self._last_peers, len(self.rows)
+        if not self.looks_ahead or not count:
+            return at
+        begin = int(self.rows.edges[self.rows.edges < count].max())
+        ends = [b.his[begin:] for b in self.bounds if isinstance(b, RangeBounds)]
+        return min(at, *(begin + int(np.searchsorted(his, count)) for his in ends))
 
     @property
     def _last_peers(self) -> int:
@@ -126,12 +137,14 @@ class StatelessExecutor:
             for s, window in enumerate(self.bound_query.windows):
                 found[s, p] = self._column(inputs, window, given[s], self.plan.choices[s, p].structure)
         columns = [found[s, p] for s in range(len(given)) for p in range(len(self.bound_query.aggregates))]
-        return ColumnResults(columns, rows, given)
+        return ColumnResults(columns, rows, given, self.bound_query.looks_ahead)
 
     # ---- bounds ----
 
     def _bounds(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
         edges, time, count = rows.edges, rows.time, len(rows)
+        if window.shift:
+            return self._shifted(window, rows)
         if window.kind == "count":
             size = int(min(window.size or 1, max(count, 1)))
             longest = int(min(size, np.diff(edges).max(initial=0)))
@@ -150,6 +163,14 @@ class StatelessExecutor:
             starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]
         peers = window.kind != "punctuation" and self.bound_query.time is not None
         return self.threads.bounded(bounds.by_starts, count, (starts, time, peers, edges))
+
+    def _shifted(self, window: WindowSpec, rows: RowOrder) -> RangeBounds:
+        count = len(rows)
+        if window.kind == "time":
+            low, high = moved_bounds(window, rows.time.dtype)
+            return self.threads.bounded(bounds.by_shifted_value, count, (rows.time, low, high, rows.edges))
+        behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in (window.behind, window.shift))
+        return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, rows.edges))
 
     def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> RangeBounds:
         size, _, inclusive = threshold(size, values.dtype, open_start)
@@ -172,7 +193,7 @@ class StatelessExecutor:
         self, inputs: Inputs, window: WindowSpec, given: CountBounds | RangeBounds, structure: str
     ) -> ResultColumn:
         rows, spec = inputs.rows, inputs.spec
-        on = _full(window, rows) if window.full else None
+        on = _full(window, rows, given) if window.full else None
         of_its_own = isinstance(spec.monoid, (m.Count, *PLACED))
         if not of_its_own and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
             return self._slid(inputs, given, structure, on)
@@ -379,7 +400,10 @@ def _ordinals(rows: RowOrder) -> Numbers:
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 
 
-def _full(window: WindowSpec, rows: RowOrder) -> Flags:
+def _full(window: WindowSpec, rows: RowOrder, given: CountBounds | RangeBounds) -> Flags:
+    if isinstance(given, RangeBounds):
+        found: Flags = given.his - given.los >= int(window.size or 1)
+        return found
     return _ordinals(rows) >= int(window.size or 1)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.loops.array_types import Numbers
-from sash.plan.bound_query import BoundQuery
+from sash.kernels.loops.bound_rules import MovedBound
+from sash.plan.bound_query import BoundQuery, WindowSpec
 
 Watermark = int | float | None
 """A watermark in units of the time column; None: there is none."""
@@ -96,6 +97,20 @@ def threshold(size: Any, numbers: np.dtype[Any], open_start: bool) -> tuple[Any,
         return float(size), -math.inf, not open_start
     size = int(size) - open_start
     return min(size, LIMIT), min(max(size, 0), LIMIT) - LIMIT - 1, True
+
+
+def moved_bounds(window: WindowSpec, numbers: np.dtype[Any]) -> tuple[MovedBound, MovedBound]:
+    """The bounds of a shifted Time window, as distances from its row: its first time, and the first one after it."""
+    closed_start, closed_end = window.closed in ("left", "both"), window.closed in ("right", "both")
+    return moved_bound(-window.behind, numbers, closed_start), moved_bound(window.shift, numbers, not closed_end)
+
+
+def moved_bound(by: Any, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:
+    """A bound at a distance from a row (`bound_rules`). For integers an exclusive one is inclusive at the next."""
+    if numbers.kind == "f":
+        return float(by), -math.inf, math.inf, inclusive
+    by = min(max(int(by) + (not inclusive), -LIMIT), LIMIT)
+    return by, max(-LIMIT - 1 - by, -LIMIT - 1), min(LIMIT - by, LIMIT), True
 
 
 def below(x: Numbers, size: Any, open_start: bool) -> Numbers:

@@ -147,7 +147,14 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
         axis,
         window.column if isinstance(window, Delta | Punctuation) else None,
         tuple(_aggregate(f"over[{place}]", bound, schema, f"over={bound!r}{of}") for place, bound in enumerate(over)),
+        _shift(window, time, of),
     )
+
+
+def _shift(window: WindowKind, time: TimeAxis | None, of: str) -> int | float:
+    if isinstance(window, Time) and time is not None:
+        return time.number(window.shift, f"shift={of}")
+    return window.shift if isinstance(window, Count) else 0
 
 
 def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> int | float | None:

@@ -61,6 +61,13 @@ class WindowSpec:
     axis: TimeAxis | None
     column: str | None
     over: tuple[AggregateSpec, ...]
+    shift: int | float = 0
+    """How far the window is moved against its row: rows for Count, units of the axis for Time."""
+
+    @property
+    def behind(self) -> int | float:
+        """How far the window's start lies behind its row; below zero if it lies ahead."""
+        return (self.size or 0) - self.shift
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,11 @@ class BoundQuery:
     aggregates: tuple[AggregateSpec, ...]
     per_row: bool
     fingerprint: str = field(default="")
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Does a window hold rows after its own row?"""
+        return any(spec.shift > 0 for spec in self.windows)
 
     def output(self, mode: str = "rows") -> pa.Schema:
         """The schema of an operator's results in a mode: "rows", "given" or "sorted".

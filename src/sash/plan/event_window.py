@@ -10,6 +10,7 @@ their aggregates are folded.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self, overload
 
@@ -115,11 +116,12 @@ class Window:
         lifted = [aggregate.lifted(x) for aggregate in self._aggregates]
         try:
             if time is not None and now is not None:
-                self._move(time, now)
+                self._clock.move(time, now)
             if self._evictor.enter(place):
                 self._drop_all()
             if self._evictor.waits:
                 self._waiting.append(lifted)
+                self._insert_waiting(now)
             else:
                 self._insert(lifted)
             self._evict(now)
@@ -143,11 +145,12 @@ class Window:
             raise TypeError("advance(time) takes a time; got None")
         now = self._clock.read(time)
         try:
-            self._move(time, now)
+            self._clock.move(time, now)
             if self._timed and self._evictor.ended(now):
                 self._evictor.clear()
                 self._drop_all()
             if self._timed:
+                self._insert_waiting(now)
                 self._evict(now)
         except Exception as error:
             self._broken = f"{type(error).__name__}: {error}"
@@ -167,7 +170,7 @@ class Window:
         """Empty the window and forget the time."""
         self._broken = ""
         self._entered = self._held = 0
-        self._waiting: list[list[tuple[bool, State]]] = []
+        self._waiting: deque[list[tuple[bool, State]]] = deque()
         self._clock.clear()
         self._evictor.clear()
         for aggregate in self._aggregates:
@@ -216,12 +219,9 @@ class Window:
             raise TypeError(f"{self._window!r} is measured in time: push(x, time)")
         return None
 
-    def _move(self, time: EventTime, now: Number) -> None:
-        if self._waiting and (self._clock.last is None or now > self._clock.last):
-            for lifted in self._waiting:
-                self._insert(lifted)
-            self._waiting.clear()
-        self._clock.move(time, now)
+    def _insert_waiting(self, now: Number | None) -> None:
+        for _ in range(self._evictor.entering(len(self._waiting), now) if self._waiting else 0):
+            self._insert(self._waiting.popleft())
 
     def _insert(self, lifted: list[tuple[bool, State]]) -> None:
         for aggregate, (present, state) in zip(self._aggregates, lifted, strict=True):
@@ -254,6 +254,12 @@ def _per_event(window: Any) -> WindowKind:
         raise ValueError(
             f"every={getattr(found, 'every', None)!s} of {found!r}: a Window gives a result at each event. For one "
             "result per slide use sash.Query(…).operator(), or call query() when you need it"
+        )
+    ahead = getattr(found, "shift", 0)
+    if ahead and ahead > type(ahead)(0):
+        raise ValueError(
+            f"shift={ahead!s} of {found!r}: the window holds events after the last one, which a loop does not have "
+            "yet. Use sash.rolling(…), or sash.Query(…).operator(), which waits for them"
         )
     return found
 

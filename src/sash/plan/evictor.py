@@ -2,7 +2,7 @@
 
                         restarts                       evicts
     CountEvictor        –                              events beyond the size
-    TimeEvictor         –                              events at or before t - size
+    TimeEvictor         –                              events at or before t + shift - size
     DeltaEvictor        –                              events size or more behind in the column
     SessionEvictor      after a gap                    –
     PunctuationEvictor  after a row that is marked     –
@@ -10,7 +10,8 @@
     PolicyEvictor       –                              as the policy decides
 
 `place` validates an event without a change, `enter` inserts it and returns whether a window starts with it, `leaving`
-returns how many of the oldest to evict. Windows that only restart need no structure: they are folded (`folds`).
+returns how many of the oldest to evict. Events of windows that end before the last event wait; `entering` returns how
+many of them enter. Windows that only restart need no structure: they are folded (`folds`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Evictor(Generic[Placed]):
         """Insert the event. Does a window start with it?"""
         return False
 
+    def entering(self, _waiting: int, _now: Number | None) -> int:
+        """The number of oldest events to insert, of those that wait."""
+        return 0
+
     def leaving(self, _held: int, _now: Number | None) -> int:
         """The number of oldest events to evict, of those that the window holds."""
         return 0
@@ -73,10 +78,18 @@ class Evictor(Generic[Placed]):
 
 
 class CountEvictor(Evictor[None]):
-    """The last events."""
+    """The last events, or those up to some events before the last."""
+
+    def __init__(self, window: Count) -> None:
+        self.delay = -window.shift
+        self.waits = self.delay > 0
+        super().__init__(window)
 
     def place(self, _x: Any, _time: Number | None) -> None:
         return None
+
+    def entering(self, waiting: int, _now: Number | None) -> int:
+        return max(waiting - self.delay, 0)
 
     def leaving(self, held: int, _now: Number | None) -> int:
         return held - self.window.size if held > self.window.size else 0
@@ -86,28 +99,40 @@ class CountEvictor(Evictor[None]):
 
 
 class TimeEvictor(Evictor[Number]):
-    """The events of a length of time: evicts those at or before `now - size`, computed once per event."""
+    """The events of a length of time: evicts those at or before `now - behind`, computed once per event."""
 
     def __init__(self, window: Time) -> None:
-        self.size = length(window.size)
-        self.waits = window.closed in ("left", "neither")
+        self.shift = length(window.shift)
+        self.behind = length(window.size) - self.shift
+        self.holds_end = window.closed in ("right", "both")
+        self.waits = self.shift < 0 or not self.holds_end
         self.keeps_bound = window.closed in ("left", "both")
         super().__init__(window)
 
     def clear(self) -> None:
         self.times: deque[Number] = deque()
+        self.later: deque[Number] = deque()
+        """The times of the events that wait."""
 
     def place(self, _x: Any, time: Number | None) -> Number:
         assert time is not None
         return time
 
     def enter(self, place: Number) -> bool:
-        self.times.append(place)
+        (self.later if self.waits else self.times).append(place)
         return False
+
+    def entering(self, _waiting: int, now: Number | None) -> int:
+        assert now is not None
+        end, times, later = now + self.shift, self.times, self.later
+        before = len(times)
+        while later and (later[0] <= end if self.holds_end else later[0] < end):
+            times.append(later.popleft())
+        return len(times) - before
 
     def leaving(self, held: int, now: Number | None) -> int:
         assert now is not None
-        times, bound = self.times, now - self.size
+        times, bound = self.times, now - self.behind
         gone = 0
         while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
             times.popleft()
@@ -116,7 +141,7 @@ class TimeEvictor(Evictor[Number]):
 
     def copy(self) -> Self:
         twin = super().copy()
-        twin.times = self.times.copy()
+        twin.times, twin.later = self.times.copy(), self.later.copy()
         return twin
 
 

@@ -28,9 +28,13 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "time":
         left, right = tuple(_BOUNDS[spec.closed])
         end = "end" if spec.slide == "time" else "t"
-        return f"{left}{end} - {amount(window.size)}, {end}{right}, rows of equal time together"
+        start = _moved(end, _less(window.shift, window.size))
+        return f"{left}{start}, {_moved(end, window.shift)}{right}, rows of equal time together"
     if spec.kind == "count":
-        return f"the last {rows(window.size)}" + ("; null until there are as many" if window.full else "")
+        held = (
+            f"the last {rows(window.size)}" if not spec.shift else f"{rows(window.size)} up to {_place(window.shift)}"
+        )
+        return held + ("; null until there are as many" if window.full else "")
     if spec.kind == "delta":
         return f"rows less than {amount(window.size)} behind in {window.column!r}"
     if spec.kind == "session":
@@ -42,11 +46,30 @@ def holds(spec: WindowSpec) -> str:
     return "all rows since the key's start"
 
 
+def _less(shift: Any, size: Any) -> Any:
+    """shift - size, as a length."""
+    if isinstance(size, Duration):
+        return Duration((shift.nanoseconds if shift else 0) - size.nanoseconds)
+    return shift - size
+
+
+def _moved(end: str, by: Any) -> str:
+    """A time at a distance from another."""
+    zero = Duration(0) if isinstance(by, Duration) else 0
+    if by == zero:
+        return end
+    return f"{end} + {amount(by)}" if by > zero else f"{end} - {amount(_less(0, by))}"
+
+
+def _place(shift: int) -> str:
+    return f"{rows(abs(shift))} {'after' if shift > 0 else 'before'} it"
+
+
 def ends(spec: WindowSpec) -> str:
     """When there is a result."""
     step = spec.window.step
     if spec.slide == "row":
-        return "at each row"
+        return "at each row" + (", once its end has passed" if spec.shift > 0 else "")
     if spec.slide == "close":
         return "when it closes"
     if spec.slide == "rows":
@@ -81,14 +104,18 @@ def _longest(specs: list[WindowSpec]) -> list[str]:
     found: dict[Any, WindowSpec] = {}
     for spec in specs:
         at = (spec.kind, spec.column, id(spec.window) if spec.kind == "policy" else None)
-        if at not in found or (spec.size or 0) > (found[at].size or 0):
+        if at not in found or spec.behind > found[at].behind:
             found[at] = spec
     return [_reach(spec) for spec in found.values()]
 
 
 def _reach(spec: WindowSpec) -> str:
     window: Any = spec.window
-    return f"the rows of the last {amount(window.size)}" if spec.kind == "time" else holds(spec).partition(";")[0]
+    if spec.kind != "time":
+        return f"the last {rows(window.size - window.shift)}" if spec.shift < 0 else holds(spec).partition(";")[0]
+    return (
+        f"the rows of the last {amount(_less(0, _less(window.shift, window.size)) if spec.shift < 0 else window.size)}"
+    )
 
 
 def most_panes(specs: list[WindowSpec]) -> int:

@@ -55,7 +55,8 @@ def _window(spec: WindowSpec) -> list[Any]:
     measured = spec.axis.column if spec.axis is not None else None
     meaning = [spec.name, spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed, spec.full]
     policy = [code(spec.window.evict), spec.window.alone] if isinstance(spec.window, Policy) else None
-    return [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy]
+    moved = [["shift", spec.shift]] if spec.shift else []  # state of windows without one is older than shifts
+    return [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy, *moved]
 
 
 def _aggregate(spec: AggregateSpec) -> list[Any]:

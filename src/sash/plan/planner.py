@@ -186,7 +186,7 @@ def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[i
 def but_size(spec: WindowSpec) -> tuple[object, ...]:
     """The properties that two windows must share for one structure to answer both."""
     over = id(spec.window) if spec.kind == "policy" else None
-    return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over)
+    return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over, spec.shift)
 
 
 # ---- which structure ----

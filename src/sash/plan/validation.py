@@ -216,6 +216,8 @@ def together(query: Query) -> None:
                 f"emit='eager' does not support {name}, {one!r}, with forget=: a late row may undo the expiry of a "
                 "key, and its slides in rows would change: use emit='final'"
             )
+        if query.emit == "eager" and isinstance(one, Count | Time) and one.shift:
+            raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of shift=: use emit='final'")
         for label, bound in query.aggregates.items():
             _sketches(name, one, f"{label}={bound!r}", bound.monoid)
             _ranks(name, one, f"{label}={bound!r}", bound.monoid)

@@ -85,13 +85,13 @@ def per_row(spec: Spec, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
 
 def _time(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for row in rows:
-        low = row.time - spec.size
-        yield [r for r in rows if inside(spec.closed, low, r.time, row.time)]
+        low, high = row.time - spec.behind, row.time + spec.shift
+        yield [r for r in rows if inside(spec.closed, low, r.time, high)]
 
 
 def _count(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for i in range(len(rows)):
-        yield rows[max(0, i + 1 - spec.size) : i + 1]
+        yield rows[max(0, i + 1 - spec.behind) : max(0, i + 1 + spec.shift)]
 
 
 def _delta(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

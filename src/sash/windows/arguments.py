@@ -45,6 +45,31 @@ def shift(what: str, value: Any) -> Any:
     return found if found != _zero(found) else 0
 
 
+def row_shift(value: Any, every: Any) -> int:
+    """The shift of a Count window: a whole number of rows of either sign. Raises TypeError or ValueError."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"shift= of Count must be a whole number of rows, such as -1; got {value!r}, a {type(value).__name__}"
+        )
+    found = index(value)
+    if found and every is not None:
+        raise ValueError(f"shift={value!r} of Count moves the window of a row, and every={every!s} has one per slide")
+    return found
+
+
+def time_shift(value: Any, size: Any, every: Any) -> Any:
+    """The shift of a Time window: a length as `size` is, of either sign. Raises TypeError or ValueError."""
+    found = shift("shift= of Time", value)
+    if found and isinstance(found, Duration) != isinstance(size, Duration):
+        raise TypeError(f"shift={value!r} of Time and size={size!s}: give both as durations or both as numbers")
+    if found and every is not None:
+        raise ValueError(
+            f"shift={value!r} of Time moves the window of a row, and every={every!s} has one per slide: offset= shifts "
+            "slides in time"
+        )
+    return found
+
+
 def column_name(what: str, name: Any) -> str:
     """The name of a column. Raises TypeError, naming `what`, if it is no text."""
     if not isinstance(name, str):

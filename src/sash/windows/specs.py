@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, SupportsIndex, get_args
 
-from sash.windows.arguments import Length, column_name, length, rows, shift
+from sash.windows.arguments import Length, column_name, length, row_shift, rows, shift, time_shift
 from sash.windows.duration import Duration, DurationLike, is_duration
 
 Slide = Literal["row", "rows", "time", "close"]
@@ -84,7 +84,7 @@ class WindowKind:
 
     def default(self, field: str) -> Any:
         """The default of a field."""
-        return {"every": None, "full": False, "offset": 0}.get(field)
+        return {"every": None, "full": False, "offset": 0, "shift": 0}.get(field)
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,9 +95,12 @@ class Count(WindowKind):
     every: how far the window slides. A number of rows k gives a window after each k-th row, without a remainder at the
         end; a duration such as "1m" gives one a minute. By default there is a window for each row.
     full: with True the aggregates are null until there are `size` rows.
+    shift: moves the window by a number of rows against the row it belongs to. -1: up to the row before; 2: up to two
+        rows later. Not with `every`.
 
     >>> Count(1000), Count(10, every=5), Count(10, every="1m")
     (Count(1000), Count(10, every=5), Count(10, every='1m'))
+    >>> before, centred = Count(10, shift=-1), Count(5, shift=2)
 
     Raises TypeError or ValueError, naming the argument that does not fit.
     """
@@ -105,6 +108,7 @@ class Count(WindowKind):
     size: int
     every: Any = None
     full: bool = False
+    shift: int = 0
 
     def __init__(
         self,
@@ -112,9 +116,11 @@ class Count(WindowKind):
         *,
         every: SupportsIndex | DurationLike | Count | Time | None = None,
         full: bool = False,
+        shift: SupportsIndex = 0,
     ) -> None:
         _set(self, size=rows("size= of Count", size), every=every, full=full)
         _set(self, every=_rows_or_time(self))
+        _set(self, shift=row_shift(shift, self.every))
         if not isinstance(self.full, bool):
             raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
 
@@ -131,9 +137,12 @@ class Time(WindowKind):
     closed: which ends belong to the window: "right" (the default for a window for each row), "left" (the default with
         `every` in time), "both" or "neither".
     offset: shifts the ends of hopping windows by a length of time, for example to another time zone.
+    shift: moves the window of a row by a length of time: `(t + shift - size, t + shift]`. "-1h": it ends an hour before
+        the row; "1h": an hour after it. Not with `every`.
 
     >>> Time("1h"), Time("24h", every="1m"), Time(60, every=10, closed="right"), Time("1h", every=100).slide
     (Time('1h'), Time('1d', every='1m'), Time(60, every=10, closed='right'), 'rows')
+    >>> an_hour_earlier, the_next_hour = Time("1h", shift="-1h"), Time("1h", shift="1h")
 
     Raises TypeError or ValueError, naming the argument that does not fit.
     """
@@ -142,6 +151,7 @@ class Time(WindowKind):
     every: Any = None
     closed: Any = None
     offset: Any = 0
+    shift: Any = 0
 
     measured: ClassVar[bool] = True
 
@@ -152,10 +162,11 @@ class Time(WindowKind):
         every: Length | Count | None = None,
         closed: Closed | None = None,
         offset: Length = 0,
+        shift: Length = 0,
     ) -> None:
         _set(self, size=length("size= of Time", size), every=every, closed=closed, offset=offset)
         _set(self, every=self._every())
-        _set(self, closed=self._closed(), offset=self._offset())
+        _set(self, closed=self._closed(), offset=self._offset(), shift=time_shift(shift, self.size, self.every))
 
     def _every(self) -> Any:
         every = self.every

@@ -6,6 +6,7 @@
     Lifetime   from the key's first row, to the last of the peers
     Delta      from the first row within `size` of the row's value, to the row itself
     Punctuation  from the row after the last marked one, to the row itself
+    shifted      Time and Count windows that end before their row, or after it
 
 Starts and ends never decrease, so each search continues from the last. The rule for starts is that of live and eager
 windows (`loops/bound_rules.py`); the search differs: all rows are known, so that four ranges of them are searched at
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.per_key import key_at
-from sash.kernels.loops.bound_rules import first_from, precedes, window_start
+from sash.kernels.loops.bound_rules import first_from, first_moved, next_moved, precedes, window_start
 from sash.monoids.algebra import noinline
 
 _QUARTER = 16
@@ -36,6 +37,43 @@ def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) ->
         lo = max(edges[key], i + 1 - size)
         los[i], his[i] = lo, i + 1
         shortest, longest = min(shortest, i + 1 - lo), max(longest, i + 1 - lo)
+    return shortest, longest
+
+
+def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
+    """The rows from `behind` - 1 before the row on, up to `ahead` after it; either may be negative."""
+    key = key_at(edges, first)
+    shortest, longest = stop, 0
+    for i in range(first, stop):
+        while edges[key + 1] <= i:
+            key += 1
+        begin, end = edges[key], edges[key + 1]
+        hi = min(max(i + 1 + ahead, begin), end)
+        lo = min(max(i + 1 - behind, begin), hi)
+        los[i], his[i] = lo, hi
+        shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
+    return shortest, longest
+
+
+def by_shifted_value(
+    values: Any, low: Any, high: Any, edges: Any, first: int, stop: int, los: Any, his: Any
+) -> tuple[int, int]:
+    """Windows between two bounds at a distance from the row's value, as `MovedBound` has them."""
+    key = key_at(edges, first)
+    shortest, longest = stop, 0
+    while first < stop:
+        begin, end = edges[key], edges[key + 1]
+        upto = min(end, stop)
+        if upto > first:
+            hi = first_moved(values, begin, end, values[first], high)
+            lo = first_moved(values, begin, hi, values[first], low)
+            for i in range(first, upto):
+                hi = next_moved(values, hi, end, values[i], high)
+                lo = next_moved(values, lo, hi, values[i], low)
+                los[i], his[i] = lo, hi
+                shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
+            first = upto
+        key += 1
     return shortest, longest
 
 

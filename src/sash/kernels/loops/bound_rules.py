@@ -3,11 +3,18 @@
 A window of a size that ends at t starts at `window_start`. A value `precedes` it if it is below the start, or at the
 start of a window that does not include its start. How the first value in the window is found differs: `first_from`
 bisects, `window_loops` goes on from a slot's last start, `column.bounds` does so for four ranges of rows at once.
+
+A window that is shifted against its row at t has two bounds of the same form: it starts at the first value that does
+not precede t + by, and ends before the first that does not precede t + another by. A `MovedBound` is (by, floor,
+ceiling, inclusive): below `floor` and above `ceiling` t + by would overflow, and all values or none are beyond it.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+MovedBound = tuple[Any, Any, Any, bool]
+"""A bound at a distance from a row: the distance, the times that allow it, and whether the bound is beyond itself."""
 
 
 def window_start(t: Any, size: Any, floor: Any, least: Any) -> Any:
@@ -32,4 +39,26 @@ def first_from(values: Any, a: int, b: int, start: Any, inclusive: bool) -> int:
             a = middle + 1
         else:
             b = middle
+    return a
+
+
+def first_moved(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
+    """The first position in [a, b) whose value does not precede the bound of a row at t, by bisection."""
+    by, floor, ceiling, inclusive = bound
+    if t < floor:
+        return a
+    if t > ceiling:
+        return b
+    return first_from(values, a, b, t + by, inclusive)
+
+
+def next_moved(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
+    """The same from the position of an earlier row on, one step at a time."""
+    by, floor, ceiling, inclusive = bound
+    if t < floor:
+        return a
+    if t > ceiling:
+        return b
+    while a < b and precedes(values[a], t + by, inclusive):
+        a += 1
     return a

@@ -1,6 +1,7 @@
 """Loops that find the bounds of windows over the elements of slots.
 
 bound_starts      starts of windows: the first element from a threshold on; also `time_starts`, `count_starts`
+shifted_times     starts and ends of windows that are moved against their row; also `shifted_rows`
 decreasing        the first row whose value is below that of the row before it
 due_slides        the slides in time that are due, each with its panes
 next_slides       when the next slide of a slot is due
@@ -68,6 +69,45 @@ def count_starts(slots: Any, begin: Any, his: Any, size: int, heads: Any, column
     for i in range(len(slots)):
         los[i] = max(his[i] - size, begin[i])
         heads[slots[i], column] = los[i]
+
+
+def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any, bound: Any) -> int:
+    """The first position from `p` on whose value in a ring does not precede the bound of a row at t (`bound_rules`)."""
+    by, floor, ceiling, inclusive = bound
+    if t < floor:
+        return p
+    if t > ceiling:
+        return stop
+    return first_beyond(values, offset, mask, p, stop, t + by, inclusive)
+
+
+def shifted_times(
+    slots: Any, times: Any, begin: Any, stops: Any, low: Any, high: Any, heads: Any, columns: Any, values: Any,
+    los: Any, his: Any,
+) -> None:  # fmt: skip
+    """Windows between two bounds at a distance from their rows' times, among the elements from `begin` to `stops`.
+
+    The slot's head has start and end of its last window, which never decrease.
+    """
+    start, end = columns
+    for i in range(len(slots)):
+        s, t = slots[i], times[i]
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        hi = moved_beyond(values, offset, mask, max(heads[s, end], begin[i]), stops[i], t, high)
+        lo = moved_beyond(values, offset, mask, max(heads[s, start], begin[i]), hi, t, low)
+        los[i], his[i] = lo, hi
+        heads[s, start], heads[s, end] = lo, hi
+
+
+def shifted_rows(
+    slots: Any, pos: Any, begin: Any, stops: Any, behind: int, ahead: int, heads: Any, column: int, los: Any, his: Any
+) -> None:
+    """Windows from `behind` - 1 rows before their row on, up to `ahead` rows after it; either may be negative."""
+    for i in range(len(slots)):
+        hi = min(max(pos[i] + 1 + ahead, begin[i]), stops[i])
+        lo = min(max(pos[i] + 1 - behind, begin[i]), hi)
+        los[i], his[i] = lo, hi
+        heads[slots[i], column] = lo
 
 
 def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int:

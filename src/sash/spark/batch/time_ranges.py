@@ -4,10 +4,10 @@
     ranges      0                  b₁ 1         b₂ 2            b₁ ≤ t < b₂ is range 1: equal times stay together
     lookback                 c₁────┘    c₂──────┘               range 1 reads from c₁ on, and emits nothing before b₁
 
-The lookback of a Time window is its size: c = b - size. For a window of n rows, c is so far back that the histogram
-guarantees n rows in between: a lookback may be too long, never too short, and its worker drops the excess. Sessions
-are split only where a gap is certain, and need no lookback. The key and time of a row determine the ranges that read
-it.
+The lookback of a Time window is its size: c = b - size; of one that is shifted, its size less the shift. For a window of
+n rows, c is so far back that the histogram guarantees n rows in between: a lookback may be too long, never too short,
+and its worker drops the excess. Sessions are split only where a gap is certain, and need no lookback. The key and time
+of a row determine the ranges that read it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Lookback:
     def of(bound_query: BoundQuery) -> Lookback:
         """The lookback of all windows of a query that can be split."""
         specs = bound_query.windows
-        times = [spec.size or 0 for spec in specs if spec.kind == "time"]
+        times = [spec.behind for spec in specs if spec.kind == "time"]
         # whether a slide in time over rows has new rows
         times += [spec.every or 0 for spec in specs if spec.kind == "count" and spec.slide == "time"]
         return Lookback(
             max(times, default=0),
-            max((int(spec.size or 0) for spec in specs if spec.kind == "count"), default=0),
+            max((int(spec.behind) for spec in specs if spec.kind == "count"), default=0),
             max((spec.size or 0 for spec in specs if spec.kind == "session"), default=None),
         )
 
@@ -60,6 +60,8 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
             return f"{spec.window!r} stands beside windows that look back at rows: a query of its own is split"
         if spec.slide == "rows":
             return f"{spec.window!r} counts all rows before"
+        if spec.shift > 0:
+            return f"{spec.window!r} holds rows after its own"
     return None
 
 
