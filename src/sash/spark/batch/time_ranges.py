@@ -4,10 +4,10 @@
     ranges      0                  b₁ 1         b₂ 2            b₁ ≤ t < b₂ is range 1: equal times stay together
     lookback                 c₁────┘    c₂──────┘               range 1 reads from c₁ on, and emits nothing before b₁
 
-The lookback of a Time window is its size: c = b - size; of one that is shifted, its size less the shift. For a window of
-n rows, c is so far back that the histogram guarantees n rows in between: a lookback may be too long, never too short,
-and its worker drops the excess. Sessions are split only where a gap is certain, and need no lookback. The key and time
-of a row determine the ranges that read it.
+The lookback of a Time window is its size: c = b - size; if it is shifted, its size less the shift. For a window of n
+rows, c is so far back that the histogram guarantees n rows in between: a lookback may be too long, never too short, and
+its worker drops the excess. Sessions are split only where a gap is certain, and need no lookback. The key and time of a
+row determine the ranges that read it.
 """
 
 from __future__ import annotations
