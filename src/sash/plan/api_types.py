@@ -7,13 +7,13 @@ pyspark, and a package that is not installed does not turn every call into `Any`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Literal, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 
 from sash.monoids.algebra import Bound, Monoid
-from sash.windows.duration import Duration
+from sash.windows.duration import DurationLike
 from sash.windows.specs import WindowKind
 
 Emit = Literal["final", "changes", "eager"]
@@ -51,7 +51,7 @@ StructureName = Literal[
 Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""
 
-OneWindow = WindowKind | SupportsIndex | str | timedelta | Duration
+OneWindow = WindowKind | SupportsIndex | DurationLike
 """A window, or its short form: a number of rows, a duration such as "1h"."""
 
 Windows = OneWindow | Mapping[str, OneWindow]

@@ -25,8 +25,10 @@ def rows(what: str, value: Any) -> int:
     return found
 
 
-def length(what: str, value: Any, zero: bool = False) -> Any:
+def length(what: str, value: Any, zero: bool = False, calendar: bool = False) -> Any:
     """A length in time or in a column's units: a Duration, an int or a float, above zero (or not below it).
+
+    Months, quarters and years are allowed with `calendar`.
 
     >>> length("size=", "90m"), length("size=", 2.5)
     (Duration('90m'), 2.5)
@@ -34,14 +36,18 @@ def length(what: str, value: Any, zero: bool = False) -> Any:
     Raises TypeError or ValueError, naming `what`, for anything else.
     """
     found = _parsed_length(what, value)
+    if not calendar:
+        _require_fixed(what, found)
     if found < _zero(found) or (found == _zero(found) and not zero):
         raise ValueError(f"{what} must {'not be negative' if zero else 'be above zero'}; got {value!r}")
     return found
 
 
-def shift(what: str, value: Any) -> Any:
+def shift(what: str, value: Any, calendar: bool = False) -> Any:
     """A shift: as a length, but of either sign; none is 0. Raises TypeError or ValueError, naming `what`."""
     found = _parsed_length(what, value)
+    if not calendar:
+        _require_fixed(what, found)
     return found if found != _zero(found) else 0
 
 
@@ -75,6 +81,14 @@ def column_name(what: str, name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{what} must be the name of a column; got {name!r}, a {type(name).__name__}")
     return name
+
+
+def _require_fixed(what: str, found: Any) -> None:
+    if isinstance(found, Duration) and found.calendar:
+        raise ValueError(
+            f"{what} is {str(found)!r}, a calendar length, which is no fixed number of days: give days or hours, such "
+            f"as '{found.months * 30}d'"
+        )
 
 
 def _zero(found: Any) -> Any:
