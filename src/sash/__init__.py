@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from sash import aggregators, monoids, plan, testing, windows
+from sash.expressions.parser import expr
 from sash.monoids import monoid
 from sash.monoids.functions import (
     all,
@@ -101,6 +102,7 @@ __all__ = [
     "count_distinct",
     "count_min",
     "covariance",
+    "expr",
     "first",
     "frequent_items",
     "geometric_mean",

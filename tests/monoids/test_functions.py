@@ -7,8 +7,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
+import sash
 from sash.monoids import functions
-from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
 from sash.monoids.first_last import Nth
 from sash.monoids.functions import AGGREGATES
 from sash.monoids.order import ArgMax, Max
@@ -64,7 +65,9 @@ def test_a_signature_is_that_of_lift_and_of_the_constructor(name: str) -> None:
     for one, wanted in zip(columns, inputs, strict=True):
         several = wanted.kind is wanted.VAR_POSITIONAL
         assert one.kind is (one.VAR_POSITIONAL if several else one.POSITIONAL_ONLY)
-        assert hints[one.name] is str
+        assert hints[one.name] == ColumnLike
+    assert parameters.pop("where") is None
+    assert hints["where"] == Condition
     assert parameters == public_parameters(aggregate)
     wanted_hints = get_type_hints(aggregate.__init__)
     assert {key: hints[key] for key in parameters} == {key: wanted_hints[key] for key in parameters}
@@ -80,6 +83,7 @@ def test_a_parameter_reaches_the_aggregate(name: str) -> None:
     given = {key: other[key] for key in public_parameters(aggregate)}
     bound = bind(*"abc"[: aggregate(**given).arity[0]], **given)
     assert {key: getattr(bound.monoid, key) for key in given} == given
+    assert bind(*"abc"[: aggregate(**given).arity[0]], **given, where="d > 0").where == sash.expr("d > 0")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,10 +136,12 @@ def test_by_example() -> None:
 
 
 def test_signatures_are_those_a_reader_expects() -> None:
-    assert str(inspect.signature(functions.max)) == "(x: 'str', /) -> 'Bound'"
-    assert str(inspect.signature(functions.nth)) == "(x: 'str', /, *, n: 'int') -> 'Bound'"
-    assert str(inspect.signature(functions.longest_run)) == "(value: 'str', at: 'str', /) -> 'Bound'"
-    assert str(inspect.signature(functions.concat)) == "(x: 'str', /, *, separator: 'str' = '') -> 'Bound'"
+    where = "where: 'Condition' = None) -> 'Bound'"
+    assert str(inspect.signature(functions.max)) == f"(x: 'ColumnLike', /, *, {where}"
+    assert str(inspect.signature(functions.nth)) == f"(x: 'ColumnLike', /, *, n: 'int', {where}"
+    run, text = inspect.signature(functions.longest_run), inspect.signature(functions.concat)
+    assert str(run) == f"(value: 'ColumnLike', at: 'ColumnLike', /, *, {where}"
+    assert str(text) == f"(x: 'ColumnLike', /, *, separator: 'str' = '', {where}"
 
 
 def test_a_missing_parameter_is_named() -> None:
@@ -144,7 +150,7 @@ def test_a_missing_parameter_is_named() -> None:
 
 
 def test_parameters_are_keywords() -> None:
-    with pytest.raises(TypeError, match="nth must be bound to columns by name; got 3, a int"):
+    with pytest.raises(TypeError, match=r"nth must be bound to columns by name, .*; got 3, a int"):
         functions.nth("x", 3, n=1)
 
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from sash.expressions.parser import expr
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import monoid
@@ -216,15 +217,26 @@ _RANKS: tuple[Bound, ...] = (
 """Aggregates of windows with a result at each row."""
 
 
+_DERIVED: tuple[Bound, ...] = (
+    _f.count(where="b"), _f.count("f", where="i > 0 or s = 'a'"), _f.sum(expr("i * 2 + n")), _f.max(expr("f / i")),
+    _f.mean("x", where="i > 0"), _f.arg_max(expr("abs(i)"), "s", where="b is not null"), _f.last("s", where="s <> 'a'"),
+    _f.collect("d", where="n < 5"), AFFINE("i", where="b or n > 3"), _f.first(expr("upper(s) || 'x'")),
+    _f.min(expr("d + interval '1 hour'"), where="hour(d) < 12"), _f.var(expr("f + n"), where="not b"),
+    _f.sum(expr("case when s in ('a', 'b') then i when b then -n end")), _f.m4("f", where="f between -1 and 3"),
+)  # fmt: skip
+"""Aggregates of expressions, and of rows for which a condition holds."""
+
+
 def aggregates(per_row: bool) -> st.SearchStrategy[dict[str, Bound]]:
     """One to four aggregates by name."""
-    one = st.sampled_from(_AGGREGATES + _RANKS if per_row else _AGGREGATES)
+    one = st.sampled_from(_AGGREGATES + _RANKS if per_row else _AGGREGATES) | st.sampled_from(_DERIVED)
     return st.lists(one, min_size=1, max_size=4).map(lambda bound: {f"a{i}": one for i, one in enumerate(bound)})
 
 
 def loose(query: Query) -> dict[str, float]:
     """Columns of a query's output that get a tolerance of their own, for `sash.testing.compare`."""
-    names = [name for name, bound in query.aggregates.items() if bound.monoid.name in LOOSE]
+    made = query.aggregates.items()
+    names = [name for name, one in made if any(leaf.monoid.name in LOOSE for leaf in one.leaves())]
     return {f"{name}_{window}" if window else name: 1e-9 for name in names for window in (*query.windows, "")}
 
 
@@ -276,4 +288,5 @@ def columns_read(query: Query) -> set[str]:
     windows = query.windows.values()
     bound = [*query.aggregates.values(), *(one for window in windows for one in getattr(window, "over", ()))]
     measured = [window.column for window in windows if isinstance(window, Delta | Punctuation)]
-    return {*query.by, *query.on, *measured, *(column for one in bound for column in one.columns)}
+    leaves = [leaf for one in bound for leaf in one.leaves()]
+    return {*query.by, *query.on, *measured, *(column for leaf in leaves for column in leaf.reads())}

@@ -39,6 +39,15 @@ MONEY: dict[str, Any] = {
 """Aggregates of decimals, durations and times."""
 
 
+DERIVED: dict[str, Any] = {
+    "ok": sash.count(where="b"),
+    "scaled": sash.sum(sash.expr("i * 2 + n"), where="f is not null"),
+    "ratio": sash.max(sash.expr("f / i")),
+    "who": sash.arg_max(sash.expr("abs(i)"), "s", where="s <> 'a' or b"),
+}
+"""Aggregates of expressions and under conditions."""
+
+
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
     return {name.replace(" ", "_"): window for name, window in windows.items()}
 
@@ -63,6 +72,8 @@ def _cases() -> dict[str, Query]:
     found["timestamps"] = Query({"a": Time("90s"), "b": Session("70s")}, by="k", on=("ts", "row"), **FEW)
     found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), **FEW)
     found["local times"] = Query(Time("90s"), by="j", on=("d", "row"), last=sash.last("ts"), **FEW)
+    found["conditions"] = Query(Time(4), by="k", on=ON, **DERIVED)
+    found["conditions, every"] = Query(Time(6, every=2), by="k", on=ON, **DERIVED)
     found["dates"] = Query(Time("2d"), by="k", on=("day", "row"), days=sash.collect_distinct("day"), **FEW)
     found["money, row"] = Query(Count(3), by="k", on=ON, **MONEY)
     found["money, slide"] = Query(Time(6, every=2), by="k", on=ON, **MONEY)

@@ -68,7 +68,7 @@ class ChunkedExecutor:
         self.schema = decoded_schema(schema)
         self.executor = StatelessExecutor(plan(self.bound_query), clock, threads)
         self.output = Output(self.bound_query, "sorted")
-        read = {name for spec in self.bound_query.aggregates for name in spec.columns}
+        read = {name for spec in self.bound_query.aggregates for name in spec.reads()}
         read |= {*self.bound_query.by, *query.on}
         read |= {window.column for window in self.bound_query.windows if window.column}
         self.read = [name for name in self.schema.names if name in read]

@@ -301,7 +301,11 @@ class Operator(OperatorBase):
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, settled: bool) -> pa.RecordBatch:
-        """Let rows in that are not late, and give what is due."""
+        """Let rows in that are not late, and give what is due. Raises ValueError for rows that an expression fails on.
+
+        They are refused on arrival: once in the reorder buffer, they would fail every later call.
+        """
+        self.fallible.check(given.table)
         if self.mode == "sorted":
             found, more = self._sorted_step(given, now, closing=False, settled=settled)
             changes.update(more)

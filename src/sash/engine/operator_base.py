@@ -18,7 +18,7 @@ from sash.engine.lookup import key_columns, names
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.root_page import has_state
-from sash.engine.row_errors import RoomCheck
+from sash.engine.row_errors import FallibleExpressions, RoomCheck
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
@@ -50,6 +50,7 @@ class OperatorBase:
         self.plan = self.query.plan(schema)
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
         self.room = RoomCheck(self.bound_query)
+        self.fallible = FallibleExpressions(self.bound_query)
         self.output = Output(self.bound_query, self.mode)
         self.sorted_rows = SortedRows(self.bound_query)
         backend = EagerBackend if self.query.emit == "eager" else LiveBackend

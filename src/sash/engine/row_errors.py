@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.key_values import decode, format_key, format_row
+from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.derived_columns import is_fallible
 
 
 class RoomCheck:
@@ -46,6 +48,20 @@ class RoomCheck:
                         f"the column {window.column!r} of a Delta window is null, NaN or infinite at "
                         f"{format_row(batch, int(bad[0]))}"
                     )
+
+
+class FallibleExpressions:
+    """The expressions of a query that fail for some values, such as integers that overflow."""
+
+    def __init__(self, bound_query: BoundQuery) -> None:
+        specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
+        found = dict(column for spec in specs for column in spec.derived)
+        self.columns = [(name, tree) for name, tree in found.items() if is_fallible(tree)]
+
+    def check(self, table: pa.RecordBatch) -> None:
+        """Raises ValueError, naming the expression and the row, if one fails."""
+        if self.columns:
+            BatchColumns(table).derive(self.columns)
 
 
 def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:

@@ -26,6 +26,8 @@ from sash.engine.key_values import decode
 from sash.engine.order_columns import newest_values, order_column
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
+from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.tree import ColumnNode
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
@@ -288,7 +290,13 @@ class Inputs:
 
     def __init__(self, spec: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
         self.spec, self.rows, self.threads = spec, rows, threads
-        self.columns = [decode(table.column(name)) for name in spec.columns]
+        pairs = zip(spec.columns, spec.trees, strict=True)
+        self.columns = [
+            decode(table.column(name))
+            if isinstance(tree, ColumnNode)
+            else evaluated(tree, lambda of: decode(table.column(of)), table.num_rows)
+            for name, tree in pairs
+        ]
         self.forms = encodings_of(spec.monoid, spec.types)
         self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, words_of
-from sash.engine.key_values import format_row
+from sash.engine.key_values import decode, format_row
 from sash.engine.slot_table import SlotTable
+from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
@@ -50,6 +53,15 @@ class BatchColumns:
                 found = found.take(array(self.order))
             self._columns[name] = found
         return found
+
+    def derive(self, columns: Sequence[tuple[str, Node]]) -> None:
+        """Compute derived columns, each once: `column` gives them from then on."""
+        for name, tree in columns:
+            if name not in self._columns:
+                self._columns[name] = evaluated(tree, lambda of: decode(self.column(of)), len(self))
+
+    def __len__(self) -> int:
+        return self.table.num_rows
 
     def words(self, name: str, kind: np.dtype[Any]) -> Numbers:
         """A column of 64-bit numbers as an array of this type, in the same memory; nulls are any value."""

@@ -51,9 +51,12 @@ class InputReader:
             for form, kind in zip(forms or (), spec.types, strict=False)
         ]
         """The types of inputs that are columns of 64-bit numbers, which need no conversion."""
+        self.derived = spec.derived
 
     def non_null(self, rows: BatchColumns, count: int) -> Flags | None:
         """Which rows have a value in every column that needs one; None if all have."""
+        if self.derived:
+            rows.derive(self.derived)
         columns = [rows.column(name) for name in self.spec.columns]
         for column in columns:
             if column.null_count:
@@ -64,6 +67,8 @@ class InputReader:
     def columns(self, rows: BatchColumns, count: int) -> list[Any]:
         """The inputs of rows, column by column: numbers, or lists of objects."""
         names = self.spec.columns
+        if self.derived:
+            rows.derive(self.derived)
         if not self.compiled:
             return [objects(rows.column(name), self.ours) for name in names] or [[None] * count]
         if self.presence:
@@ -104,6 +109,8 @@ class ValueEncoder(InputReader):
     def inputs(self, rows: BatchColumns, count: int) -> Any:
         """The inputs of rows, as the loops take them. Codes of other values may change."""
         if self._all_words:
+            if self.derived:
+                rows.derive(self.derived)
             return tuple([rows.words(name, word) for name, word in zip(self.spec.columns, self.words, strict=True)])
         columns = self.columns(rows, count)
         return self.kernel.typed(columns) if self.compiled else list(zip(*columns, strict=True))

@@ -20,6 +20,7 @@ from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery
+from sash.plan.derived_columns import source_column
 from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
 
@@ -128,7 +129,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
 def _source(aggregate: AggregateSpec) -> str | None:
     """The column whose values the results are, if there is one."""
     selects = isinstance(aggregate.monoid, SELECTS) and aggregate.monoid.returns is None
-    return aggregate.columns[-1] if selects else None
+    return source_column(aggregate.trees[-1]) if selects else None
 
 
 # ---- per slide ----

@@ -25,15 +25,24 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from sash.expressions.tree import Expr
+from sash.monoids.arithmetic import Aggregated
 
 Kind = Literal["bool", "int", "float"]
 """The kinds of compiled columns: `bool`, 64-bit `int`, 64-bit `float`."""
 
 Domain = Literal["any", "hashable", "ordered", "number", "int", "bool", "text"]
 """The types of columns that an input accepts."""
+
+ColumnLike = str | Expr
+"""An input of an aggregate: a column's name, or an expression over the columns."""
+
+Condition = str | Expr | None
+"""A condition on rows: a boolean column's name, an expression, or None for all rows."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -146,9 +155,13 @@ class Monoid:
                 least += parameter.default is parameter.empty
         return least, most
 
-    def __call__(self, *columns: str) -> Bound:
-        """Bind the aggregate to columns: `Max()("price")` is `sash.max("price")`."""
-        return Bound(self, columns)
+    def __call__(self, *columns: ColumnLike, where: Condition = None) -> Bound:
+        """Bind the aggregate to columns: `Max()("price")` is `sash.max("price")`.
+
+        columns: the names of its inputs, or expressions made with `sash.expr`.
+        where: a boolean column's name or a condition such as "status = 'ok'"; other rows are no input.
+        """
+        return Bound(self, columns, where)
 
     def __mul__(self, other: Monoid) -> Monoid:
         """The direct product: both aggregates of the same input."""
@@ -174,26 +187,48 @@ class Monoid:
         return self
 
 
-@dataclass(frozen=True)
-class Bound:
-    """An aggregate bound to the columns it reads.
+@dataclass(frozen=True, init=False)
+class Bound(Aggregated):
+    """An aggregate bound to the columns it reads, on the rows for which a condition holds.
 
     >>> import sash
-    >>> sash.arg_max("price", "trader")
-    arg_max('price', 'trader')
+    >>> sash.arg_max("price", "trader"), sash.sum("qty", where="price > 10")
+    (arg_max('price', 'trader'), sum('qty', where='price > 10'))
 
     Raises TypeError if the number of columns does not fit the aggregate.
     """
 
     monoid: Monoid
-    columns: tuple[str, ...]
+    columns: tuple[ColumnLike, ...]
+    where: Expr | None
+    window: Any
+    """The window of its own that `over` gave; None: those of the query."""
 
-    def __post_init__(self) -> None:
-        label = self.monoid.name or repr(self.monoid)
+    def __init__(
+        self, monoid: Monoid, columns: tuple[ColumnLike, ...], where: Condition = None, window: Any = None
+    ) -> None:
+        from sash.expressions.parser import condition
+
+        label = monoid.name or repr(monoid)
+        values = {"monoid": monoid, "columns": tuple(columns), "where": condition(where, label), "window": window}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._check(label)
+
+    def _check(self, label: str) -> None:
         for column in self.columns:
-            if not isinstance(column, str):
-                raise TypeError(f"{label} must be bound to columns by name; got {column!r}, a {type(column).__name__}")
+            if not isinstance(column, str | Expr):
+                raise TypeError(
+                    f"{label} must be bound to columns by name, or to expressions made with sash.expr; got {column!r}, "
+                    f"a {type(column).__name__}"
+                )
+        if self.where is not None and {*range(len(self.columns) or 1)} <= {*self.monoid.nullable}:
+            raise TypeError(f"where= of {label}: its inputs may be null, so that a condition leaves no row out")
         least, most = self.monoid.arity
+        if self.where is not None and most == 0:
+            raise TypeError(
+                f"where= of {label}, which takes no columns: it has no input that a condition could leave out"
+            )
         if len(self.columns) < least or (most is not None and len(self.columns) > most):
             inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)
             wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"{least} or more"
@@ -201,8 +236,32 @@ class Bound:
             noun = "column" if wanted == "1" else "columns"
             raise TypeError(f"{label} takes {wanted} {noun} ({inputs}); got {len(self.columns)}: {got}")
 
+    @property
+    def is_plain(self) -> bool:
+        """Does it read columns as they are, on all rows?"""
+        return self.where is None and all(isinstance(column, str) for column in self.columns)
+
+    def reads(self) -> Iterator[str]:
+        """The names of all columns that it reads, also in expressions and in its condition."""
+        for column in (*self.columns, *((self.where,) if self.where is not None else ())):
+            yield from (column,) if isinstance(column, str) else column.columns
+
+    def leaves(self) -> Iterator[Bound]:
+        """The aggregate itself."""
+        yield self
+
+    def over(self, window: Any) -> Self:
+        """The same over a window of its own. Raises ValueError if it has one."""
+        if self.window is not None:
+            raise ValueError(f"{self!r} has a window already: call over() once")
+        if window is None:
+            raise TypeError("over() takes a window such as sash.Time('1h'), a number of rows or a duration; got None")
+        return replace(self, window=window)
+
     def __repr__(self) -> str:
-        return f"{self.monoid.name or repr(self.monoid)}({', '.join(map(repr, self.columns))})"
+        where = [] if self.where is None else [f"where={self.where.text!r}"]
+        given = f"{self.monoid.name or repr(self.monoid)}({', '.join([*map(repr, self.columns), *where])})"
+        return given if self.window is None else f"{given}.over({self.window!r})"
 
 
 def noinline(function: Function) -> Function:

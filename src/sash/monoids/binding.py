@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
 
 AGGREGATES: dict[str, type[Monoid]] = {}
 """Every built-in aggregate, by the name of its function."""
@@ -19,19 +19,23 @@ F = TypeVar("F", bound=Callable[..., Bound])
 
 
 def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
-    """Register a function as the one that binds this aggregate. Its signature stays visible to type checkers."""
+    """Register a function as the one that binds this aggregate. Its signature stays visible to type checkers.
+
+    `where=` is handled here for all of them: a function declares it for type checkers and `help`, and need not use it.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def bind(*columns: str, **given: Any) -> Bound:
+        def bind(*columns: ColumnLike, where: Condition = None, **given: Any) -> Bound:
             try:
                 signature.bind(*columns, **given)
             except TypeError:
                 _require_parameters(function.__name__, signature, given)
                 return aggregate(**given)(*columns)  # raises an error that names the columns
-            return function(*columns, **given)
+            bound = function(*columns, **given)
+            return bound if where is None else Bound(bound.monoid, bound.columns, where)
 
         AGGREGATES[function.__name__] = aggregate
         return cast(F, bind)

@@ -5,7 +5,7 @@ This module shadows built-ins (`max`, `any`…) and uses none of them.
 
 from __future__ import annotations
 
-from sash.monoids.algebra import Bound
+from sash.monoids.algebra import Bound, ColumnLike, Condition
 from sash.monoids.binding import binds
 from sash.monoids.collect import Collect, CollectDistinct, Concat
 from sash.monoids.first_last import M4, First, Last, Nth
@@ -16,7 +16,7 @@ from sash.monoids.sums import Count
 
 
 @binds(Count)
-def count(*row: str) -> Bound:
+def count(*row: ColumnLike, where: Condition = None) -> Bound:
     """Count the rows of the window: SQL's COUNT(*), or, with columns, the rows without a null in any of them.
 
     Result: an int, 0 for an empty window.
@@ -26,11 +26,11 @@ def count(*row: str) -> Bound:
     >>> [window.push({"x": x}) for x in (1, None, 6)]
     [1, 1, 2]
     """
-    return Count()(*row)
+    return Count()(*row, where=where)
 
 
 @binds(Min)
-def min(x: str, /) -> Bound:
+def min(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Minimum: the least value of column `x` in the window, the first of equal ones.
 
     Nulls are skipped; a window without values gives null. A NaN wins over every number. Result: the type of `x`, which
@@ -41,11 +41,11 @@ def min(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (3, 1, 6)]
     [3, 1, 1]
     """
-    return Min()(x)
+    return Min()(x, where=where)
 
 
 @binds(Max)
-def max(x: str, /) -> Bound:
+def max(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Maximum: the greatest value of column `x` in the window, the first of equal ones.
 
     Nulls are skipped; a window without values gives null. A NaN wins over every number. Result: the type of `x`, which
@@ -56,11 +56,11 @@ def max(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (3, 1, 2)]
     [3, 3, 2]
     """
-    return Max()(x)
+    return Max()(x, where=where)
 
 
 @binds(ArgMin)
-def arg_min(value: str, payload: str, /) -> Bound:
+def arg_min(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Argmin (MIN_BY): column `payload` of the row with the least `value`, the first of equal ones.
 
     Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. The first row
@@ -71,11 +71,11 @@ def arg_min(value: str, payload: str, /) -> Bound:
     >>> [window.push({"price": p, "trader": t}) for p, t in ((3, "ada"), (1, "bob"), (2, "eve"))]
     ['ada', 'bob', 'bob']
     """
-    return ArgMin()(value, payload)
+    return ArgMin()(value, payload, where=where)
 
 
 @binds(ArgMax)
-def arg_max(value: str, payload: str, /) -> Bound:
+def arg_max(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Argmax (MAX_BY): column `payload` of the row with the greatest `value`, the first of equal ones.
 
     Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. The first row
@@ -86,11 +86,11 @@ def arg_max(value: str, payload: str, /) -> Bound:
     >>> [window.push({"price": p, "trader": t}) for p, t in ((3, "ada"), (1, "bob"), (2, "eve"))]
     ['ada', 'ada', 'eve']
     """
-    return ArgMax()(value, payload)
+    return ArgMax()(value, payload, where=where)
 
 
 @binds(MinCount)
-def min_count(x: str, /) -> Bound:
+def min_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Count how often the minimum of column `x` occurs in the window; where there are NaNs, how many.
 
     Nulls are skipped; a window without values gives null. Result: an int.
@@ -100,11 +100,11 @@ def min_count(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (1, 3, 1)]
     [1, 1, 2]
     """
-    return MinCount()(x)
+    return MinCount()(x, where=where)
 
 
 @binds(MaxCount)
-def max_count(x: str, /) -> Bound:
+def max_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Count how often the maximum of column `x` occurs in the window; where there are NaNs, how many.
 
     Nulls are skipped; a window without values gives null. Result: an int.
@@ -114,11 +114,11 @@ def max_count(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (3, 1, 3)]
     [1, 1, 2]
     """
-    return MaxCount()(x)
+    return MaxCount()(x, where=where)
 
 
 @binds(First)
-def first(x: str, /) -> Bound:
+def first(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """First value (FIRST_VALUE): the oldest value of column `x` in the window that is not null.
 
     A window without values gives null. Result: the type of `x`.
@@ -128,11 +128,11 @@ def first(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in ("a", "b", "c")]
     ['a', 'a', 'b']
     """
-    return First()(x)
+    return First()(x, where=where)
 
 
 @binds(Last)
-def last(x: str, /) -> Bound:
+def last(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Last value (LAST_VALUE): the newest value of column `x` in the window that is not null.
 
     A window without values gives null. Result: the type of `x`.
@@ -142,11 +142,11 @@ def last(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in ("a", None, "c")]
     ['a', 'a', 'c']
     """
-    return Last()(x)
+    return Last()(x, where=where)
 
 
 @binds(Nth)
-def nth(x: str, /, *, n: int) -> Bound:
+def nth(x: ColumnLike, /, *, n: int, where: Condition = None) -> Bound:
     """N-th value (NTH_VALUE) of column `x` that is not null: from the oldest for n ≥ 1, from the newest for n ≤ -1.
 
     A window with fewer values gives null. Result: the type of `x`. The state holds |n| values, so keep n small.
@@ -158,11 +158,11 @@ def nth(x: str, /, *, n: int) -> Bound:
 
     Raises TypeError if n is not an integer, ValueError if it is 0.
     """
-    return Nth(n)(x)
+    return Nth(n)(x, where=where)
 
 
 @binds(Collect)
-def collect(x: str, /) -> Bound:
+def collect(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Collect the values of column `x` in the window into a list, oldest first: ARRAY_AGG, COLLECT_LIST.
 
     Nulls are left out, NaN is a value; a window without values gives null. Result: a list of the type of `x`.
@@ -172,11 +172,11 @@ def collect(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (3, 1, 2)]
     [[3], [3, 1], [1, 2]]
     """
-    return Collect()(x)
+    return Collect()(x, where=where)
 
 
 @binds(CollectDistinct)
-def collect_distinct(x: str, /) -> Bound:
+def collect_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Collect the distinct values of column `x` in the window, in the order of their first appearance: COLLECT_SET.
 
     Nulls are left out, NaNs are one value; a window without values gives null. Result: a list of the type of `x`.
@@ -186,11 +186,11 @@ def collect_distinct(x: str, /) -> Bound:
     >>> window.push({"x": "b"}), window.push({"x": "a"}), window.push({"x": "b"})
     (['b'], ['b', 'a'], ['b', 'a'])
     """
-    return CollectDistinct()(x)
+    return CollectDistinct()(x, where=where)
 
 
 @binds(Concat)
-def concat(x: str, /, *, separator: str = "") -> Bound:
+def concat(x: ColumnLike, /, *, separator: str = "", where: Condition = None) -> Bound:
     """Concatenate the strings of column `x` in the window in order, with `separator` between: STRING_AGG, LISTAGG.
 
     Nulls are skipped, empty strings are not; a window without values gives null. Result: a string.
@@ -202,11 +202,11 @@ def concat(x: str, /, *, separator: str = "") -> Bound:
 
     Raises TypeError if the separator is not a string.
     """
-    return Concat(separator)(x)
+    return Concat(separator)(x, where=where)
 
 
 @binds(Any)
-def any(x: str, /) -> Bound:
+def any(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Logical or (BOOL_OR): is any value of the boolean column `x` in the window true?
 
     Nulls are skipped; a window without values gives null. Result: a boolean.
@@ -216,11 +216,11 @@ def any(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (True, False, False)]
     [True, True, False]
     """
-    return Any()(x)
+    return Any()(x, where=where)
 
 
 @binds(All)
-def all(x: str, /) -> Bound:
+def all(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Logical and (BOOL_AND, EVERY): are all values of the boolean column `x` in the window true?
 
     Nulls are skipped; a window without values gives null. Result: a boolean.
@@ -230,11 +230,11 @@ def all(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (True, False, True)]
     [True, False, False]
     """
-    return All()(x)
+    return All()(x, where=where)
 
 
 @binds(M4)
-def m4(x: str, /) -> Bound:
+def m4(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """M4 downsampling: first, minimum, maximum and last of column `x`, enough to draw a line plot's pixel column.
 
     Nulls are skipped; a window without values gives null. A NaN is both minimum and maximum. Result: a struct of four
@@ -245,11 +245,11 @@ def m4(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (3, 9, 1, 5)][-1]
     (3, 1, 9, 5)
     """
-    return M4()(x)
+    return M4()(x, where=where)
 
 
 @binds(LongestRun)
-def longest_run(value: str, at: str, /) -> Bound:
+def longest_run(value: ColumnLike, at: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Longest strictly increasing run of consecutive values: its start and end in column `at`, interval and count.
 
     A row with a null in either column is skipped; a window without rows gives null. Of equally long runs the first
@@ -262,4 +262,4 @@ def longest_run(value: str, at: str, /) -> Bound:
 
     The query raises OverflowError if `at` is of integers and the interval exceeds 64 bits.
     """
-    return LongestRun()(value, at)
+    return LongestRun()(value, at, where=where)

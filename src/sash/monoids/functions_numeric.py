@@ -5,7 +5,7 @@ This module shadows built-ins (`sum`, `range`) and uses none of them.
 
 from __future__ import annotations
 
-from sash.monoids.algebra import Bound
+from sash.monoids.algebra import Bound, ColumnLike, Condition
 from sash.monoids.binding import binds
 from sash.monoids.logic import BitAnd, BitOr, BitXor
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
@@ -16,7 +16,7 @@ from sash.monoids.sums import Mean, Sum, SumOfSquares
 
 
 @binds(Sum)
-def sum(x: str, /) -> Bound:
+def sum(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Sum of column `x` in the window: the moving total.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float.
@@ -28,11 +28,11 @@ def sum(x: str, /) -> Bound:
 
     The query raises OverflowError if a sum of ints exceeds 64 bits.
     """
-    return Sum()(x)
+    return Sum()(x, where=where)
 
 
 @binds(Product)
-def product(x: str, /) -> Bound:
+def product(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Product of the values of column `x` in the window, as for compounded growth.
 
     Nulls are skipped; a window without values gives null. Intermediate products neither overflow nor underflow.
@@ -45,11 +45,11 @@ def product(x: str, /) -> Bound:
 
     The query raises OverflowError if a product of ints exceeds 64 bits.
     """
-    return Product()(x)
+    return Product()(x, where=where)
 
 
 @binds(Mean)
-def mean(x: str, /) -> Bound:
+def mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Mean of column `x` in the window: the moving average (AVG).
 
     Nulls are skipped; a window without values gives null. Result: a float, also where the sum exceeds the range of
@@ -60,11 +60,11 @@ def mean(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (1, 2, 6)]
     [1.0, 1.5, 3.0]
     """
-    return Mean()(x)
+    return Mean()(x, where=where)
 
 
 @binds(GeometricMean)
-def geometric_mean(x: str, /) -> Bound:
+def geometric_mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Geometric mean of column `x` in the window: the n-th root of the product of n values.
 
     Nulls are skipped; a window without values gives null. Result: a float; NaN if a value is negative or NaN, 0.0 if
@@ -75,11 +75,11 @@ def geometric_mean(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (2, 8)]
     [2.0, 4.0]
     """
-    return GeometricMean()(x)
+    return GeometricMean()(x, where=where)
 
 
 @binds(Range)
-def range(x: str, /) -> Bound:
+def range(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Range of column `x` in the window: maximum minus minimum.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float; NaN if
@@ -92,11 +92,11 @@ def range(x: str, /) -> Bound:
 
     The query raises OverflowError if the range of ints exceeds 64 bits.
     """
-    return Range()(x)
+    return Range()(x, where=where)
 
 
 @binds(BitAnd)
-def bit_and(x: str, /) -> Bound:
+def bit_and(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Bitwise and (BIT_AND) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -106,11 +106,11 @@ def bit_and(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (0b110, 0b011)]
     [6, 2]
     """
-    return BitAnd()(x)
+    return BitAnd()(x, where=where)
 
 
 @binds(BitOr)
-def bit_or(x: str, /) -> Bound:
+def bit_or(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Bitwise or (BIT_OR) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -120,11 +120,11 @@ def bit_or(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (0b110, 0b011)]
     [6, 7]
     """
-    return BitOr()(x)
+    return BitOr()(x, where=where)
 
 
 @binds(BitXor)
-def bit_xor(x: str, /) -> Bound:
+def bit_xor(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Bitwise exclusive or (BIT_XOR) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -134,11 +134,11 @@ def bit_xor(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (0b110, 0b011)]
     [6, 5]
     """
-    return BitXor()(x)
+    return BitXor()(x, where=where)
 
 
 @binds(SumOfSquares)
-def sum_of_squares(x: str, /) -> Bound:
+def sum_of_squares(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Sum of the squares of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float.
@@ -150,11 +150,11 @@ def sum_of_squares(x: str, /) -> Bound:
 
     The query raises OverflowError if the result for ints exceeds 64 bits.
     """
-    return SumOfSquares()(x)
+    return SumOfSquares()(x, where=where)
 
 
 @binds(Var)
-def var(x: str, /, *, ddof: int = 1) -> Bound:
+def var(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
     """Variance of column `x` in the window, divided by n - ddof: VAR_SAMP, or VAR_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
@@ -166,11 +166,11 @@ def var(x: str, /, *, ddof: int = 1) -> Bound:
 
     Raises TypeError or ValueError if ddof is not an integer of at least 0.
     """
-    return Var(ddof)(x)
+    return Var(ddof)(x, where=where)
 
 
 @binds(Std)
-def std(x: str, /, *, ddof: int = 1) -> Bound:
+def std(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
     """Standard deviation of column `x` in the window, over n - ddof: STDDEV_SAMP, or STDDEV_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
@@ -182,11 +182,11 @@ def std(x: str, /, *, ddof: int = 1) -> Bound:
 
     Raises TypeError or ValueError if ddof is not an integer of at least 0.
     """
-    return Std(ddof)(x)
+    return Std(ddof)(x, where=where)
 
 
 @binds(Skewness)
-def skewness(x: str, /, *, bias: bool = True) -> Bound:
+def skewness(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Skewness of column `x` in the window: the third central moment over the second to the power 3/2.
 
     Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas). Nulls
@@ -199,11 +199,11 @@ def skewness(x: str, /, *, bias: bool = True) -> Bound:
 
     Raises TypeError if bias is not a boolean.
     """
-    return Skewness(bias)(x)
+    return Skewness(bias)(x, where=where)
 
 
 @binds(Kurtosis)
-def kurtosis(x: str, /, *, bias: bool = True) -> Bound:
+def kurtosis(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Excess kurtosis of column `x` in the window: the fourth central moment over the square of the second, minus 3.
 
     Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas). Nulls
@@ -216,11 +216,11 @@ def kurtosis(x: str, /, *, bias: bool = True) -> Bound:
 
     Raises TypeError if bias is not a boolean.
     """
-    return Kurtosis(bias)(x)
+    return Kurtosis(bias)(x, where=where)
 
 
 @binds(Covariance)
-def covariance(x: str, y: str, /, *, ddof: int = 1) -> Bound:
+def covariance(x: ColumnLike, y: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
     """Covariance of columns `x` and `y` in the window, over n - ddof: COVAR_SAMP, or COVAR_POP with ddof=0.
 
     Rows with a null in either column are skipped; null for n <= ddof. Result: a float.
@@ -232,11 +232,11 @@ def covariance(x: str, y: str, /, *, ddof: int = 1) -> Bound:
 
     Raises TypeError or ValueError if ddof is not an integer of at least 0.
     """
-    return Covariance(ddof)(x, y)
+    return Covariance(ddof)(x, y, where=where)
 
 
 @binds(Correlation)
-def correlation(x: str, y: str, /) -> Bound:
+def correlation(x: ColumnLike, y: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Pearson correlation (CORR) of columns `x` and `y` in the window, from -1.0 to 1.0.
 
     Rows with a null in either column are skipped; null where `x` or `y` does not vary. Result: a float.
@@ -246,11 +246,11 @@ def correlation(x: str, y: str, /) -> Bound:
     >>> [window.push({"x": x, "y": y}) for x, y in ((1, 10), (3, 20))]
     [None, 1.0]
     """
-    return Correlation()(x, y)
+    return Correlation()(x, y, where=where)
 
 
 @binds(Slope)
-def slope(x: str, y: str, /) -> Bound:
+def slope(x: ColumnLike, y: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Slope of the linear regression (least squares) of column `y` on column `x` in the window.
 
     Rows with a null in either column are skipped; null where `x` does not vary. Result: a float.
@@ -260,11 +260,11 @@ def slope(x: str, y: str, /) -> Bound:
     >>> [window.push({"x": x, "y": y}) for x, y in ((1, 10), (3, 20))]
     [None, 5.0]
     """
-    return Slope()(x, y)
+    return Slope()(x, y, where=where)
 
 
 @binds(Intercept)
-def intercept(x: str, y: str, /) -> Bound:
+def intercept(x: ColumnLike, y: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Intercept of the linear regression (least squares) of column `y` on column `x` in the window.
 
     Rows with a null in either column are skipped; null where `x` does not vary. Result: a float.
@@ -274,4 +274,4 @@ def intercept(x: str, y: str, /) -> Bound:
     >>> [window.push({"x": x, "y": y}) for x, y in ((1, 10), (3, 20))]
     [None, 5.0]
     """
-    return Intercept()(x, y)
+    return Intercept()(x, y, where=where)

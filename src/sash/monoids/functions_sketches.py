@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.monoids.algebra import Bound
+from sash.monoids.algebra import Bound, ColumnLike, Condition
 from sash.monoids.binding import binds
 from sash.monoids.bloom import Bloom
 from sash.monoids.count_min import CountMin
@@ -15,7 +15,7 @@ from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
 
 
 @binds(ApproxDistinct)
-def approx_distinct(x: str, /, *, lg_k: int = 12) -> Bound:
+def approx_distinct(x: ColumnLike, /, *, lg_k: int = 12, where: Condition = None) -> Bound:
     """Approximate COUNT(DISTINCT x) of the window: a HyperLogLog sketch with 2**lg_k registers of a byte.
 
     Nulls are skipped. Result: an int, 0 for an empty window. The standard error is about
@@ -28,11 +28,13 @@ def approx_distinct(x: str, /, *, lg_k: int = 12) -> Bound:
 
     Raises TypeError or ValueError if lg_k is not an integer in 4..21; ImportError without datasketches.
     """
-    return ApproxDistinct(lg_k)(x)
+    return ApproxDistinct(lg_k)(x, where=where)
 
 
 @binds(ApproxQuantile)
-def approx_quantile(x: str, /, *, q: float | tuple[float, ...] = 0.5, k: int = 200) -> Bound:
+def approx_quantile(
+    x: ColumnLike, /, *, q: float | tuple[float, ...] = 0.5, k: int = 200, where: Condition = None
+) -> Bound:
     """Approximate quantile of column `x` in the window: median, percentiles; a KLL sketch.
 
     `q` is a quantile in 0..1, or a tuple of several. `k` sets size and accuracy: with 200 the rank is within 1.3% in
@@ -47,11 +49,11 @@ def approx_quantile(x: str, /, *, q: float | tuple[float, ...] = 0.5, k: int = 2
     Raises TypeError or ValueError if a q is not in 0..1 or k not an integer in 8..65535; ImportError without
     datasketches.
     """
-    return ApproxQuantile(q, k)(x)
+    return ApproxQuantile(q, k)(x, where=where)
 
 
 @binds(FrequentItems)
-def frequent_items(x: str, /, *, k: int = 10, lg_max_k: int = 10) -> Bound:
+def frequent_items(x: ColumnLike, /, *, k: int = 10, lg_max_k: int = 10, where: Condition = None) -> Bound:
     """Most frequent values (top k, heavy hitters) of column `x` in the window, with estimated counts.
 
     A Misra-Gries sketch of at most 0.75 * 2**lg_max_k values: exact while there are no more distinct ones. Beyond, a
@@ -66,11 +68,13 @@ def frequent_items(x: str, /, *, k: int = 10, lg_max_k: int = 10) -> Bound:
     Raises TypeError or ValueError if k is not a positive integer or lg_max_k not in 3..26; ImportError without
     datasketches.
     """
-    return FrequentItems(k, lg_max_k)(x)
+    return FrequentItems(k, lg_max_k)(x, where=where)
 
 
 @binds(CountMin)
-def count_min(x: str, /, *, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5) -> Bound:
+def count_min(
+    x: ColumnLike, /, *, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5, where: Condition = None
+) -> Bound:
     """Approximate how often given values occur in column `x` of the window: a count-min sketch, never too low.
 
     `items` are the values to count; in a loop they may be left out, and the result can be asked about any value. A
@@ -85,11 +89,11 @@ def count_min(x: str, /, *, items: tuple[Any, ...] = (), buckets: int = 1024, ha
     Raises TypeError or ValueError if `items` is not a tuple or list of hashable values, `buckets` not in 3..2**26 or
     `hashes` not in 1..255; ImportError without datasketches.
     """
-    return CountMin(items, buckets, hashes)(x)
+    return CountMin(items, buckets, hashes)(x, where=where)
 
 
 @binds(Bloom)
-def bloom(x: str, /, *, bits: int = 2**14, hashes: int = 7) -> Bound:
+def bloom(x: ColumnLike, /, *, bits: int = 2**14, hashes: int = 7, where: Condition = None) -> Bound:
     """Bloom filter of the values of column `x` in the window: approximate membership, without false negatives.
 
     With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; give ten bits a value.
@@ -103,4 +107,4 @@ def bloom(x: str, /, *, bits: int = 2**14, hashes: int = 7) -> Bound:
 
     Raises TypeError or ValueError if `bits` is not a multiple of 64 in 64..2**32, or `hashes` not in 1..255.
     """
-    return Bloom(bits, hashes)(x)
+    return Bloom(bits, hashes)(x, where=where)

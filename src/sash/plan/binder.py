@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Bound
 from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec
+from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.fingerprint import fingerprint
 from sash.plan.time_axis import TimeAxis
 from sash.plan.typed_aggregates import typed_aggregate
@@ -71,6 +73,8 @@ def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
     if name not in schema.names:
         near = difflib.get_close_matches(name, schema.names, 1, 0.5)
         meant = f": did you mean {near[0]!r}?" if near else "."
+        if not name.replace(" ", "_").isidentifier():
+            meant = f". If it is an expression, write sash.expr({name!r})."
         raise UnknownColumn(
             f"{what} names the column {name!r}, which does not exist{meant} There are {_listed(schema)}"
         )
@@ -176,15 +180,26 @@ def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
 
 
 def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
-    found = tuple(known(schema, column, label) for column in bound.columns)
+    trees = inputs_of(bound)
+    names = input_names(trees, schema.names)
+    found = tuple(_input_type(tree, schema, label) for tree in trees)
     typed = typed_aggregate(bound.monoid, found)
     if typed is not None:
-        return AggregateSpec(name, typed.monoid, bound.columns, found, typed.result)
-    types.check(label, bound.monoid, bound.columns, found)
-    for column, domain in zip(bound.columns, bound.monoid.domain, strict=False):
-        if domain == "ordered":
-            _require_own_order(schema, column, label)
+        return AggregateSpec(name, typed.monoid, names, found, typed.result, trees)
+    types.check(label, bound.monoid, names, found)
+    for tree, domain in zip(trees, bound.monoid.domain, strict=False):
+        source = source_column(tree)
+        if domain == "ordered" and source is not None:
+            _require_own_order(schema, source, label)
     try:
-        return AggregateSpec(name, bound.monoid, bound.columns, found, types.result(bound.monoid, found))
+        return AggregateSpec(name, bound.monoid, names, found, types.result(bound.monoid, found), trees)
     except TypeError as error:
         raise TypeError(f"{label}: {error}") from None
+
+
+def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
+    for column in tree.columns():
+        known(schema, column, label)
+    if isinstance(tree, ColumnNode):
+        return known(schema, tree.name, label)
+    return derived_type(tree, lambda column: known(schema, column, label), label)

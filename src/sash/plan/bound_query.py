@@ -7,10 +7,11 @@ BoundQuery ─┬─ time: TimeAxis                  the column that windows are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.time_axis import TimeAxis
@@ -37,6 +38,18 @@ class AggregateSpec:
     columns: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     result: pa.DataType
+    trees: tuple[Node, ...] = ()
+    """The inputs that are derived, in the order of the columns: a plain column's tree is itself."""
+
+    @property
+    def derived(self) -> tuple[tuple[str, Node], ...]:
+        """The derived columns by name; most aggregates have none."""
+        pairs = zip(self.columns, self.trees, strict=False)
+        return tuple((name, tree) for name, tree in pairs if not isinstance(tree, ColumnNode))
+
+    def reads(self) -> Iterator[str]:
+        """The columns of the data that it reads."""
+        yield from (name for tree in self.trees for name in tree.columns())
 
     def array(self, values: Sequence[Any]) -> Any:
         """The results of `lower` as a column of the result's type."""

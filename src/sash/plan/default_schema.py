@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Domain
+from sash.plan.derived_columns import inputs_of
+from sash.plan.type_guess import guess_types
 from sash.windows.duration import Duration
 from sash.windows.specs import Delta, Policy, Punctuation
 
@@ -28,10 +30,12 @@ def default_schema(query: Query) -> pa.Schema:
     asked: dict[str, list[Domain]] = {}
     fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
     overs = [bound for window in query.windows.values() if isinstance(window, Policy) for bound in window.over]
-    for bound in (*query.aggregates.values(), *overs):
+    bounds = [*(leaf for one in query.aggregates.values() for leaf in one.leaves()), *overs]
+    for bound in bounds:
         domains = [*bound.monoid.domain] + [bound.monoid.domain[-1]] * len(bound.columns)
         for column, domain in zip(bound.columns, domains, strict=False):
-            asked.setdefault(column, []).append(domain)
+            if isinstance(column, str):
+                asked.setdefault(column, []).append(domain)
     for column, domains in asked.items():
         fixed[column] = pa.type_for_alias(_TYPES.get(max(domains, key=_NARROW.index), "float64"))
     for window in query.windows.values():
@@ -43,6 +47,11 @@ def default_schema(query: Query) -> pa.Schema:
         fixed.setdefault(column, pa.int64())
     if query.on:
         fixed[query.on[0]] = _time(query)
+    guessed: dict[str, Any] = {}
+    for bound in bounds:
+        for tree, domain in zip(inputs_of(bound), bound.monoid.domain, strict=False):
+            guess_types(tree, _TYPES.get(domain, "double"), guessed)
+    fixed |= {name: pa.type_for_alias(kind) for name, kind in guessed.items() if name not in fixed}
     return pa.schema(list(fixed.items()))
 
 

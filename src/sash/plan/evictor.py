@@ -25,7 +25,9 @@ import numpy as np
 
 from sash.aggregators import AMTA
 from sash.aggregators.in_order import State
+from sash.expressions.row_evaluation import row_value
 from sash.monoids.algebra import Bound, Monoid
+from sash.plan.derived_columns import inputs_of
 from sash.plan.event_clock import EventClock, length
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
@@ -299,8 +301,10 @@ EVICTORS: dict[type[WindowKind], type[Evictor[Any]]] = {
 
 
 def row(x: Any, bound: Bound) -> tuple[Any, ...]:
-    """The values of an aggregate's columns. Raises as `column`."""
-    return tuple([column(x, name, bound) for name in bound.columns])
+    """The inputs of an aggregate: values of columns and of expressions. Raises as `column`, and as `row_value`."""
+    if bound.is_plain:
+        return tuple([column(x, str(name), bound) for name in bound.columns])
+    return tuple([row_value(tree, lambda name: column(x, name, bound)) for tree in inputs_of(bound)])
 
 
 def column(x: Any, name: str, of: Any) -> Any:

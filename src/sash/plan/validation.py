@@ -167,12 +167,12 @@ def require_free(query: Query, columns: Iterable[str]) -> None:
 
 def named(query: Query) -> list[str]:
     """The columns that the query names, which the data must have."""
-    bounds = [*query.aggregates.values()]
+    bounds = [leaf for one in query.aggregates.values() for leaf in one.leaves()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
     for one in query.windows.values():
         found += [one.column] if isinstance(one, Delta | Punctuation) else []
         bounds += one.over if isinstance(one, Policy) else ()
-    return [*found, *(column for bound in bounds for column in bound.columns)]
+    return [*found, *(column for bound in bounds for column in bound.reads())]
 
 
 def free_name(name: str, query: Query, columns: Iterable[str]) -> str:

@@ -14,12 +14,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from sash.expressions.row_evaluation import row_value
+from sash.expressions.tree import ColumnNode, Node
 from sash.testing.window_oracle import Number, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sash.plan.bound_query import BoundQuery
+    from sash.plan.bound_query import AggregateSpec, BoundQuery
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -30,6 +32,9 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
     times = places(bound_query.time, batch) if bound_query.time is not None else [None] * batch.num_rows
     axes = [spec.axis for spec in bound_query.windows if spec.kind == "delta" and spec.axis is not None]
     deltas = {axis.column: places(axis, batch) for axis in axes}
+    specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
+    for name, tree, kind in {column for spec in specs for column in _derived(spec)}:
+        values[name] = derived_values(tree, kind, batch)
     for i in range(batch.num_rows):
         row = {name: column[i] for name, column in values.items()}
         yield Row(
@@ -40,6 +45,20 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
             values=row,
             places={name: column[i] for name, column in deltas.items()},
         )
+
+
+def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
+    """The inputs of an aggregate that are expressions or have a condition: name, tree and type."""
+    for name, tree, kind in zip(spec.columns, spec.trees, spec.types, strict=True):
+        if not isinstance(tree, ColumnNode):
+            yield name, tree, kind
+
+
+def derived_values(tree: Node, kind: pa.DataType, batch: pa.RecordBatch) -> list[Any]:
+    """The values of an expression, row by row."""
+    import pyarrow as pa
+
+    return python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
 
 
 def python_values(column: Any) -> list[Any]:

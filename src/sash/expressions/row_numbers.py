@@ -1,0 +1,211 @@
+"""Numbers and moments in expressions on Python values: 64-bit integers, floats of IEEE 754, decimals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+WIDE = Context(prec=76)
+
+
+class UnfitValues(Exception):
+    """Operands have types that do not fit."""
+
+
+def is_python_number(value: Any) -> bool:
+    """Is it an integer, a float or a decimal, and no boolean?"""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def same_kind(*values: Any) -> tuple[Any, ...]:
+    """Numbers of one kind: floats if there is one, else decimals if there is one."""
+    if not all(map(is_python_number, values)):
+        raise UnfitValues
+    if any(isinstance(value, float) for value in values):
+        return tuple(map(float, values))
+    if any(isinstance(value, Decimal) for value in values):
+        return tuple(map(Decimal, values))
+    return values
+
+
+def checked(value: Any) -> Any:
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise ValueError("overflow: the integer does not fit 64 bits")
+    return value
+
+
+def python_float(value: Any) -> float:
+    if not is_python_number(value):
+        raise UnfitValues
+    return float(value)
+
+
+def strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives null if an operand is null."""
+    return lambda *values: None if any(value is None for value in values) else function(*values)
+
+
+def plus(sign: int) -> Callable[[Any, Any], Any]:
+    def add(a: Any, b: Any) -> Any:
+        if isinstance(a, date | timedelta) or isinstance(b, date | timedelta):
+            return _moments(a, b, sign)
+        a, b = same_kind(a, b)
+        if isinstance(a, Decimal):
+            return WIDE.add(a, b) if sign > 0 else WIDE.subtract(a, b)
+        return checked(a + b if sign > 0 else a - b)
+
+    return add
+
+
+def _moments(a: Any, b: Any, sign: int) -> Any:
+    a, b = (as_datetime(one) for one in (a, b))
+    if isinstance(a, datetime) and isinstance(b, datetime) and sign < 0:
+        a, b = same_zone(a, b)
+        return a - b
+    if isinstance(b, timedelta) and isinstance(a, datetime | timedelta):
+        return a + sign * b
+    if isinstance(a, timedelta) and isinstance(b, datetime) and sign > 0:
+        return b + a
+    raise UnfitValues
+
+
+def as_datetime(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    return value
+
+
+def same_zone(a: datetime, b: datetime) -> tuple[datetime, datetime]:
+    """Two moments; one without a zone is in UTC, if the other has one."""
+    if (a.tzinfo is None) == (b.tzinfo is None):
+        return a, b
+    return tuple(one.replace(tzinfo=UTC) if one.tzinfo is None else one for one in (a, b))  # type: ignore[return-value]
+
+
+def times(a: Any, b: Any) -> Any:
+    a, b = same_kind(a, b)
+    return WIDE.multiply(a, b) if isinstance(a, Decimal) else checked(a * b)
+
+
+def divide(a: Any, b: Any) -> Any:
+    a, b = python_float(a), python_float(b)
+    return None if b == 0 else a / b
+
+
+def whole_quotient(a: Any, b: Any) -> Any:
+    if not all(isinstance(one, int) and not isinstance(one, bool) for one in (a, b)):
+        raise UnfitValues
+    if b == 0:
+        return None
+    quotient = abs(a) // abs(b)
+    return checked(quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def modulo(a: Any, b: Any) -> Any:
+    a, b = same_kind(a, b)
+    if isinstance(a, int):
+        return None if b == 0 else checked(a - whole_quotient(a, b) * b)
+    a, b = float(a), float(b)
+    if b == 0:
+        return None
+    return math.nan if math.isinf(a) or a != a or b != b else math.fmod(a, b)
+
+
+def negated(a: Any) -> Any:
+    if isinstance(a, timedelta):
+        return -a
+    if not is_python_number(a):
+        raise UnfitValues
+    return checked(-a)
+
+
+def rounded(value: Any, digits: int = 0) -> Any:
+    if not is_python_number(value):
+        raise UnfitValues
+    if isinstance(value, int):
+        if digits >= 0:
+            return value
+        unit = 10**-digits
+        whole = (abs(value) + unit // 2) // unit * unit
+        return checked(whole if value >= 0 else -whole)
+    value = float(value)
+    scaled = value * 10.0**digits if digits >= 0 else value / 10.0**-digits
+    if not math.isfinite(scaled):
+        return value
+    found = _half_away(scaled)
+    if found == scaled:
+        return value
+    return found / 10.0**digits if digits > 0 else found * 10.0**-digits
+
+
+def _half_away(value: float) -> float:
+    """The nearest whole number, of two the one further from zero."""
+    low = math.floor(value)
+    part = value - low
+    if part == 0.5:
+        return float(low + 1 if value > 0 else low)
+    return float(low + 1 if part > 0.5 else low)
+
+
+def stepped(function: Callable[[float], int]) -> Callable[[Any], Any]:
+    def call(value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        value = python_float(value)
+        return float(function(value)) if math.isfinite(value) else value
+
+    return call
+
+
+def sign_of(value: Any) -> Any:
+    if not is_python_number(value):
+        raise UnfitValues
+    found = value if value != value else (value > 0) - (value < 0)
+    return found if isinstance(value, int) else float(found)
+
+
+def guarded(function: Callable[..., float], on_zero: float = math.nan) -> Callable[..., float]:
+    """A function of floats, with IEEE's results where Python raises."""
+
+    def call(*values: Any) -> float:
+        floats = [python_float(value) for value in values]
+        try:
+            found = function(*floats)
+            return found if isinstance(found, float) else math.nan
+        except OverflowError:
+            return math.inf
+        except (ValueError, ZeroDivisionError):
+            return on_zero if floats[-1] == 0 else math.nan
+
+    return call
+
+
+def power(a: Any, b: Any) -> float:
+    a, b = python_float(a), python_float(b)
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    except ValueError:
+        if a == 0:
+            return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
+        return math.nan
+
+
+def logarithm(base: Any, value: Any) -> float:
+    over, under = natural_log(value), natural_log(base)
+    if under == 0:
+        return math.nan if over == 0 or over != over else math.copysign(math.inf, over)
+    return over / under
+
+
+natural_log = guarded(math.log, -math.inf)
+
+
+def parsed_moment(value: Any) -> Any:
+    """Text as the moment that it names."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -1,0 +1,186 @@
+"""The tree of an expression: columns, literals, calls and casts, as frozen data.
+
+    price * qty > 100          Call(">", Call("*", Column("price"), Column("qty")), Literal("int", 100))
+
+A tree is made by `parser.py` and computed by `arrow_evaluation.py` on arrays, and by `row_evaluation.py` on one row.
+It is pickled as it is: a worker neither parses nor executes text. Its text (`str`) is normalised: equal trees have
+equal texts, so it stands for the expression in fingerprints.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+LiteralKind = Literal["null", "bool", "int", "float", "text", "date", "timestamp", "interval"]
+
+INFIX = ("+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "and", "or", "like", "ilike")
+"""The operators that stand between two operands."""
+
+WORDS = {"negate": "-", "not": "not "}
+"""The operators that stand before their operand."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a tree."""
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes below this one."""
+        return ()
+
+    def columns(self) -> Iterator[str]:
+        """The columns that the tree reads, in the order of the text; some twice."""
+        for part in self.parts:
+            yield from part.columns()
+
+
+@dataclass(frozen=True)
+class ColumnNode(Node):
+    """A column, by its exact name."""
+
+    name: str
+
+    def columns(self) -> Iterator[str]:
+        """Its name."""
+        yield self.name
+
+    def __str__(self) -> str:
+        is_plain = self.name.isidentifier() and self.name.lower() not in RESERVED
+        return self.name if is_plain else '"' + self.name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class LiteralNode(Node):
+    """A constant. `kind` tells 1 from 1.0 and from true, which are equal in Python."""
+
+    kind: LiteralKind
+    value: Any
+
+    def __str__(self) -> str:
+        if self.kind == "text":
+            return "'" + str(self.value).replace("'", "''") + "'"
+        if self.kind in ("date", "timestamp"):
+            return f"{self.kind} '{self.value}'"
+        if self.kind == "interval":
+            microseconds = self.value // datetime.timedelta(microseconds=1)
+            return f"interval '{microseconds} microseconds'"
+        return "null" if self.value is None else str(self.value).lower()
+
+
+@dataclass(frozen=True)
+class CallNode(Node):
+    """An operator or a function, by its name in `functions.py`, with its operands."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The operands."""
+        return self.arguments
+
+    def __str__(self) -> str:
+        texts = [str(one) for one in self.arguments]
+        if self.function in INFIX:
+            return f"({f' {self.function} '.join(texts)})"
+        if self.function in WORDS:
+            return f"({WORDS[self.function]}{texts[0]})"
+        if self.function == "where":
+            return f"({texts[0]} where {outermost(texts[1])})"
+        if self.function == "is null":
+            return f"({texts[0]} is null)"
+        if self.function == "case":
+            pairs = zip(texts[:-1:2], texts[1:-1:2], strict=True)
+            return f"case {' '.join(f'when {on} then {then}' for on, then in pairs)} else {texts[-1]} end"
+        return f"{self.function}({', '.join(map(outermost, texts))})"
+
+
+@dataclass(frozen=True)
+class CastNode(Node):
+    """A conversion to a type of Arrow, by its name: "int64", "decimal128(10, 2)"."""
+
+    value: Node
+    type: str
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The converted value."""
+        return (self.value,)
+
+    def __str__(self) -> str:
+        name = _SQL_TYPES.get(self.type, self.type.replace("decimal128", "decimal"))
+        return f"cast({outermost(str(self.value))} as {name})"
+
+
+_SQL_TYPES = {
+    "int64": "bigint",
+    "float64": "double",
+    "string": "varchar",
+    "bool": "boolean",
+    "date32": "date",
+    "timestamp[us]": "timestamp",
+}
+"""The types of casts in SQL."""
+
+
+RESERVED = frozenset(
+    (
+        *("and", "or", "not", "null", "true", "false", "is", "in", "like", "ilike", "between", "cast", "as"),
+        *("case", "when", "then", "else", "end", "interval", "date", "timestamp", "select", "from", "where"),
+        *("distinct", "order", "group", "by", "having", "limit", "union", "with", "on", "using", "exists", "all"),
+    )
+)
+"""Words of SQL that a column's name must be quoted for."""
+
+
+@dataclass(frozen=True)
+class Expr:
+    """An SQL expression over the columns of a row, made by `sash.expr`: immutable, hashable, safe to pickle.
+
+    >>> import sash
+    >>> sash.expr("price * qty"), sash.expr("a+1") == sash.expr("(a + 1)")
+    (expr('price * qty'), True)
+    """
+
+    tree: Node
+
+    def __repr__(self) -> str:
+        return f"expr({self.text!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The expression in its normal form."""
+        return outermost(str(self.tree))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, each once."""
+        return tuple(dict.fromkeys(self.tree.columns()))
+
+
+def outermost(text: str) -> str:
+    """A normalised text without the parentheses around all of it.
+
+    >>> outermost("((a + 1) * (b + 2))"), outermost("(a)(b)")
+    ('(a + 1) * (b + 2)', '(a)(b)')
+    """
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth, quote = 0, ""
+    for i, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter == "(") - (letter == ")")
+            if depth == 0 and i < len(text) - 1:
+                return text
+    return text[1:-1]

@@ -1,0 +1,146 @@
+"""Arithmetic on bound aggregates: `sash.sum("x") / sash.sum("y")` is a Formula, computed from their results.
+
+Operators have the meaning that they have in expressions: a division gives a float and null for a divisor of zero, a
+null operand gives null, and an integer that does not fit 64 bits is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
+
+if TYPE_CHECKING:
+    from sash.monoids.algebra import Bound
+
+Number = SupportsIndex | float
+
+
+class Aggregated:
+    """What a query gives a name to: an aggregate of columns, or a formula of several."""
+
+    def leaves(self) -> Iterator[Bound]:
+        """The aggregates, from left to right."""
+        raise NotImplementedError
+
+    def over(self, window: Any) -> Self:
+        """The same over a window of its own, in place of those of the query.
+
+        window: a window such as `sash.Time("1h")`, a number of rows, or a duration such as "1h".
+
+        >>> import sash
+        >>> sash.max("price").over("1h")
+        max('price').over('1h')
+        """
+        raise NotImplementedError
+
+    def __add__(self, other: Aggregated | Number) -> Formula:
+        return _formula("+", self, other)
+
+    def __radd__(self, other: Number) -> Formula:
+        return _formula("+", other, self)
+
+    def __sub__(self, other: Aggregated | Number) -> Formula:
+        return _formula("-", self, other)
+
+    def __rsub__(self, other: Number) -> Formula:
+        return _formula("-", other, self)
+
+    def __mul__(self, other: Aggregated | Number) -> Formula:
+        return _formula("*", self, other)
+
+    def __rmul__(self, other: Number) -> Formula:
+        return _formula("*", other, self)
+
+    def __truediv__(self, other: Aggregated | Number) -> Formula:
+        return _formula("/", self, other)
+
+    def __rtruediv__(self, other: Number) -> Formula:
+        return _formula("/", other, self)
+
+    def __neg__(self) -> Formula:
+        return Formula("negate", (self,))
+
+
+@dataclass(frozen=True)
+class Formula(Aggregated):
+    """A calculation with aggregates and numbers: an operator and its operands.
+
+    >>> import sash
+    >>> sash.sum("x") / sash.count() - 1
+    sum('x') / count() - 1
+    """
+
+    function: str
+    operands: tuple[Aggregated | LiteralNode, ...]
+
+    def leaves(self) -> Iterator[Bound]:
+        """The aggregates, from left to right; equal ones as often as they occur."""
+        for one in self.operands:
+            if isinstance(one, Aggregated):
+                yield from one.leaves()
+
+    def over(self, window: Any) -> Self:
+        """The same with each aggregate that has no window of its own over this one."""
+        return replace(self, operands=tuple(_over(one, window) for one in self.operands))
+
+    def tree(self, numbers: Iterator[int]) -> Node:
+        """The formula as a tree in which each aggregate is a column, named by the next number."""
+        return CallNode(self.function, tuple(_node(one, numbers) for one in self.operands))
+
+    def __repr__(self) -> str:
+        if self.function == "negate":
+            return f"-{self._operand(0)}"
+        return f"{self._operand(0)} {self.function} {self._operand(1)}"
+
+    def _operand(self, place: int) -> str:
+        one = self.operands[place]
+        if isinstance(one, LiteralNode):
+            return str(one)
+        if not isinstance(one, Formula):
+            return repr(one)
+        mine, of = _STRENGTH[self.function], _STRENGTH[one.function]
+        return f"({one!r})" if of < mine or (of == mine and place) else repr(one)
+
+
+_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "negate": 3}
+
+
+def _over(operand: Aggregated | LiteralNode, window: Any) -> Aggregated | LiteralNode:
+    if isinstance(operand, Formula):
+        return operand.over(window)
+    is_free = isinstance(operand, Aggregated) and next(operand.leaves()).window is None
+    return operand.over(window) if is_free else operand  # type: ignore[union-attr]
+
+
+def _node(operand: Aggregated | LiteralNode, numbers: Iterator[int]) -> Node:
+    if isinstance(operand, LiteralNode):
+        return operand
+    if isinstance(operand, Formula):
+        return operand.tree(numbers)
+    return ColumnNode(str(next(numbers)))
+
+
+def _formula(function: str, left: Any, right: Any) -> Formula:
+    operands = [_operand(one) for one in (left, right)]
+    if any(one is NotImplemented for one in operands):
+        return NotImplemented  # type: ignore[no-any-return]
+    return Formula(function, tuple(operands))
+
+
+def _operand(value: Any) -> Any:
+    """An operand: an aggregate, or a number as a literal. Raises ValueError for a number that is none."""
+    if isinstance(value, Aggregated):
+        return value
+    item = getattr(value, "item", None)
+    value = item() if item is not None else value  # a scalar of NumPy
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return NotImplemented
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value} does not fit 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"an aggregate cannot be combined with {value}, which is no number")
+    return LiteralNode("int" if isinstance(value, int) else "float", value)
