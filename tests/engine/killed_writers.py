@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import sash
-from sash.engine import Operator, buffer_pages, durable_state
+from sash.engine import Operator, bucket_log, buffer_pages, durable_state
 from sash.stores import RocksDBStore
 from sash.testing import assert_same
 
@@ -127,7 +127,7 @@ def forked(work: Callable[..., None], *arguments: Any) -> int:
 
 def main(folder: str, kills: int) -> int:
     """Kill writers so often; a store that has seen all calls is left for a new one."""
-    durable_state.BUCKET, durable_state.RUN, buffer_pages.ROWS = 3000, 8, 16
+    durable_state.BUCKET, bucket_log.LEAST, buffer_pages.ROWS = 3000, 200, 16
     prefix(2).lookup(KEYS)  # compiled
     deaths = 0
     for kill in range(kills):

@@ -21,6 +21,7 @@ from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.engine.differential import duel
 from tests.shared.queries import rewritten
+from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
@@ -34,12 +35,10 @@ def _interpreted(interpreted_kernels: Any) -> None:
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Many pages of every kind."""
-    monkeypatch.setattr(durable_state, "RUN", 4)
-    monkeypatch.setattr(durable_state, "BUCKET", 600)
-    monkeypatch.setattr(durable_state, "SMALL_BUCKET", 600)
     monkeypatch.setattr(buffer_pages, "ROWS", 3)
     monkeypatch.setattr(buffer_pages, "MERGE", 3)
-    return iter(())
+    with small_buckets(600, 4):
+        yield
 
 
 def bounded(query: sash.Query, memory: Any, **more: Any) -> sash.Query:

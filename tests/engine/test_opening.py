@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import buffer_pages, durable_state
+from sash.engine import buffer_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.frames import opened
+from tests.shared.small_state import small_buckets
 
 SCHEMA = pa.schema([("k", pa.dictionary(pa.int32(), pa.string())), ("t", pa.timestamp("s", "UTC")), ("x", pa.int64())])
 EMITS = ["final", "changes", "eager"]
@@ -33,11 +34,11 @@ def _interpreted(interpreted_kernels: Any, interpreted_trees: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pages are dropped often."""
-    monkeypatch.setattr(durable_state, "BUCKET", 1500)
-    monkeypatch.setattr(durable_state, "RUN", 4)
     monkeypatch.setattr(buffer_pages, "ROWS", 2)
+    with small_buckets(1500, 4):
+        yield
 
 
 # ---- without a schema ----

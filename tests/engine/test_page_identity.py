@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -10,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import buffer_pages, durable_state
+from sash.engine import buffer_pages
 from sash.engine.state_header import NAME, ROOT
 from sash.stores import MemoryStore, PageError
+from tests.shared.small_state import small_buckets
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("x", pa.float64())])
 QUERIES: dict[str, dict[str, Any]] = {
@@ -23,11 +25,11 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch, interpreted_trees: None) -> None:  # noqa: ARG001
+def small_pages(monkeypatch: pytest.MonkeyPatch, interpreted_trees: None) -> Iterator[None]:  # noqa: ARG001
     """Many pages of every kind."""
-    monkeypatch.setattr(durable_state, "BUCKET", 1500)
-    monkeypatch.setattr(durable_state, "RUN", 16)
     monkeypatch.setattr(buffer_pages, "ROWS", 8)
+    with small_buckets(1500, 8):
+        yield
 
 
 def query(name: str) -> sash.Query:

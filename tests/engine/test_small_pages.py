@@ -1,7 +1,7 @@
 """The differential test once more on a store, with pages so small that every key is large, opened anew at every call.
 
-pages as they are     8,192 elements make runs      the random streams of `test_truth.py` never do
-pages as here         5 elements make runs of 2     buckets of a few rows, pages of the reorder buffer of 3
+pages as they are     8 KiB of elements make segments   the random streams of `test_truth.py` never do
+pages as here         2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
 """
 
 from collections import Counter
@@ -15,13 +15,14 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
-from sash.engine import buffer_pages, durable_state
+from sash.engine import buffer_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import plain_case
 from tests.shared.effort import in_turn
 from tests.shared.queries import FromHigh, KeepLast
+from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, sorted_by_key, split
 
 WINDOWS: dict[str, Any] = {
@@ -46,11 +47,9 @@ WINDOWS: dict[str, Any] = {
 
 
 @contextmanager
-def small_pages(run: int) -> Iterator[None]:
+def small_pages(elements: int) -> Iterator[None]:
     """Within, everything takes many pages."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable_state, "RUN", run)
-        patch.setattr(durable_state, "BUCKET", 600)
+    with pytest.MonkeyPatch.context() as patch, small_buckets(600, elements):
         patch.setattr(buffer_pages, "ROWS", 3)
         patch.setattr(buffer_pages, "MERGE", 3)
         yield
@@ -135,7 +134,7 @@ def small_case(window: Any, mode: str, seed: int, **arguments: Any) -> Case:
 
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), Count(11, every=2)], ids=repr)
 def test_there_are_many_pages(window: Any) -> None:
-    """Runs, buckets and pages of the reorder buffer: several of each kind, else nothing here is tested."""
+    """Segments, buckets and pages of the reorder buffer: several of each kind, else nothing here is tested."""
     case = small_case(window, "rows", 0)
     most: Counter[str] = Counter()
     with small_pages(2):
@@ -144,14 +143,14 @@ def test_there_are_many_pages(window: Any) -> None:
             if step.call == "process":
                 operator.process(step.argument)
                 most |= Counter(name[0] for name in operator.store.pages)
-    assert most["r"] >= 6
+    assert most["s"] >= 6
     assert min(most[kind] for kind in "bq") >= 2
 
 
 @pytest.mark.parametrize(("window", "mode"), in_turn(WINDOWS, ["rows", "given", "sorted"]))
 def test_every_window(window: str, mode: str) -> None:
-    for seed, run in ((0, 2), (1, 3)):
-        with small_pages(run):
+    for seed, elements in ((0, 2), (1, 3)):
+        with small_pages(elements):
             duel(small_case(WINDOWS[window], mode, seed), begin, resume)
 
 
@@ -172,6 +171,6 @@ def test_keys_that_are_forgotten(window: Any) -> None:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("window", [Time(12), Time(12, every=2), Count(6, every=2)], ids=repr)
-def test_the_states_of_every_aggregate_in_runs(window: Any) -> None:
+def test_the_states_of_every_aggregate_in_segments(window: Any) -> None:
     with small_pages(2):
         duel(plain_case(window, "rows", on="t", lateness=6), begin, resume)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import StateReader, buffer_pages, durable_state, state_reader
+from sash.engine import StateReader, buffer_pages, state_reader
 from sash.engine.live_backend import LiveBackend
 from sash.engine.live_engine import LiveEngine
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore
 from tests.shared.op_counter import OpCounter
+from tests.shared.small_state import small_buckets
 
 QUERIES: dict[str, dict[str, Any]] = {
     "rows": {"windows": {"time": sash.Time(40), "count": sash.Count(7), "short": sash.Count(3)}},
@@ -35,11 +36,11 @@ pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Many pages of every kind."""
-    monkeypatch.setattr(durable_state, "BUCKET", 1500)
-    monkeypatch.setattr(durable_state, "RUN", 4)
     monkeypatch.setattr(buffer_pages, "ROWS", 8)
+    with small_buckets(1500, 4):
+        yield
 
 
 def query(name: str = "rows", **more: Any) -> sash.Query:

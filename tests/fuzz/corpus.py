@@ -14,11 +14,12 @@ from hypothesis import Phase, given, seed, settings
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.engine import buffer_pages, durable_state, eager_pages
+from sash.engine import buffer_pages, eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.frames import State
 from tests.shared.queries import AFFINE, FromHigh, KeepLast
+from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, cases
 
 SCHEMA = pa.schema(
@@ -68,7 +69,7 @@ class Subject:
     case: Case
     done: int
     small: int
-    """Elements of a run: pages are small, so that there are many kinds of them."""
+    """Elements of a segment: pages are small, so that there are many kinds of them."""
 
 
 def subject(number: int, rng: Random) -> Subject:
@@ -145,15 +146,14 @@ def drawn(number: int) -> Case:
 @contextmanager
 def small_pages(size: int) -> Iterator[None]:
     """Within, pages are small, so that states have many of them."""
-    before = durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS, eager_pages.FAN_OUT
-    durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS = size, 512 * size, size
-    eager_pages.FAN_OUT = 4 if size < 9 else 16
+    before = buffer_pages.ROWS, eager_pages.FAN_OUT
+    buffer_pages.ROWS, eager_pages.FAN_OUT = size, 4 if size < 9 else 16
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), small_buckets(512 * size, size):
             warnings.simplefilter("ignore")
             yield
     finally:
-        durable_state.RUN, durable_state.BUCKET, buffer_pages.ROWS, eager_pages.FAN_OUT = before
+        buffer_pages.ROWS, eager_pages.FAN_OUT = before
 
 
 def states(of: Subject) -> list[tuple[State, bool]]:

@@ -12,6 +12,7 @@ shrinks with the state.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from sash.kernels.jit.numba_struct import BLOCK
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
-from sash.kernels.loops.slot_loops import free_blocks, move_blocks, take_blocks
+from sash.kernels.loops.slot_loops import fill_rings, free_blocks, move_blocks, pack_rings, take_blocks
 
 LEAST = 1 << 12
 """An arena of fewer elements is never packed."""
@@ -181,3 +182,44 @@ def places_of(heads: Ints, slots: Ints, starts: Ints, stops: Ints) -> tuple[Ints
     )
     of = slots[entry]
     return heads[of, OFFSET] + (pos & (heads[of, CAPACITY] - 1)), entry
+
+
+class RingRanges:
+    """The elements [start, stop) of some slots' rings, one slot after the other."""
+
+    def __init__(self, arena: Arena, slots: Ints, starts: Ints, stops: Ints) -> None:
+        self.arena, self.slots, self.starts = arena, slots, starts
+        self.counts: Ints = np.maximum(stops - starts, 0)
+        self.stops: Ints = starts + self.counts
+        self.total = int(self.counts.sum())
+
+    @cached_property
+    def _located(self) -> tuple[Ints, Ints]:
+        return places_of(self.arena.heads, self.slots, self.starts, self.stops)
+
+    @property
+    def places(self) -> Ints:
+        """The places of the elements in the arena."""
+        return self._located[0]
+
+    @property
+    def entry(self) -> Ints:
+        """For each element the index of its slot."""
+        return self._located[1]
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The elements of a column: a copy."""
+        if values.dtype.str not in _WORDS:
+            return values[self.places]
+        out = np.empty(self.total, np.int64)
+        arguments = (values.view(np.int64), self.slots, self.arena.heads, self.starts, self.stops, out)
+        call_loop(pack_rings, "", arguments)
+        return out.view(values.dtype)
+
+    def fill(self, values: Ints, number: int) -> None:
+        """Write a number into the elements of a column of integers."""
+        call_loop(fill_rings, "", (values, self.slots, self.arena.heads, self.starts, self.stops, number))
+
+
+_WORDS = ("<i8", "<f8")
+"""Columns that one compiled loop copies."""

@@ -1,58 +1,65 @@
-"""Reads a bucket and the runs that belong to it, and checks all of it before any goes into the engine.
+"""Reads a bucket and its segments, and checks all of it before any goes into the engine.
 
-A bucket has the keys that the header lists it with; it and its runs have all elements of them. Runs are read before
-room is made for their elements, so that a number in a page allocates no more than there are pages for.
+A bucket has the keys that the header lists it with; it and its segments have all elements of them. Segments are read
+before room is made for their elements, so that a number in a page allocates no more than there are pages for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.bucket_log import NUMBER, LogRange, segment_mark, segment_name
+from sash.engine.column_sharing import restored
 from sash.engine.key_values import keys_of
 from sash.engine.live_engine import LiveEngine
 from sash.engine.page_transaction import Pages
-from sash.engine.state_checks import LARGEST, Scalars, require
-from sash.engine.state_codec import StateCodec, Stored
-from sash.kernels.loops.live_loops import FRONT
+from sash.engine.state_checks import LARGEST, require, whole_column
+from sash.engine.state_codec import StateCodec, Stored, tail_name
+from sash.kernels.loops.array_types import Ints
 from sash.stores.envelope import PageError, decoding
 
 TOGETHER = 64
-"""So many runs are read at once."""
+"""So many segments are read at once."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A bucket as the header lists it: hashes [low, high) and keys; the large keys so far, the elements of a run."""
+    """A bucket as the header lists it: hashes [low, high) and keys; the numbers of keys so far."""
 
     name: str
     low: int
     high: int
     keys: int
-    large: int
-    run: int
+    numbers: int
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    """A run page: of an arena and an entry of the bucket, the elements from a position on."""
+class StoredElements:
+    """Elements of a page: of an arena, the positions [start, stop) of some entries of the bucket."""
 
     page: str
     arena: int
-    entry: int
-    start: int
+    entry: Ints
+    starts: Ints
+    stops: Ints
     batch: pa.RecordBatch
+    segment: int = -1
+    """The number of the segment; -1: the bucket page itself."""
+    written: int = 0
+    """How many elements the segment was written with, those that are not needed any more included."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket with its runs, and the `emit` under which it was written."""
+    """A bucket with all its elements and its logs, and the `emit` under which it was written."""
 
     stored: Stored
-    runs: list[StoredRun]
+    elements: list[StoredElements]
+    logs: tuple[LogRange, ...]
     emit: str
 
 
@@ -63,14 +70,27 @@ class BucketReader:
         self.pages, self.engine, self.codec = pages, engine, codec
 
     def read(self, listed: Listed) -> Bucket:
-        """A bucket with its runs; the engine is as it was. Raises PageError."""
-        ((meta, batches),) = self.pages.read("bucket", [listed.name], self.codec.schemas)
+        """A bucket with its segments; the engine is as it was. Raises PageError."""
+        ((meta, batches),) = self.pages.read("bucket", [listed.name], self.codec.stored_schemas)
         with decoding(f"page {listed.name!r}"):
-            stored = self.codec.read(batches)
+            stored = self.codec.read(meta, batches)
             self.codec.check(stored)
             self._check_keys(listed, stored)
             self._check_rings(listed, stored)
-        return Bucket(stored, self._runs(listed.run, stored), meta["emit"])
+            ranges = list(zip(meta["segments"], meta["marks"], strict=True))
+            require(len(ranges) == len(self.codec.arenas), "it has segments of another query")
+            elements = [self._tail(listed.name, a, stored) for a in range(len(self.codec.arenas))]
+        logs = []
+        for a, ((first, stop), mark) in enumerate(ranges):
+            with decoding(f"page {listed.name!r}"):
+                require(first <= stop < LARGEST, "it names segments that cannot be")
+            log = LogRange(first, stop, int(mark, 16))
+            segments = self._segments(listed.low, a, log, stored)
+            logs.append(log._replace(elements=sum(segment.written for segment in segments)))
+            elements += segments
+            with decoding(f"page {listed.name!r}"):
+                self._check_counts(a, stored, [one for one in elements if one.arena == a])
+        return Bucket(stored, elements, tuple(logs), meta["emit"])
 
     def _check_keys(self, listed: Listed, stored: Stored) -> None:
         """Raises ValueError unless a bucket has the keys that belong to it, as many as the header says."""
@@ -87,64 +107,118 @@ class BucketReader:
         require(keys.find(stored.keys, count, insert=False).slots < 0, "it has a key that is in memory already")
 
     def _check_rings(self, listed: Listed, stored: Stored) -> None:
-        """Raises ValueError unless a bucket, and the runs that it names, have all elements of its keys."""
-        large = stored.scalars["large"]
-        named = large[large >= 0]
-        require((large >= -1) & (large < listed.large), "it has a large key with a number that was never given")
-        require(len(np.unique(named)) == len(named), "it has a large key twice")
-        if len(named):  # a look at all keys that are in memory, for the few buckets that need it
-            others = self.engine.table["large"][self.engine.live]
-            require(~np.isin(named, others), "it has a large key of another bucket")
+        """Raises ValueError unless the page has as many elements of each ring as are in no segment."""
+        number = stored.scalars[NUMBER]
+        named = number[number >= 0]
+        require((number >= -1) & (number < listed.numbers), "it has a key with a number that was never given")
+        require(len(np.unique(named)) == len(named), "it has the number of a key twice")
         for a in range(len(self.codec.arenas)):
-            first, stop, _ = stored.scalars[f"runs{a}"].T
-            front, back = stored.ring(a)
-            has = first < stop
-            require((first >= 0) & (first <= stop) & (stop < LARGEST // listed.run), "it names runs that cannot be")
-            fits = (large >= 0) & (first == front // listed.run) & (stop * listed.run < back)
-            require(fits | ~has, "it names runs that do not belong to its elements")
-            held = np.bincount(stored.entries[a], minlength=stored.count)
-            wanted = back - np.maximum(front, np.where(has, stop * listed.run, 0))
-            require(held == wanted, "it has not as many elements as its keys")
+            (front, back), tail = stored.ring(a), stored.scalars[tail_name(a)]
+            require((tail >= 0) & ((tail <= front) | (tail < back)), "a tail lies outside of its ring")
+            require((tail <= front) | (number >= 0), "it has elements in segments of a key without a number")
+            rows = stored.batches[a].num_rows
+            require(np.sum(back.astype(float) - stored.tail(a)) < LARGEST, _TOO_FEW)
+            require((back - stored.tail(a)).sum() == rows, _TOO_FEW)
 
-    def _runs(self, size: int, stored: Stored) -> list[StoredRun]:
-        found = []
-        for a in range(len(self.codec.arenas)):
-            bounds, (front, _) = stored.scalars[f"runs{a}"], stored.ring(a)
-            for e in np.flatnonzero(bounds[:, 0] < bounds[:, 1]).tolist():
-                first, stop, expected = bounds[e].tolist()
-                marks, prefix = 0, f"r{int(stored.scalars['large'][e])}.{a}."
-                for number in range(first, stop):
-                    if (number - first) % TOGETHER == 0:  # one round trip
-                        several = range(number, min(number + TOGETHER, stop))
-                        self.pages.read("run", [f"{prefix}{one}" for one in several], [self.codec.elements[a]])
-                    page = f"{prefix}{number}"
-                    meta, batch = self._run(page, a, (number * size, (number + 1) * size), stored.one(e))
-                    marks ^= run_mark(number, int(meta["generation"]))
-                    start = int(meta["start"])
-                    skipped = max(int(front[e]) - start, 0)
-                    found.append(StoredRun(page, a, e, start + skipped, batch.slice(skipped)))
-                if marks != expected:
-                    raise PageError(
-                        f"one of the pages '{prefix}{first}' to '{prefix}{stop - 1}' is not of the call that their "
-                        "bucket names: a write reached the store only in part, or an older copy was restored"
-                    )
+    def _tail(self, page: str, a: int, stored: Stored) -> StoredElements:
+        """The elements of the bucket page. Raises ValueError for invalid ones."""
+        (_, back), tail, batch = stored.ring(a), stored.tail(a), stored.batches[a]
+        entry = np.repeat(np.arange(stored.count), back - tail)
+        columns = self.codec.check_elements(a, batch, entry, stored)
+        self.codec.checks.last_panes(self.codec.arenas[a], stored.scalars, entry, columns)
+        return StoredElements(page, a, np.arange(stored.count), tail, back, batch)
+
+    def _segments(self, start: int, a: int, log: LogRange, stored: Stored) -> list[StoredElements]:
+        """The segments of a bucket. Raises PageError unless they have all elements below the tails."""
+        rings, marks, found = _Rings.of(stored, a), 0, list[StoredElements]()
+        for chunk in range(log.first, log.stop, TOGETHER):  # one round trip
+            names = {segment_name(start, a, i): i for i in range(chunk, min(chunk + TOGETHER, log.stop))}
+            pages = self.pages.read("segment", list(names), self.codec.segment_schemas(a))
+            self.pages.forget_reads(names)
+            for (name, number), (meta, (index, stored_batch)) in zip(names.items(), pages, strict=True):
+                marks ^= segment_mark(number, int(meta["generation"]))
+                with decoding(f"page {name!r}"):
+                    needed = rings.needed(index, stored_batch.num_rows)
+                    batch = restored(stored_batch, self.codec.elements[a], meta["columns"])
+                    if len(needed.rows) < batch.num_rows:
+                        batch = batch.take(pa.array(needed.rows))
+                    self.codec.check_elements(a, batch, np.repeat(needed.entry, needed.stops - needed.starts), stored)
+                where = needed.entry, needed.starts, needed.stops
+                found.append(StoredElements(name, a, *where, batch, number, needed.written))
+        if marks != log.mark:
+            first, last = segment_name(start, a, log.first), segment_name(start, a, log.stop - 1)
+            raise PageError(
+                f"one of the pages {first!r} to {last!r} is not of the call that their bucket names: a write reached "
+                "the store only in part, or an older copy was restored"
+            )
+        with decoding(f"page 'b{start:016x}'"):
+            require((rings.at == rings.tail) | (rings.tail <= rings.front), _TOO_FEW)
         return found
 
-    def _run(
-        self, page: str, a: int, bounds: tuple[int, int], scalars: Scalars
-    ) -> tuple[dict[str, Any], pa.RecordBatch]:
-        ((meta, (batch,)),) = self.pages.read("run", [page], [self.codec.elements[a]])
-        start, front = int(meta["start"]), int(scalars[self.codec.arenas[a].arena.name][0, FRONT])
-        with decoding(f"page {page!r}"):
-            require(bounds[0] <= start <= max(front, bounds[0]), f"it starts with element {start}")
-            require(start + batch.num_rows == bounds[1], f"it has {batch.num_rows} elements")
-            self.codec.check_elements(a, batch, scalars)
-        return meta, batch
+    def _check_counts(self, a: int, stored: Stored, elements: list[StoredElements]) -> None:
+        """Note the aggregates with elements that have no value, or several. Raises ValueError for too many values."""
+        back = stored.ring(a)[1]
+        for aggregate in self.codec.owners[id(self.codec.arenas[a])]:
+            totals, held, rows = stored.scalars[aggregate.name, "totals"], np.zeros(stored.count), 0
+            for one in elements:
+                counts = self.codec.counts(aggregate, one.batch)
+                held += np.bincount(np.repeat(one.entry, one.stops - one.starts), counts, stored.count)
+                rows += one.batch.num_rows
+            require(held <= totals, "an element is younger than the last row of its key")
+            if held.sum() != rows or not np.array_equal(totals, back):
+                stored.counted.add(aggregate.name)
 
 
-def run_mark(run: int, generation: int) -> int:
-    """A number of 63 bits for a run of a generation: bits of the one and of the other are mixed, as splitmix64 does."""
-    mixed = (generation + run * 0x9E3779B97F4A7C15) % 2**64
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
-    return mixed >> 1
+class _Needed(NamedTuple):
+    """The rows of a segment that are needed: the positions [start, stop) of entries; how many rows there are."""
+
+    rows: Ints
+    entry: Ints
+    starts: Ints
+    stops: Ints
+    written: int
+
+
+@dataclass(frozen=True)
+class _Rings:
+    """The rings of a bucket in an arena, while its segments are read in order."""
+
+    number: Ints
+    order: Ints
+    """The entries in the order of their keys' numbers."""
+    front: Ints
+    tail: Ints
+    at: Ints
+    """The position behind the elements so far; -1 if there were none."""
+
+    @staticmethod
+    def of(stored: Stored, a: int) -> _Rings:
+        """The rings before the first segment."""
+        number = stored.scalars[NUMBER]
+        order = np.argsort(number, kind="stable")
+        return _Rings(number, order, stored.ring(a)[0], stored.scalars[tail_name(a)], np.full(stored.count, -1))
+
+    def needed(self, index: pa.RecordBatch, rows: int) -> _Needed:
+        """What is needed of a segment with these ranges. Raises ValueError if they do not follow those before."""
+        key, start, stop = (whole_column(index, i) for i in range(3))
+        require((start >= 0) & (start < stop) & (stop < LARGEST), "it has a range of elements that cannot be")
+        require((stop - start).astype(float).sum() == rows, "it has not as many elements as its ranges")
+        require(len(np.unique(key)) == len(key), "it has a key twice")
+        place = np.minimum(np.searchsorted(self.number[self.order], key), len(self.order) - 1)
+        entry = self.order[place]
+        known = (self.number[entry] == key) & (key >= 0)  # others have expired
+        of = entry[known]
+        is_next = np.where(self.at[of] < 0, start[known] <= self.front[of], start[known] == self.at[of])
+        require(is_next, "it does not begin where the segment before it ends")
+        require(stop[known] <= self.tail[of], "it has elements that its bucket has")
+        self.at[of] = stop[known]
+        first = np.maximum(start, self.front[entry])
+        counts = np.where(known, np.maximum(stop - first, 0), 0)
+        some = np.flatnonzero(counts)
+        at = (np.cumsum(stop - start) - stop + first)[some]  # the rows of these first elements
+        counts = counts[some]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return _Needed(within + np.repeat(at, counts), entry[some], first[some], stop[some], rows)
+
+
+_TOO_FEW = "it has not as many elements as its keys"

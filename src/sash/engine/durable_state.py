@@ -1,8 +1,8 @@
 """Durable state: the pages of a store that an operator's live state is kept in, and opened from.
 
     header            how far the operator has come, and what pages there are
-    b<hash>           a bucket: the keys of a range of hashes, with their elements
-    r<key>.<a>.<n>    a run: 4,096 elements of one key with very many, written once
+    b<hash>           a bucket: the keys of a range of hashes, with their last elements
+    s<hash>.<a>.<n>   a segment: elements of keys of a bucket, written once (`bucket_log.py`)
     q<n>, held        rows that wait (`buffer_pages.py`)
 
 A bucket is read when one of its keys is first touched, or has something due; from then on its keys live in memory. At
@@ -18,23 +18,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.arena import RingRanges
 from sash.engine.bucket_directory import BucketDirectory
-from sash.engine.bucket_reader import BucketReader, Listed, run_mark
+from sash.engine.bucket_log import BucketLogs, LogSize
+from sash.engine.bucket_reader import BucketReader, Listed, StoredElements
 from sash.engine.buffer_pages import BufferMark, BufferPages
 from sash.engine.key_values import keys_of
 from sash.engine.live_engine import LiveEngine
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_checks import require
-from sash.engine.state_codec import StateCodec
+from sash.engine.state_codec import StateCodec, tail_name
 from sash.engine.state_header import Header, StoredState, read_header
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import DUE
 from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
 BUCKET = 1 << 17
-"""A bucket page beyond this many bytes is cut in two."""
+"""A bucket page beyond this many bytes is cut in two; and a bucket with so many in all, if a call writes as many."""
+
+LARGE_BUCKET = 1 << 21
+"""A bucket beyond this many bytes in all, those of its segments included, is cut in two."""
 
 SMALL_BUCKET = 1 << 12
 """The same where memory is bounded and the state is small."""
@@ -42,16 +47,13 @@ SMALL_BUCKET = 1 << 12
 TOGETHER = 64
 """So many buckets are encoded at once."""
 
-RUN = 4096
-"""Elements of a run page."""
-
 
 class DurableMark(NamedTuple):
     """The state before a call, for `rollback`."""
 
     buckets: BucketDirectory
     buffered: BufferMark
-    next_large: int
+    next_number: int
 
 
 class DurableState(StoredState):
@@ -62,11 +64,10 @@ class DurableState(StoredState):
         super().__init__(store, bound_query, mode)
         self.engine, self.codec = engine, codec
         self.emit = bound_query.query.emit
-        self.runs = [f"runs{a}" for a in range(len(codec.arenas))]
         self.reader = BucketReader(self.transaction, engine, codec)
         self.buckets = BucketDirectory(engine.timers.never, engine.numbers)
         self.buffered = BufferPages(self.transaction, bound_query, engine.room)
-        self.next_large = 0
+        self.logs = BucketLogs(self.transaction, engine, codec)
         self.call = 0
         """Counts calls and lookups, so that it is known when a bucket was last used."""
         self.memory = bound_query.query.options.memory_limit
@@ -76,10 +77,7 @@ class DurableState(StoredState):
     def add_columns(engine: LiveEngine, arenas: int) -> None:
         """Add what this needs of every slot, before the codec looks at the slot table."""
         engine.table.add("hash", np.int64, 0, derived=True)
-        engine.table.add("large", np.int64, -1)
-        for a in range(arenas):
-            # the first run that is there, the one behind the last, and a sum of their generations
-            engine.table.add(f"runs{a}", np.int64, [0, 0, 0])
+        BucketLogs.add_columns(engine, arenas)
 
     # ---- opening ----
 
@@ -98,7 +96,7 @@ class DurableState(StoredState):
         directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
         self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
         self.buffered.open(header, waiting)
-        self.next_large = header.large
+        self.logs.next_number = header.number
         self.transaction.opened()
         return header
 
@@ -143,7 +141,7 @@ class DurableState(StoredState):
         for start in range(0, len(wanted), TOGETHER):
             some = wanted[start : start + TOGETHER].tolist()
             names = [buckets.name(i) for i in some]
-            self.transaction.read("bucket", names, self.codec.schemas)  # one round trip
+            self.transaction.read("bucket", names, self.codec.stored_schemas)  # one round trip
             for i in some:
                 self._load_bucket(i)
             self.transaction.forget_reads(names)
@@ -155,16 +153,17 @@ class DurableState(StoredState):
     def _load_bucket(self, i: int) -> None:
         buckets = self.buckets
         name = buckets.name(i)
-        listed = Listed(name, int(buckets.starts[i]), buckets.stop(i), int(buckets.keys[i]), self.next_large, RUN)
-        bucket = self.reader.read(listed)
+        start = int(buckets.starts[i])
+        bucket = self.reader.read(Listed(name, start, buckets.stop(i), int(buckets.keys[i]), self.logs.next_number))
         try:
             with decoding(f"page {name!r}"):
                 slots = self.codec.put(bucket.stored, bucket.emit == self.emit)
             self._set_hashes(slots)
-            for run in bucket.runs:
-                of, stops = slots[run.entry : run.entry + 1], np.array([run.start + run.batch.num_rows])
-                with decoding(f"page {run.page!r}"):
-                    self.codec.load_elements(run.arena, of, np.array([run.start]), stops, run.batch)
+            for some in bucket.elements:
+                with decoding(f"page {some.page!r}"):
+                    self._load_elements(slots, some)
+            self.codec.restore_counts(slots)
+            self.logs.loaded(start, bucket.logs, slots)
             if buckets.members is not None:
                 buckets.members[i] = np.sort(slots)
             buckets.loaded[i], buckets.used[i] = True, self.call
@@ -172,6 +171,13 @@ class DurableState(StoredState):
             buckets.members = None
             self.codec.forget(bucket.stored)  # keys are in memory as a whole, or not at all
             raise
+
+    def _load_elements(self, slots: Ints, some: StoredElements) -> None:
+        of = slots[some.entry]
+        self.codec.load_elements(some.arena, of, some.starts, some.stops, some.batch)
+        if some.segment >= 0:
+            ranges = RingRanges(self.codec.arenas[some.arena].arena, of, some.starts, some.stops)
+            self.logs.load_segment(some.page, some.written, some.arena, some.segment, ranges)
 
     def _set_hashes(self, slots: Ints) -> None:
         if self.engine.keys.types and len(slots):
@@ -187,7 +193,7 @@ class DurableState(StoredState):
         self._set_hashes(fresh)
         self._write_buckets(changed)
         self.buffered.write(given, header.held, watermark)
-        header = replace(header, large=self.next_large)
+        header = replace(header, number=self.logs.next_number)
         self.next_page = self.buffered.next_page
         self.commit_header(header, self.buckets.batch(), self.buffered.entries(), self.is_shared)
 
@@ -197,8 +203,6 @@ class DurableState(StoredState):
         if not len(buckets):
             buckets.begin()
         hashes = engine.table["hash"].view(np.uint64)
-        for slot in engine.gone.tolist():
-            self._drop_runs(slot)
         if buckets.members is None or self._numbering != engine.numbering:
             buckets.find_members(np.setdiff1d(engine.live, engine.gone), hashes)
             self._numbering = engine.numbering
@@ -210,92 +214,64 @@ class DurableState(StoredState):
 
     def _write_together(self, several: Sequence[int]) -> None:
         """Write some buckets. Those that are too large are cut."""
-        buckets = self.buckets
+        buckets, table = self.buckets, self.engine.table
         assert buckets.members is not None
-        members = [buckets.members[i] for i in several]
-        slots, counts = np.concatenate(members), np.array([len(mine) for mine in members])
-        buckets.scanned += len(slots)
-        cuts = [self._write_runs(a, slots) for a in range(len(self.runs))]
-        encoded = self.codec.encode_parts(slots, cuts, counts)
-        for i, mine, batches in zip(reversed(several), reversed(members), reversed(encoded), strict=True):
-            if not len(mine):
+        for i in several:
+            if not len(buckets.members[i]):
+                self.logs.release(int(buckets.starts[i]), NO_INTS)
                 self.transaction.drop([buckets.name(i)])
                 buckets.clear(i)
-                continue
-            size = self.transaction.write("bucket", buckets.name(i), {"emit": self.emit}, batches)
-            if made := self._cut(i, size):
+        several = [i for i in several if len(buckets.members[i])]
+        if not several:
+            return
+        starts, members = buckets.starts[several].tolist(), [buckets.members[i] for i in several]
+        slots, counts = np.concatenate(members), np.array([len(mine) for mine in members])
+        buckets.scanned += len(slots)
+        sizes = self.logs.write(starts, slots, counts)
+        tails = [table[tail_name(a)][slots] for a in range(len(self.codec.arenas))]
+        layouts, encoded = self.codec.encode(slots, tails, counts)
+        self._describe(several, slots, counts)
+        for i, start, batches, log in zip(*map(reversed, (several, starts, encoded, sizes)), strict=True):
+            meta = {"emit": self.emit, "columns": layouts, **self.logs.meta(start)}
+            page = self.transaction.write("bucket", buckets.name(i), meta, batches)
+            if made := self._cut(i, self._excess(page, log)):
+                self.logs.release(start, np.concatenate(buckets.members[i : i + made + 1]))
                 self._write_together(range(i, i + made + 1))
-            else:
-                self._describe(i, mine)
 
-    @property
-    def _largest_bucket(self) -> int:
-        """Bytes of a bucket page, at most.
+    def _excess(self, page: int, log: LogSize) -> float:
+        """How many times as large as it should be a bucket is, with a page and a log of these sizes.
 
-        Where memory is bounded, a thousand buckets that a call touches are to take a quarter of it; but the header,
-        which lists the buckets and is written with each call, is to have no more than some 30,000 of them.
+        Loading a key reads its bucket with all segments, so it is bounded; but a call that changes all keys is not to
+        write many small pages. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
+        it; but the header, which lists the buckets and is written with each call, is to have no more than some 30,000
+        of them.
         """
-        if self.memory is None:
-            return BUCKET
-        return min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
+        size = page + log.live
+        if self.memory is not None:
+            return size / min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
+        return max(min(page + log.written, size) / BUCKET, size / LARGE_BUCKET)
 
-    def _cut(self, i: int, size: float) -> int:
+    def _cut(self, i: int, excess: float) -> int:
         """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
         buckets = self.buckets
         assert buckets.members is not None
         count = len(buckets.members[i])
-        if size <= self._largest_bucket or count <= 1 or not buckets.is_divisible(i):
+        if excess <= 1 or count <= 1 or not buckets.is_divisible(i):
             return 0
         buckets.cut(i, self.engine.table["hash"].view(np.uint64))
-        upper = self._cut(i + 1, size * len(buckets.members[i + 1]) / count)
-        return self._cut(i, size * len(buckets.members[i]) / count) + 1 + upper
+        upper = self._cut(i + 1, excess * len(buckets.members[i + 1]) / count)
+        return self._cut(i, excess * len(buckets.members[i]) / count) + 1 + upper
 
-    def _describe(self, i: int, members: Ints) -> None:
-        """Note in the directory what a bucket has, as it was written."""
-        elements = len(members) * (len(self.engine.assigners) - len(self.codec.arenas))
+    def _describe(self, several: Sequence[int], slots: Ints, counts: Ints) -> None:
+        """Note in the directory what buckets have, as they are written."""
+        elements = np.full(len(slots), len(self.engine.assigners) - len(self.codec.arenas))
         for assigner in self.codec.arenas:
             heads = assigner.arena.heads
-            elements += int((heads[members, BACK] - heads[members, FRONT]).sum())
-        buckets = self.buckets
-        buckets.due[i] = self.engine.table["stamps"][members, DUE].min()
-        buckets.keys[i], buckets.elements[i], buckets.generation[i] = (
-            len(members),
-            elements,
-            self.transaction.generation,
-        )
-
-    def _write_runs(self, a: int, members: Ints) -> Ints:
-        """Write full runs of keys with very many elements, drop those that are over; the rest goes to the bucket."""
-        heads, bounds = self.codec.arenas[a].arena.heads, self.engine.table[self.runs[a]]
-        for slot in members[(heads[members, BACK] - heads[members, FRONT]) > 2 * RUN].tolist():
-            front, back = int(heads[slot, FRONT]), int(heads[slot, BACK])
-            if self.engine.table["large"][slot] < 0:
-                self.engine.table["large"][slot] = self.next_large
-                self.next_large += 1
-            if bounds[slot, 0] == bounds[slot, 1]:
-                bounds[slot] = front // RUN, front // RUN, 0
-            for run in range(int(bounds[slot, 1]), (back - 1) // RUN):  # the last element may still change
-                start = max(run * RUN, front)
-                of, stop = np.array([slot]), np.array([(run + 1) * RUN])
-                batch = self.codec.encode_elements(a, of, np.array([start]), stop)
-                self.transaction.write("run", self._run(slot, a, run), {"start": start}, [batch])
-                bounds[slot, 1:] = run + 1, bounds[slot, 2] ^ run_mark(run, self.transaction.generation)
-        for slot in members[bounds[members, 0] < bounds[members, 1]].tolist():
-            first_needed = min(max(int(heads[slot, FRONT]) // RUN, int(bounds[slot, 0])), int(bounds[slot, 1]))
-            for run in range(int(bounds[slot, 0]), first_needed):
-                name = self._run(slot, a, run)
-                bounds[slot, 2] ^= run_mark(run, self.transaction.generation_of(name))
-                self.transaction.drop([name])
-            bounds[slot, 0] = first_needed
-        return np.where(bounds[members, 0] < bounds[members, 1], bounds[members, 1] * RUN, 0)
-
-    def _drop_runs(self, slot: int) -> None:
-        for a, name in enumerate(self.runs):
-            first, stop, _ = self.engine.table[name][slot].tolist()
-            self.transaction.drop([self._run(slot, a, run) for run in range(first, stop)])
-
-    def _run(self, slot: int, a: int, run: int) -> str:
-        return f"r{int(self.engine.table['large'][slot])}.{a}.{run}"
+            elements += heads[slots, BACK] - heads[slots, FRONT]
+        buckets, edges = self.buckets, np.cumsum(counts) - counts
+        buckets.due[several] = np.minimum.reduceat(self.engine.table["stamps"][slots, DUE], edges)
+        buckets.keys[several], buckets.elements[several] = counts, np.add.reduceat(elements, edges)
+        buckets.generation[several] = self.transaction.generation
 
     # ---- elsewhere ----
 
@@ -305,10 +281,8 @@ class DurableState(StoredState):
         self.transaction.claim()
 
     def detach(self) -> None:
-        """The state is in memory alone from now on: no run of it is anywhere else."""
-        self.engine.table["large"][:] = -1
-        for name in self.runs:
-            self.engine.table[name][:] = 0
+        """The state is in memory alone from now on: no segment of it is anywhere else."""
+        self.logs.detach()
 
     # ---- what is not in memory ----
 
@@ -329,13 +303,13 @@ class DurableState(StoredState):
     def mark(self) -> DurableMark:
         """Return the state that `rollback` needs."""
         self.transaction.begin()
-        return DurableMark(self.buckets.copy(), self.buffered.mark(), self.next_large)
+        return DurableMark(self.buckets.copy(), self.buffered.mark(), self.logs.begin())
 
     def rollback(self, mark: DurableMark) -> None:
         """Forget a call that failed. What it has loaded stays in memory."""
         self.transaction.rollback()
         self.buffered.rollback(mark.buffered)
-        self.next_large = mark.next_large
+        self.logs.rollback(mark.next_number)
         buckets = mark.buckets.copy()
         # buckets are only ever cut
         same = np.searchsorted(self.buckets.starts, mark.buckets.starts)

@@ -5,12 +5,13 @@ rows' columns ──▶ inputs ──▶ states of elements, in the arena ──
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
@@ -360,9 +361,9 @@ class LiveAggregate:
 
     # ---- states at rest ----
 
-    def store(self, places: Ints) -> list[pa.Array]:
-        """The states at these places as columns to store, with values in place of codes."""
-        return self.values.store(tuple(leaf[places] for leaf in self.states))
+    def store(self, take: Callable[[NDArray[Any]], NDArray[Any]]) -> list[pa.Array]:
+        """The states that `take` selects, as columns to store, with values in place of codes."""
+        return self.values.store(tuple(map(take, self.states)))
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Load stored states into these places."""

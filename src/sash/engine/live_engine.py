@@ -359,6 +359,12 @@ class LiveEngine:
             if aggregate.dense:
                 aggregate.write_counts(slots)
 
+    def write_totals(self, slots: Ints) -> None:
+        """Write the number of values of these slots, for aggregates that do not count row by row: that of rows."""
+        for aggregate in self.all_aggregates:
+            if aggregate.dense and aggregate.arena is not None:
+                self.table[aggregate.name, "totals"][slots] = aggregate.arena.heads[slots, BACK]
+
     # ---- sizes ----
 
     @property

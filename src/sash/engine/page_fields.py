@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sash.engine.column_sharing import COLUMN
 from sash.plan.bound_query import MODES
 from sash.stores.checks import ANYTHING, COUNTER, Check, integer, list_of, one_of, optional, text
 
@@ -22,16 +23,22 @@ _OWN: Mapping[str, Mapping[str, Check]] = {
         "offset": ANYTHING,
         "eager": one_of(False, True),
         "held": optional(integer()),
-        "large": COUNTER,
+        "number": COUNTER,
         "page": COUNTER,
         "token": text(),
         "bytes": COUNTER,
     },
-    "bucket": {"emit": one_of("final", "changes")},
-    "run": {"start": COUNTER},
+    "bucket": {
+        "emit": one_of("final", "changes"),
+        "columns": list_of(list_of(COLUMN)),
+        "segments": list_of(list_of(COUNTER, 2)),
+        "marks": list_of(text(r"[0-9a-f]{16}")),
+    },
+    "segment": {"columns": list_of(COLUMN)},
 }
 
 FIELDS: Mapping[str, Mapping[str, Check]] = {
-    kind: {**IDENTITY, **_OWN.get(kind, {})} for kind in ("header", "root", "bucket", "run", "buffer", "held", "eager")
+    kind: {**IDENTITY, **_OWN.get(kind, {})}
+    for kind in ("header", "root", "bucket", "segment", "buffer", "held", "eager")
 }
 """By kind of page: the fields of its meta."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.page_fields import FIELDS
 from sash.stores import PageError, Store
-from sash.stores.page import pack, unpack
+from sash.stores.page import Schemas, pack, unpack
 
 Page = tuple[dict[str, Any], list[pa.RecordBatch]]
 
@@ -97,7 +97,7 @@ class Pages:
         self._before = self.nbytes, self.header
         self._clear()
 
-    def read(self, kind: str, names: Sequence[str], schemas: Sequence[pa.Schema]) -> list[Page]:
+    def read(self, kind: str, names: Sequence[str], schemas: Schemas) -> list[Page]:
         """The pages of these names. Raises PageError for one that is missing or not what it should be."""
         missing = [name for name in names if name not in self._seen]
         for name, data in zip(missing, self.store.get_many(missing) if missing else [], strict=True):
@@ -159,10 +159,14 @@ class Pages:
         return len(data)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Delete pages, once the call has succeeded."""
+        """Delete pages, once the call has succeeded. One that was never handed to the store is forgotten."""
         for name in names:
             self._count(name, 0)
-            self._changed[name] = None
+            is_new = name in self._written and name not in self._known and name not in self._doubtful
+            if is_new and self._generations.get(name) is None:
+                del self._changed[name], self._sizes[name]
+            else:
+                self._changed[name] = None
             self._written.pop(name, None)
             self._seen.pop(name, None)
 

@@ -11,6 +11,7 @@ between two operators are combined.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
             columns["low"] = array(assigner.arena.columns["low"][places])
         for p, aggregate in enumerate(aggregates):
             columns[f"{p}.n"] = array(counts[p])
-            stored = aggregate.store(places)
+            stored = aggregate.store(itemgetter(places))
             columns |= {f"{p}.{name}": part for name, part in zip(aggregate.fields, stored, strict=True)}
         found.append(pa.RecordBatch.from_pydict(columns))
     return found

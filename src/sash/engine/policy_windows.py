@@ -6,10 +6,11 @@ many rows leave. The aggregates of the query then run on these starts, as for ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.engine.arena import Arena
 from sash.engine.arrow_arrays import array
@@ -72,12 +73,12 @@ class PolicyWindow:
             return {f"{self.name}.state": pa.binary()}
         return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.kernel.leaves)}
 
-    def store(self, places: Ints) -> list[pa.Array]:
-        """The states at these places as columns to store."""
+    def store(self, take: Callable[[NDArray[Any]], NDArray[Any]]) -> list[pa.Array]:
+        """The states that `take` selects, as columns to store."""
         if self.kernel.compiled:
-            return [array(leaf[places]) for leaf in self.states]
+            return [array(take(leaf)) for leaf in self.states]
         dumps = [spec.monoid.dump or codec.dumps for spec in self.aggregates]
-        states = [split(state, self.kernel.alone) for state in self.states[0][places].tolist()]
+        states = [split(state, self.kernel.alone) for state in take(self.states[0]).tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
         return [pa.array(found, pa.binary())]
 

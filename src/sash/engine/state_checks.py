@@ -147,10 +147,7 @@ class StateChecks:
                     first = slide_grid.last_end(window, columns["low"], strict=False) + 1
                     require(columns["first", w] == first, "a pane has a first slide that is not its own")
         for aggregate in self.engine.aggregates[self.engine.assigners.index(a)]:
-            before = columns[aggregate.name, "before"]
-            _check_rising(before, same, "counts of values")
-            require(before >= 0, "a count of values is negative")
-            self._check_before(before, entry, scalars[aggregate.name, "totals"])
+            require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
 
     def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:
         require(values <= ends[entry], "an element is younger than the last row of its key")

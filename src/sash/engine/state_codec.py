@@ -1,27 +1,39 @@
 """Encode the slots of some keys as Arrow batches, and load them.
 
     batch 0        a row for each key: its values, and the scalars of its slot
-    batch 1, …     for each assigner with an arena: a row for each element, with the number of its key, its coordinates,
-                   and the states of the aggregates, with values in place of codes
+    batch 1, …     for each assigner with an arena: a row for each element, key by key, with its coordinates, and the
+                   states of the aggregates, with values in place of codes
     last batch     with emit="changes": the last emitted result of each key
 
-Structures are not stored: they are rebuilt from the elements. Long rings are cut: elements below a position that the
-caller passes are left out, and loaded by `load_elements`. All batches are checked (`state_checks.py`) before any is
-loaded.
+Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out (`column_sharing.py`).
+Rings are cut: elements below a position that the caller passes are in segments (`bucket_log.py`), in batches like
+batch 1. All batches are checked (`state_checks.py`) before any is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.arena import Arena, places_of
+from sash.engine.arena import RingRanges
 from sash.engine.arrow_arrays import array
+from sash.engine.column_sharing import STORED, Layout, layout_of, restored, stored_fields
+from sash.engine.element_columns import (
+    StoredColumns,
+    arena_columns,
+    column_text,
+    count_columns,
+    count_name,
+    policy_columns,
+    restore_counts,
+    state_columns,
+)
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import key_column
@@ -29,24 +41,37 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.state_checks import Scalars, StateChecks, require, require_entries, whole_column
+from sash.engine.state_checks import StateChecks, require, require_entries, whole_column
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 
+SEGMENT = "segment"
+"""The column of an arena with the number of the segment that has the element, below the tail."""
+
+RANGES = pa.schema([pa.field(name, pa.int64()) for name in ("key", "start", "stop")])
+"""The ranges of elements in a segment: the number of the key, the positions [start, stop)."""
+
+
+def tail_name(a: int) -> str:
+    """The column of the slot table with the first position of an arena's elements that no segment has."""
+    return f"tail{a}"
+
 
 @dataclass
 class Stored:
-    """The slots of a bucket: keys, scalars, and for each other batch the slot of each entry."""
+    """The slots of a bucket: keys, scalars, and for each emitted result the slot."""
 
     keys: list[pa.Array]
     keys_batch: pa.RecordBatch
     scalars: dict[Any, NDArray[Any]]
-    entries: list[Ints]
+    emitted: list[Ints]
     batches: list[pa.RecordBatch]
     """The other batches: elements, and last emitted results."""
     heads: list[str]
     """By arena: the name of its heads among the scalars."""
+    counted: set[str] = field(default_factory=set)
+    """The aggregates with elements that have no value, or several."""
 
     @property
     def count(self) -> int:
@@ -58,37 +83,39 @@ class Stored:
         heads = self.scalars[self.heads[a]]
         return heads[:, FRONT], heads[:, BACK]
 
-    def one(self, entry: int) -> Scalars:
-        """The scalars of one slot."""
-        return {name: values[entry : entry + 1] for name, values in self.scalars.items()}
+    def tail(self, a: int) -> Ints:
+        """The position from which on the bucket page has each slot's elements in an arena."""
+        return np.maximum(self.ring(a)[0], self.scalars[tail_name(a)])
 
 
-class StoredColumns(NamedTuple):
-    """Columns of a batch, by name, and the functions that store and load them at places of live state."""
+class EncodedBatch(NamedTuple):
+    """A batch of several slots without the columns that repeat, its layout, and the rows of each slot."""
 
-    fields: Mapping[str, pa.DataType]
-    store: Callable[[Ints], list[pa.Array]]
-    load: Callable[[Ints, Sequence[pa.Array]], None]
+    batch: pa.RecordBatch
+    layout: Layout
+    counts: Ints
 
-
-def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
-    """Columns of an arena, stored unchanged."""
-
-    def store(places: Ints) -> list[pa.Array]:
-        return [array(arena.columns[name][places]) for name in names]
-
-    def load(places: Ints, columns: Sequence[pa.Array]) -> None:
-        for name, column in zip(names, columns, strict=True):
-            arena.columns[name][places] = numbers(column)
-
-    kinds = {_text(name): pa.from_numpy_dtype(arena.columns[name].dtype) for name in names}
-    return StoredColumns(kinds, store, load)
+    def parts(self, edges: Ints) -> list[pa.RecordBatch]:
+        """The rows of the slots between each edge and the next."""
+        at = np.append(0, np.cumsum(self.counts))[edges]
+        return [self.batch.slice(start, stop - start) for start, stop in pairwise(at.tolist())]
 
 
-def state_columns(aggregate: LiveAggregate) -> StoredColumns:
-    """The states of an aggregate."""
-    fields = {f"{aggregate.name}.{name}": kind for name, kind in aggregate.fields.items()}
-    return StoredColumns(fields, aggregate.store, aggregate.load)
+def encoded_batch(arrays: Sequence[pa.Array], schema: pa.Schema, counts: Ints) -> EncodedBatch:
+    """Columns as a batch without those that repeat."""
+    layout = layout_of(arrays)
+    own = [column for column, how in zip(arrays, layout, strict=True) if how == STORED]
+    return EncodedBatch(pa.RecordBatch.from_arrays(own, schema=stored_fields(schema, layout)), layout, counts)
+
+
+class SlotRows(NamedTuple):
+    """Some rows of arrays that have one for each slot."""
+
+    slots: Ints
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values of the slots."""
+        return values[self.slots]
 
 
 class StateCodec:
@@ -97,7 +124,6 @@ class StateCodec:
     def __init__(self, engine: LiveEngine, emitter: ChangeEmitter | None) -> None:
         self.engine, self.emitter = engine, emitter
         self.checks = StateChecks(engine)
-        engine.count_values()  # the counts are part of the state
         self.arenas = [a for a in engine.assigners if isinstance(a, ArenaAssigner)]
         self.owners = {id(a): group for a, group in zip(engine.assigners, engine.aggregates, strict=True)}
         running = [aggregate for group in engine.aggregates for aggregate in group if aggregate.arena is None]
@@ -110,17 +136,23 @@ class StateCodec:
         """By arena: the stored columns of its elements."""
         stored = [pa.field(*item) for part in self.running for item in part.fields.items()]
         self.keys = pa.schema([*self._key_fields(), *self._scalar_fields(), *stored])
-        of_key = pa.field("key", pa.int32())
         self.elements = [
-            pa.schema([of_key, *(pa.field(*item) for part in columns for item in part.fields.items())])
-            for columns in self.columns
+            pa.schema([pa.field(*item) for part in columns for item in part.fields.items()]) for columns in self.columns
         ]
         self.emitted = [] if emitter is None else [self._emitted_schema(g) for g in range(emitter.groups)]
 
     @property
     def schemas(self) -> list[pa.Schema]:
-        """The schemas of the batches."""
+        """The schemas of the batches, with all columns."""
         return [self.keys, *self.elements, *self.emitted]
+
+    def stored_schemas(self, meta: Mapping[str, Any]) -> list[pa.Schema]:
+        """The schemas of the batches of a bucket page. Raises ValueError for layouts of another query."""
+        return [stored_fields(*pair) for pair in zip(self.schemas, meta["columns"], strict=True)]
+
+    def segment_schemas(self, a: int) -> Callable[[Mapping[str, Any]], list[pa.Schema]]:
+        """The schemas of the batches of a segment page. Raises ValueError for a layout of another query."""
+        return lambda meta: [RANGES, stored_fields(self.elements[a], meta["columns"])]
 
     # ---- schemas ----
 
@@ -132,14 +164,14 @@ class StateCodec:
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
             kind = pa.from_numpy_dtype(blank.dtype)
-            found += [pa.field(f"{_text(name)}.{j}", kind) for j in range(blank.size)]
+            found += [pa.field(f"{column_text(name)}.{j}", kind) for j in range(blank.size)]
         return found
 
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
         """The columns of an arena other than states and counts of values."""
         own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
         own |= {key for policy in self._policies(assigner) for key in policy.columns}
-        return [name for name in assigner.arena.columns if name not in own]
+        return [name for name in assigner.arena.columns if name not in own and name != SEGMENT]
 
     def _columns_of(self, aggregate: LiveAggregate) -> list[Any]:
         return [(aggregate.name, "before"), *((aggregate.name, i) for i in aggregate.leaves)]
@@ -149,9 +181,9 @@ class StateCodec:
 
     def _element_columns(self, assigner: ArenaAssigner) -> list[StoredColumns]:
         found = [arena_columns(assigner.arena, self._coordinates(assigner))]
-        found += [StoredColumns(policy.fields, policy.store, policy.load) for policy in self._policies(assigner)]
+        found += [policy_columns(policy) for policy in self._policies(assigner)]
         for aggregate in self.owners[id(assigner)]:
-            found += [arena_columns(assigner.arena, [(aggregate.name, "before")]), state_columns(aggregate)]
+            found += [count_columns(aggregate), state_columns(aggregate)]
         return found
 
     def _emitted_schema(self, group: int) -> pa.Schema:
@@ -162,51 +194,48 @@ class StateCodec:
 
     # ---- to batches ----
 
-    def encode(self, slots: Ints, cuts: Sequence[Ints]) -> list[pa.RecordBatch]:
-        """Encode slots, without the elements of each arena below the positions `cuts`."""
-        table = self.engine.table
-        self.engine.write_counts(slots)
+    def encode(self, slots: Ints, tails: Sequence[Ints], counts: Ints) -> tuple[list[Layout], list[list[Any]]]:
+        """Encode slots in parts, of `counts` slots each: the layouts of the batches, and the batches of each part.
+
+        Elements of each arena below the positions `tails` are left out. It takes half the time of one call for each
+        part.
+        """
+        table, edges = self.engine.table, np.append(0, np.cumsum(counts))
+        self.engine.write_totals(slots)
         arrays = self.engine.keys.keys(slots)
         heads = {assigner.arena.name for assigner in self.arenas}
         for name in self.scalars:
             rows = table[name][slots]
             if name in heads:
                 rows[:, : CAPACITY + 1] = 0  # the memory address of a ring is not part of the state
-            arrays += [
-                array(np.ascontiguousarray(column)) for column in rows.reshape(len(slots), table.blanks[name].size).T
-            ]
+            columns = np.ascontiguousarray(rows.reshape(len(slots), table.blanks[name].size).T)
+            arrays += [array(column) for column in columns]
         for part in self.running:
-            arrays += part.store(slots)
-        found = [pa.RecordBatch.from_arrays(arrays, schema=self.keys)]
+            arrays += part.store(SlotRows(slots))
+        batches = [encoded_batch(arrays, self.keys, np.ones(len(slots), np.int64))]
         for a, assigner in enumerate(self.arenas):
             fronts, backs = assigner.arena.heads[slots, FRONT], assigner.arena.heads[slots, BACK]
-            found.append(self.encode_elements(a, slots, np.maximum(fronts, cuts[a]), backs))
-        return found + [self._encode_emitted(group, slots) for group in range(len(self.emitted))]
-
-    def encode_parts(self, slots: Ints, cuts: Sequence[Ints], counts: Ints) -> list[list[pa.RecordBatch]]:
-        """Encode slots in parts, of `counts` slots each: it takes half the time of one `encode` for each part."""
-        batches = self.encode(slots, cuts)
-        ends = np.cumsum(counts)
-        firsts = ends - counts
-        parts = [[batches[0].slice(*bounds)] for bounds in zip(firsts.tolist(), counts.tolist(), strict=True)]
-        for batch in batches[1:]:
-            entry, columns = numbers(batch.column(0)), batch.columns[1:]
-            edges = np.searchsorted(entry, np.append(firsts, len(slots)))
-            for part, first, start, stop in zip(parts, firsts, edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            batches.append(self.encode_elements(a, slots, np.maximum(fronts, tails[a]), backs))
+        layouts = [batch.layout for batch in batches]
+        parts = [list(some) for some in zip(*(batch.parts(edges) for batch in batches), strict=True)]
+        for group in range(len(self.emitted)):
+            batch = self._encode_emitted(group, slots)
+            layouts.append([STORED] * batch.num_columns)
+            entry = numbers(batch.column(0))
+            cuts = np.searchsorted(entry, edges).tolist()
+            for own_part, first, (start, stop) in zip(parts, edges.tolist(), pairwise(cuts), strict=False):
                 own = array(entry[start:stop] - np.int32(first))
-                rest = [column.slice(start, stop - start) for column in columns]
-                part.append(pa.RecordBatch.from_arrays([own, *rest], schema=batch.schema))
-        return parts
+                rest = [column.slice(start, stop - start) for column in batch.columns[1:]]
+                own_part.append(pa.RecordBatch.from_arrays([own, *rest], schema=batch.schema))
+        return layouts, parts
 
-    def encode_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints) -> pa.RecordBatch:
+    def encode_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints) -> EncodedBatch:
         """Encode the elements [start, stop) of each slot, in an arena."""
-        assigner = self.arenas[a]
-        self.engine.write_counts(slots)
-        places, entry = places_of(assigner.arena.heads, slots, starts, stops)
-        arrays: list[pa.Array] = [array(entry.astype(np.int32))]
+        ranges = RingRanges(self.arenas[a].arena, slots, starts, stops)
+        arrays: list[pa.Array] = []
         for part in self.columns[a]:
-            arrays += part.store(places)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.elements[a])
+            arrays += part.store(ranges)
+        return encoded_batch(arrays, self.elements[a], ranges.counts)
 
     def _encode_emitted(self, group: int, slots: Ints) -> pa.RecordBatch:
         assert self.emitter is not None
@@ -218,58 +247,58 @@ class StateCodec:
 
     # ---- from batches ----
 
-    def read(self, batches: Sequence[pa.RecordBatch]) -> Stored:
+    def read(self, meta: Mapping[str, Any], batches: Sequence[pa.RecordBatch]) -> Stored:
         """Decode slots into arrays, without a change of the engine. Raises ValueError for a missing number."""
+        batches = [restored(*parts) for parts in zip(batches, self.schemas, meta["columns"], strict=True)]
         given = batches[0]
         scalars: dict[Any, NDArray[Any]] = {}
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
-            columns = [whole_column(given, f"{_text(name)}.{j}") for j in range(blank.size)]
+            columns = [whole_column(given, f"{column_text(name)}.{j}") for j in range(blank.size)]
             scalars[name] = np.stack(columns, 1) if blank.ndim else columns[0]
         keys = [key_column(given.column(i)) for i in range(len(self.engine.keys.types))]
-        entries = [whole_column(batch, 0).astype(np.int64) for batch in batches[1:]]
         heads = [assigner.arena.name for assigner in self.arenas]
-        return Stored(keys, given, scalars, entries, list(batches[1:]), heads)
+        emitted = [whole_column(batch, 0).astype(np.int64) for batch in batches[1 + len(heads) :]]
+        return Stored(keys, given, scalars, emitted, list(batches[1:]), heads)
 
     def check(self, stored: Stored) -> None:
         """Raises ValueError for invalid slots: see `state_checks`."""
         self.checks.slots(stored.scalars)
-        for a, assigner in enumerate(self.arenas):
-            columns = self.check_elements(a, stored.batches[a], stored.scalars)
-            self.checks.last_panes(assigner, stored.scalars, stored.entries[a], columns)
-        for entry in stored.entries[len(self.arenas) :]:
-            _require_in_order(entry, stored.count)
+        for entry in stored.emitted:
+            require_entries(entry, stored.count)
             require(entry[1:] > entry[:-1], "the last result of a key is there twice")
 
-    def check_elements(self, a: int, batch: pa.RecordBatch, scalars: Scalars) -> dict[Any, NDArray[Any]]:
-        """The coordinates of elements of slots with these scalars. Raises ValueError for invalid ones."""
+    def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> dict[Any, NDArray[Any]]:
+        """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
-        entry = whole_column(batch, 0).astype(np.int64)
-        _require_in_order(entry, len(scalars["keys"]))
-        counts = [(aggregate.name, "before") for aggregate in self.owners[id(assigner)]]
-        columns = {name: whole_column(batch, _text(name)) for name in [*self._coordinates(assigner), *counts]}
-        self.checks.elements(assigner, scalars, entry, columns)
+        columns = {name: whole_column(batch, column_text(name)) for name in self._coordinates(assigner)}
+        for aggregate in self.owners[id(assigner)]:
+            columns[aggregate.name, "n"] = self.counts(aggregate, batch)
+        self.checks.elements(assigner, stored.scalars, entry, columns)
         return columns
+
+    def counts(self, aggregate: LiveAggregate, batch: pa.RecordBatch) -> Ints:
+        """How many values of an aggregate each element has."""
+        return whole_column(batch, count_name(aggregate)).astype(np.int64)
 
     def put(self, stored: Stored, emitted: bool) -> Ints:
         """Load decoded slots, whose keys must be new. `emitted`: also the last emitted results.
 
-        Reserves space for the elements that are not in the bucket. Raises the exception of a monoid.
+        Reserves space for all elements, and loads none. Raises the exception of a monoid.
         """
         engine, given = self.engine, stored.keys_batch
-        engine.count_values()
+        for aggregate in engine.all_aggregates:
+            if aggregate.name in stored.counted:
+                aggregate.count_values()
         slots = engine.keys.find(stored.keys, stored.count).slots
         engine.grow()
         for name, values in stored.scalars.items():
             engine.table[name][slots] = values
-        for part in self.running:  # by name: a lookup's engine has no columns for a store
+        for part in self.running:
             part.load(slots, [given.column(name) for name in part.fields])
-        for a, assigner in enumerate(self.arenas):
+        for assigner in self.arenas:
             assigner.arena.heads[slots, : CAPACITY + 1] = 0
             assigner.arena.reserve(slots)
-            held = np.bincount(stored.entries[a], minlength=len(slots))
-            backs = assigner.arena.heads[slots, BACK]
-            self.load_elements(a, slots, backs - held, backs, stored.batches[a])
         if emitted:
             for group in range(len(self.emitted)):
                 self._put_emitted(group, slots, stored.batches[len(self.arenas) + group])
@@ -284,13 +313,19 @@ class StateCodec:
             self.emitter.even_out()
 
     def load_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints, batch: pa.RecordBatch) -> None:
-        """Load the elements [start, stop) of each slot."""
-        assigner = self.arenas[a]
-        places, _ = places_of(assigner.arena.heads, slots, starts, stops)
-        at = 1
+        """Load the elements [start, stop) of each slot. `restore_counts` follows when all are loaded."""
+        places = RingRanges(self.arenas[a].arena, slots, starts, stops).places
+        at = 0
         for part in self.columns[a]:
             part.load(places, batch.columns[at : at + len(part.fields)])
             at += len(part.fields)
+
+    def restore_counts(self, slots: Ints) -> None:
+        """Count the values before the elements of slots that have been loaded."""
+        for assigner in self.arenas:
+            for aggregate in self.owners[id(assigner)]:
+                if not aggregate.dense:
+                    restore_counts(aggregate, slots)
 
     def _put_emitted(self, group: int, slots: Ints, batch: pa.RecordBatch) -> None:
         assert self.emitter is not None
@@ -301,12 +336,3 @@ class StateCodec:
             table[of, j] = whole_column(batch, 1 + j)
         for i, log in enumerate(self.emitter.logs[group]):
             table[of, 0] = log.encode(batch.column(1 + width + i))
-
-
-def _require_in_order(entry: Ints, count: int) -> None:
-    require_entries(entry, count)
-    require(entry[1:] >= entry[:-1], "its elements are not in the order of their keys")
-
-
-def _text(name: Any) -> str:
-    return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -25,13 +25,13 @@ from sash.stores.envelope import decoding
 
 NAME = HEADER
 
-_GARBAGE = list_of(text(r"b[0-9a-f]{16}|r[0-9]+\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
+_GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
 """Names of pages that an operator makes, and may delete."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """The watermark, counters, the caller's offset, the next numbers of large keys and pages."""
+    """The watermark, counters, the caller's offset, the next numbers of keys and pages."""
 
     watermark: Any
     before: Any
@@ -41,7 +41,7 @@ class Header:
     held: TimedRows | None = None
     has_held: bool = False
     held_generation: int = 0
-    large: int = 0
+    number: int = 0
     page: int = 0
     token: str = ""
     """Random, and new with every commit: state in memory with this token is exactly what the store has."""
@@ -118,7 +118,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
     pages.nbytes, pages.garbage = meta["bytes"], garbage
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
-    numbers_given = {name: meta[name] for name in ("large", "page", "token")}
+    numbers_given = {name: meta[name] for name in ("number", "page", "token")}
     found = Header(watermark, before, tuple(meta["counters"]), meta["offset"], meta["eager"], **held, **numbers_given)
     return found, buckets, waiting
 
@@ -141,7 +141,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "offset": header.offset,
         "eager": header.eager,
         "held": None if header.held is None else pages.generation_of("held"),
-        "large": header.large,
+        "number": header.number,
         "page": header.page,
         "token": header.token,
         "bytes": pages.nbytes,

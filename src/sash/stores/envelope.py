@@ -25,7 +25,7 @@ from typing import Any
 from zlib import crc32
 
 MAGIC = b"SASH"
-FORMAT = 4
+FORMAT = 5
 """Increased with every change of what the bytes mean."""
 
 HEAD = Struct("<4sHHIIQ16s")

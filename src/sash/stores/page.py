@@ -12,7 +12,7 @@ the bytes of the page, and keep those alive.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ from sash.stores.envelope import PageError, decoding, read_json, unwrap, wrap
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _checked: dict[tuple[str, int], pa.Schema] = {}
 """The last schema of each batch of a kind without dictionaries: comparing takes 0.1 µs, checking it 3."""
+
+Schemas = Sequence[pa.Schema] | Callable[[Mapping[str, Any]], Sequence[pa.Schema]]
+"""The schemas of a page's batches, or a function that gives them for its meta."""
 
 _NO_FIELDS: Mapping[str, Check] = {}
 _DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
@@ -59,7 +62,7 @@ def unpack(
     data: bytes,
     kind: str,
     fingerprint: str,
-    schemas: Sequence[pa.Schema],
+    schemas: Schemas,
     name: str,
     fields: Mapping[str, Check] = _NO_FIELDS,
 ) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
@@ -69,12 +72,15 @@ def unpack(
     nothing in them points beyond their bytes. Readers check what their values mean. Raises PageError, see `envelope`.
     """
     items = unwrap(data, kind, fingerprint, name)
-    if len(items) != len(schemas) + 1:
+    if not callable(schemas) and len(items) != len(schemas) + 1:
         raise PageError(f"{name} has {len(items) - 1} batches; a {kind} page of this query has {len(schemas)}")
     with decoding(name):
-        meta = read_json(items[0])
-        batches = [read_batch(item, schema) for item, schema in zip(items[1:], schemas, strict=True)]
-    check_meta(meta, fields, name)
+        meta: Any = read_json(items[0]) if items else None
+        check_meta(meta, fields, name)
+        expected = schemas(meta) if callable(schemas) else schemas
+        if len(items) != len(expected) + 1:
+            raise PageError(f"{name} has {len(items) - 1} batches; a {kind} page of this query has {len(expected)}")
+        batches = [read_batch(item, schema) for item, schema in zip(items[1:], expected, strict=True)]
     return meta, batches
 
 

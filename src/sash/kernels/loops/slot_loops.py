@@ -6,6 +6,7 @@ assign_panes      assign a position to each row's pane
 locate            the places of positions in the arena
 take_blocks       allocate blocks of the arena for rings; `free_blocks` frees blocks
 move_blocks       copy rings to other blocks of the arena
+pack_rings        copy ranges of rings to one array; `fill_rings` writes a number into them
 find_peers        the first or last row of each row's slot and time
 classify_rows     find late rows
 
@@ -188,6 +189,24 @@ def move_blocks(values: Any, moves: Any, room: Any) -> None:
         source, old, target, new = moves[m, 0], moves[m, 1], moves[m, 2], moves[m, 3]
         for p in range(moves[m, 4], moves[m, 5]):
             room[target + (p & (new - 1))] = values[source + (p & (old - 1))]
+
+
+def pack_rings(values: Any, slots: Any, heads: Any, starts: Any, stops: Any, out: Any) -> None:
+    """Copy the elements [start, stop) of each slot, one slot after the other."""
+    at = 0
+    for i in range(len(slots)):
+        offset, mask = heads[slots[i], OFFSET], heads[slots[i], CAPACITY] - 1
+        for p in range(starts[i], stops[i]):
+            out[at] = values[offset + (p & mask)]
+            at += 1
+
+
+def fill_rings(values: Any, slots: Any, heads: Any, starts: Any, stops: Any, number: int) -> None:
+    """Write a number into the elements [start, stop) of each slot."""
+    for i in range(len(slots)):
+        offset, mask = heads[slots[i], OFFSET], heads[slots[i], CAPACITY] - 1
+        for p in range(starts[i], stops[i]):
+            values[offset + (p & mask)] = number
 
 
 def radix_pass(numbers: Any, order: Any, shift: int, counts: Any, out: Any) -> None:

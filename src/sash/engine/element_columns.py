@@ -1,0 +1,128 @@
+"""The columns in which elements and states of slots are stored, with functions that store and load them.
+
+    coordinates    "time", "low", "first", …          as they are in the arena
+    states         "a0.1.s0", …                       with values in place of codes
+    counts         "a0.1.n"                           how many values an element has; of a row: whether it has one
+
+In memory, elements have the number of values before them. It follows from the counts and the total of the slot, once
+all elements of a slot are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.engine.arena import Arena, RingRanges
+from sash.engine.arrow_arrays import array
+from sash.engine.input_encoding import numbers
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.policy_windows import PolicyWindow
+from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.live_loops import BACK, FRONT
+
+
+class Selection(Protocol):
+    """Some elements or slots, of which columns are taken."""
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Their values."""
+        ...
+
+
+class StoredColumns(NamedTuple):
+    """Columns of a batch, by name, and the functions that store and load them."""
+
+    fields: Mapping[str, pa.DataType]
+    store: Callable[[Any], list[pa.Array]]
+    load: Callable[[Ints, Sequence[pa.Array]], None]
+
+
+def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
+    """Columns of an arena, stored unchanged."""
+
+    def store(some: Selection) -> list[pa.Array]:
+        return [array(some.take(arena.columns[name])) for name in names]
+
+    def load(places: Ints, columns: Sequence[pa.Array]) -> None:
+        for name, column in zip(names, columns, strict=True):
+            arena.columns[name][places] = numbers(column)
+
+    kinds = {column_text(name): pa.from_numpy_dtype(arena.columns[name].dtype) for name in names}
+    return StoredColumns(kinds, store, load)
+
+
+def state_columns(aggregate: LiveAggregate) -> StoredColumns:
+    """The states of an aggregate."""
+    fields = {f"{aggregate.name}.{name}": kind for name, kind in aggregate.fields.items()}
+    return StoredColumns(fields, lambda some: aggregate.store(some.take), aggregate.load)
+
+
+def policy_columns(policy: PolicyWindow) -> StoredColumns:
+    """The states of a policy."""
+    return StoredColumns(policy.fields, lambda some: policy.store(some.take), policy.load)
+
+
+def count_columns(aggregate: LiveAggregate) -> StoredColumns:
+    """The number of values of each element. `load` leaves it where `restore_counts` expects it."""
+
+    def store(ranges: RingRanges) -> list[pa.Array]:
+        found = _counts(aggregate, ranges)
+        return [array(found.astype(np.bool_) if is_row else found)]
+
+    def load(places: Ints, columns: Sequence[pa.Array]) -> None:
+        arena_of(aggregate).columns[aggregate.name, "before"][places] = numbers(columns[0])
+
+    is_row = aggregate.kernel.elements == "rows"
+    return StoredColumns({count_name(aggregate): pa.bool_() if is_row else pa.int64()}, store, load)
+
+
+def count_name(aggregate: LiveAggregate) -> str:
+    """The name of the column with an aggregate's counts."""
+    return f"{aggregate.name}.n"
+
+
+def arena_of(aggregate: LiveAggregate) -> Arena:
+    """The arena of an aggregate that has one."""
+    assert aggregate.arena is not None
+    return aggregate.arena
+
+
+def _counts(aggregate: LiveAggregate, ranges: RingRanges) -> Ints:
+    """How many values each element has: how many more there are before the next one."""
+    if aggregate.dense:
+        return np.ones(ranges.total, np.int64)
+    arena = arena_of(aggregate)
+    column = arena.columns[aggregate.name, "before"]
+    before = ranges.take(column)
+    some = np.flatnonzero(ranges.counts)
+    slots, stops = ranges.slots[some], ranges.stops[some]
+    behind = aggregate.table[aggregate.name, "totals"][slots]
+    inner = np.flatnonzero(stops < arena.heads[slots, BACK])
+    behind[inner] = RingRanges(arena, slots[inner], stops[inner], stops[inner] + 1).take(column)
+    following = np.append(before[1:], 0)
+    following[np.cumsum(ranges.counts)[some] - 1] = behind
+    return following - before
+
+
+def restore_counts(aggregate: LiveAggregate, slots: Ints) -> None:
+    """Turn the counts of all elements of these slots into the numbers of values before them."""
+    arena = arena_of(aggregate)
+    ranges = RingRanges(arena, slots, arena.heads[slots, FRONT], arena.heads[slots, BACK])
+    if not ranges.total:
+        return
+    column, totals = arena.columns[aggregate.name, "before"], aggregate.table[aggregate.name, "totals"][slots]
+    counts = column[ranges.places]
+    so_far = np.cumsum(counts)
+    ends = np.cumsum(ranges.counts)
+    all_of_slot = np.append(0, so_far)[ends]
+    column[ranges.places] = totals[ranges.entry] - all_of_slot[ranges.entry] + so_far - counts
+
+
+def column_text(name: Any) -> str:
+    """The name of an array in a batch."""
+    return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)
