@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sash.monoids.algebra import Bound
+from sash.monoids.algebra import Bound, ColumnLike, Condition
 from sash.monoids.binding import binds
 from sash.monoids.order_statistics import (
     CountDistinct,
@@ -17,7 +17,7 @@ from sash.monoids.order_statistics import (
 
 
 @binds(Median)
-def median(x: str, /) -> Bound:
+def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Median: the middle value of the numbers of column `x` in the window, exactly; of two, halfway between them.
 
     Nulls are skipped; a window without values gives null; a NaN makes the median NaN. Result: a float.
@@ -27,11 +27,11 @@ def median(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in (7, 1, 4)]
     [7.0, 4.0, 4.0]
     """
-    return Median()(x)
+    return Median()(x, where=where)
 
 
 @binds(Quantile)
-def quantile(x: str, /, *, q: float, interpolation: Interpolation = "linear") -> Bound:
+def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "linear", where: Condition = None) -> Bound:
     """Quantile (percentile) of column `x` in the window, exactly: the value at place q * (n - 1) in order.
 
     Between two places `interpolation` decides: "linear" and "midpoint" give a number between the two values, as a
@@ -46,11 +46,11 @@ def quantile(x: str, /, *, q: float, interpolation: Interpolation = "linear") ->
 
     Raises TypeError or ValueError if `q` is not a number in 0..1 or the interpolation unknown.
     """
-    return Quantile(q, interpolation)(x)
+    return Quantile(q, interpolation)(x, where=where)
 
 
 @binds(Rank)
-def rank(x: str, /, *, method: RankMethod = "average", ascending: bool = True) -> Bound:
+def rank(x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None) -> Bound:
     """Rank of the window's newest row by column `x`, from 1: that of the current row in windows that end at it.
 
     `method` is the rule for equal values: their "average" rank, the "min" (RANK in SQL), the "max", or "dense", which
@@ -65,11 +65,13 @@ def rank(x: str, /, *, method: RankMethod = "average", ascending: bool = True) -
 
     Raises TypeError or ValueError if the method is unknown or `ascending` is not a boolean.
     """
-    return Rank(method, ascending)(x)
+    return Rank(method, ascending)(x, where=where)
 
 
 @binds(PercentRank)
-def percent_rank(x: str, /, *, method: RankMethod = "average", ascending: bool = True) -> Bound:
+def percent_rank(
+    x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None
+) -> Bound:
     """Rank of the window's newest row by column `x`, as a fraction of the number of values: in (0, 1].
 
     `method` and `ascending` are those of `rank`; with "dense" the fraction is of the distinct values. Nulls are not
@@ -82,11 +84,11 @@ def percent_rank(x: str, /, *, method: RankMethod = "average", ascending: bool =
 
     Raises TypeError or ValueError if the method is unknown or `ascending` is not a boolean.
     """
-    return PercentRank(method, ascending)(x)
+    return PercentRank(method, ascending)(x, where=where)
 
 
 @binds(Mode)
-def mode(x: str, /) -> Bound:
+def mode(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Mode: the most frequent value of column `x` in the window, the least of equally frequent ones.
 
     Nulls are skipped; a window without values gives null. NaNs are one value, the greatest. Result: the type of `x`,
@@ -97,11 +99,11 @@ def mode(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in ("b", "a", "b", "c")]
     ['b', 'a', 'b', 'b']
     """
-    return Mode()(x)
+    return Mode()(x, where=where)
 
 
 @binds(CountDistinct)
-def count_distinct(x: str, /) -> Bound:
+def count_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """COUNT(DISTINCT x): the number of different values of column `x` in the window, exactly.
 
     Nulls are skipped, NaNs are one value. Result: an int, 0 for a window without values.
@@ -111,4 +113,4 @@ def count_distinct(x: str, /) -> Bound:
     >>> [window.push({"x": x}) for x in ("a", "b", "a", None)]
     [1, 2, 2, 2]
     """
-    return CountDistinct()(x)
+    return CountDistinct()(x, where=where)
