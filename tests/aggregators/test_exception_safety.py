@@ -1,12 +1,14 @@
 """A monoid that raises in the middle of a change: no answer comes from a window that is half-way through it."""
 
 import pickle
+from typing import Any
 
 import pytest
 
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import InOrder
 from sash.monoids import Monoid
+from sash.monoids.order_forms import ModeForm
 
 
 class Brittle(Monoid):
@@ -15,7 +17,7 @@ class Brittle(Monoid):
     identity = 0
     exact = True
     commutative = True
-    selective = True  # it is not; but it must be admitted everywhere
+    selective = order_statistic = most_frequent = True  # it is not; but it must be admitted everywhere
 
     def lift(self, x: int) -> int:
         return x
@@ -33,6 +35,21 @@ class Brittle(Monoid):
 
     def lower(self, a: int) -> int:
         return a
+
+    def on_tree(self) -> Monoid:
+        return BrittleForm("brittle")
+
+
+class BrittleForm(ModeForm):
+    """Values that raise on a comparison with 13."""
+
+    def precedes(self, a: Any, b: Any) -> Any:
+        if 13 in (a[1], b[1]):
+            raise ArithmeticError("13")
+        return super().precedes(a, b)
+
+    def read(self, tree: Any) -> Any:
+        return tree.newest()
 
 
 def broken(structure: type[InOrder]) -> InOrder:

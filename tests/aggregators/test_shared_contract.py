@@ -293,7 +293,7 @@ def test_what_is_overwritten_is_not_iterated() -> None:
         monoid = fitting(record.cls)
         window = window_of(record.cls, monoid, (3, 1))
         if record.keeps_elements:
-            assert list(window) == [monoid.lift(3), monoid.lift(1)]
+            assert list(window) == [window.monoid.lift(3), window.monoid.lift(1)]
         else:
             with pytest.raises(TypeError, match=f"{record.name} .* cannot be iterated"):
                 iter(window)

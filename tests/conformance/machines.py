@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import statistics
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
+from sash.monoids.order_statistics import Median, Mode, Quantile
 from sash.monoids.sums import Sum
 
 JOIN = sash.monoid(identity="", combine=operator.add, exact=True, name="join")
@@ -49,6 +51,8 @@ SUBJECTS = {
     "max": Subject(Max(), INTS, lambda values: max(values, default=None)),
     "sum": Subject(Sum(), INTS, lambda values: sum(values) if values else None),
     "collect": Subject(Collect(), INTS, lambda values: values or None),
+    "median": Subject(Median(), INTS, lambda values: float(statistics.median(values)) if values else None),
+    "mode": Subject(Mode(), INTS, lambda values: statistics.mode(sorted(values)) if values else None),
 }
 
 
@@ -59,7 +63,7 @@ def admits(structure: type[InOrder], monoid: Monoid) -> bool:
 
 def fitting(structure: type[InOrder]) -> Monoid:
     """A cheap monoid that the structure admits."""
-    return next(monoid for monoid in (Sum(), Max()) if admits(structure, monoid))
+    return next(monoid for monoid in (Sum(), Max(), Quantile(0.5, "lower"), Mode()) if admits(structure, monoid))
 
 
 def queues(window: InOrder) -> list[queue.Queue]:
@@ -131,7 +135,7 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(TypeError, match=self.structure.__name__):
                 iter(self.window)
         else:
-            lifted = [self.subject.monoid.lifted((value,)) for value in self.inserted]
+            lifted = [self.window.monoid.lifted((value,)) for value in self.inserted]
             assert list(self.window) == lifted
 
     @rule()

@@ -88,8 +88,9 @@ def in_turn() -> set[tuple[str, str, str]]:
     workloads = list(WORKLOADS)
     chosen = set()
     for position, structure in enumerate(IN_ORDER):
-        for number, name in enumerate(name for s, name in ADMITTED if s == structure):
-            chosen.add((structure, name, workloads[(position + number) % len(workloads)]))
+        names = [name for s, name in ADMITTED if s == structure]
+        for number in range(max(len(names), len(workloads))):
+            chosen.add((structure, names[number % len(names)], workloads[(position + number) % len(workloads)]))
     return chosen
 
 
@@ -121,12 +122,13 @@ def same_as_recalc(structure: str, name: str, workload: str, length: int) -> Non
     monoid, cls = MONOIDS[name], IN_ORDER[structure].cls
     rows, expected = oracle(name, workload, length)
     found = run(cls, monoid, workload, rows)
+    combines = cls.form(monoid) is monoid  # a tree of values has states of its own
     for step, (aggregate, defined) in enumerate(zip(found.aggregates, expected.aggregates, strict=True)):
-        assert monoid.same(aggregate, defined), step
+        assert not combines or monoid.same(aggregate, defined), step
     if not isinstance(monoid, SketchMonoid):  # the estimates of a sketch depend on the grouping, within its bounds
         same_results(monoid, found.results, expected, monoid.exact)
     assert len(found.window) == len(expected.window)
-    if cls.keeps_elements and not isinstance(monoid, SketchMonoid):
+    if cls.keeps_elements and combines and not isinstance(monoid, SketchMonoid):
         assert agree(list(found.window), list(expected.window))
 
 

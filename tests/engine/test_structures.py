@@ -30,13 +30,23 @@ MIXED = {
     "deviation": sash.std("f", ddof=0),
 }
 SELECTED = {"high": sash.max("f"), "low": sash.min("i"), "who": sash.arg_max("f", "d"), "begin": sash.first("s")}
+ORDERED = {
+    "middle": sash.median("f"),
+    "high": sash.quantile("s", q=0.9, interpolation="higher"),
+    "n": sash.count_distinct("i"),
+}
+FITTING = {
+    (): MIXED,
+    ("inverse",): SUMS,
+    ("selective",): SELECTED,
+    ("order_statistic",): ORDERED,
+    ("most_frequent",): {"common": sash.mode("i"), "text": sash.mode("s")},
+}
+"""Aggregates by the needs of a structure."""
 CHOSEN: dict[str, tuple[Options, dict[str, Any]]] = {
     "throughput": (Options(), MIXED),
     "latency": (Options(prefer="latency"), MIXED),
-    **{
-        name: (Options(structure=name), {(): MIXED, ("inverse",): SUMS, ("selective",): SELECTED}[record.needs])
-        for name, record in CATALOGUE.items()
-    },
+    **{name: (Options(structure=name), FITTING[record.needs]) for name, record in CATALOGUE.items()},
 }
 """Options, and aggregates that have what these need."""
 

@@ -11,7 +11,7 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
 from sash.kernels import bulk, replay, slide, steady
 from sash.kernels.jit.state_layout import DTYPES, Layout
-from sash.monoids import Max, Monoid
+from sash.monoids import Max, Mode, Monoid, Quantile
 from sash.monoids.sums import Sum
 
 GUARD = 64
@@ -21,7 +21,8 @@ every = pytest.mark.parametrize("structure", [record.cls for record in IN_ORDER.
 
 
 def fitting(structure: type[InOrder]) -> Monoid:
-    return Sum() if "inverse" in structure.needs else Max()
+    by_need = {"inverse": Sum(), "order_statistic": Quantile(0.5, "lower"), "most_frequent": Mode()}
+    return next((monoid for need, monoid in by_need.items() if need in structure.needs), Max())
 
 
 @pytest.fixture

@@ -49,6 +49,10 @@ AFFINE = monoid(identity=(1, 0.0), lift=lift, combine=compose, lower=lower, exac
 
 def asked_of(needs: tuple[str, ...]) -> list[Monoid]:
     """Exact aggregates that a structure with these needs takes."""
+    if "order_statistic" in needs:
+        return [monoids.Rank("dense"), monoids.Quantile(0.7, "lower")]
+    if "most_frequent" in needs:
+        return [monoids.Mode()]
     if "inverse" in needs:
         return [monoids.Sum()]
     return [monoids.ArgMax(), monoids.Max()] if "selective" in needs else [AFFINE, monoids.Max()]
@@ -86,9 +90,10 @@ class Slots:
         kinds: Any = ("int",) * self.width if compiled else None
         self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NO_FLAGS
         several = (structure,) if sizes else ()
-        self.kernel = LiveKernel(given, kinds, "rows", (structure,), several, warn=False)
+        self.kernel = LiveKernel(structure.form(given), kinds, "rows", (structure,), several, warn=False)
         assert self.kernel.compiled is compiled, self.kernel.why_interpreted
-        self.monoid = self.kernel.monoid
+        combines = structure.form(given) is given
+        self.monoid = self.kernel.monoid if combines else given
         self.table = SlotTable()
         self.arena = Arena(self.table, "heads", [])
         for i, leaf in enumerate(self.kernel.nothing(0)):

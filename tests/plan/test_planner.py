@@ -8,6 +8,7 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
+from sash.monoids import Rank
 from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, WindowGroup
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from tests.shared.discovery import monoids
@@ -134,7 +135,7 @@ def test_several_sizes_of_what_selects_nothing() -> None:
     assert chosen(windows, sash.sum("x"), prefer="latency") == "DABALite"
 
 
-@pytest.mark.parametrize("name", monoids())
+@pytest.mark.parametrize("name", [name for name, one in monoids().items() if not isinstance(one, Rank)])
 def test_latency_takes_only_structures_of_constant_worst_case(name: str) -> None:
     monoid = monoids()[name]
     kinds = {"text": "s", "int": "i", "bool": "end"}
@@ -174,7 +175,8 @@ def test_an_inverse_that_is_not_exact_is_not_trusted() -> None:
 @pytest.mark.parametrize("structure", CATALOGUE)
 def test_a_structure_that_is_asked_for(structure: str) -> None:
     needs = CATALOGUE[structure].needs
-    bound = sash.max("x") if "selective" in needs else sash.sum("i")
+    bounds = {"selective": sash.max("x"), "order_statistic": sash.median("x"), "most_frequent": sash.mode("s")}
+    bound = next((bound for need, bound in bounds.items() if need in needs), sash.sum("i"))
     plan = planned({"a": "1h", "b": 10}, Options(structure=structure), r=bound)
     assert {choice.structure for choice in plan.choices.values()} == {structure}
     assert plan.choices[0, 0].why == "asked for by Options(structure=…)"
@@ -222,3 +224,31 @@ def test_a_plan_is_a_value_that_reads_as_its_explanation() -> None:
     assert plan.bound_query is query.bind(SCHEMA)
     assert list(plan.choices) == [(0, 0), (0, 1)]
     assert str(plan) == query.explain(SCHEMA)
+
+
+# ---- order statistics ----
+
+
+def test_order_statistics_run_on_trees_of_values() -> None:
+    for bound in (sash.median("x"), sash.quantile("s", q=0.5, interpolation="lower"), sash.count_distinct("s")):
+        for options in (Options(), Options(prefer="latency")):
+            assert {one.structure for one in planned({"a": "1h", "b": 10}, options, r=bound).choices.values()} == {
+                "CountedTree"
+            }
+    assert chosen("1h", sash.rank("x")) == "CountedTree"
+    assert chosen("1h", sash.mode("s")) == "FrequencyTree"
+    assert chosen(Policy(lambda t, p: t - p > 3, sash.count()), sash.median("x")) == "CountedTree"
+
+
+def test_order_statistics_of_panes_are_multisets() -> None:
+    assert chosen(Time("1h", every="1m"), sash.median("x")) == "SubtractOnEvict"
+    assert chosen(Time("1h", every="1m"), sash.mode("s"), structure="FrequencyTree") == "SubtractOnEvict"
+    assert chosen(Lifetime(), sash.median("x")) == FOLD
+
+
+@pytest.mark.parametrize("structure", ["DABA", "SubtractOnEvict", "FrequencyTree"])
+def test_other_structures_do_not_fit_order_statistics(structure: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"structure='{structure}'\) does not fit r=median, an order statistic: use 'C"
+    ):
+        planned("1h", Options(structure=structure), r=sash.median("x"))

@@ -29,6 +29,9 @@ class OpCounter(Monoid):
         self.identity, self.empty, self.declares_empty = monoid.identity, monoid.empty, monoid.declares_empty
         self.commutative, self.selective, self.exact = monoid.commutative, monoid.selective, monoid.exact
         self.lift, self.lower, self.same, self.seen = monoid.lift, monoid.lower, monoid.same, monoid.seen  # type: ignore[method-assign]
+        self.order_statistic, self.most_frequent, self.on_tree = (  # type: ignore[method-assign]
+            monoid.order_statistic, monoid.most_frequent, monoid.on_tree,
+        )  # fmt: skip
         if monoid.inverse is not None:
             self.inverse = self._inverse
 

@@ -43,6 +43,7 @@ class Aggregator:
 
     def __init__(self, monoid: Monoid) -> None:
         require(type(self), monoid)
+        monoid = self.form(monoid)
         self.monoid = monoid
         self.identity = monoid.identity
         self.combine = monoid.combine
@@ -50,6 +51,11 @@ class Aggregator:
         self.picks_right = monoid.picks_right
         self._inputs = monoid.arity[0]
         self.clear()
+
+    @classmethod
+    def form(cls, monoid: Monoid) -> Monoid:
+        """The form of a monoid that the structure runs: itself, unless the structure has no use for ⊕."""
+        return monoid
 
     def _lifted(self, row: tuple[Any, ...]) -> State:
         """The state of a row, whose inputs are given one by one or as one tuple."""

@@ -17,11 +17,13 @@ from sash.aggregators.amta import AMTA
 from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.base import Aggregator
 from sash.aggregators.bint import BInt
+from sash.aggregators.counted_tree import CountedTree
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
+from sash.aggregators.frequency_tree import FrequencyTree
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.log_mta import LogMTA
 from sash.aggregators.recalc import Recalc
@@ -37,6 +39,8 @@ JOURNAL = "Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation i
 
 REACTIVE = "Tangwongsan, Hirzel, Schneider, Wu: General Incremental Sliding-Window Aggregation, PVLDB 2015"
 SLICKDEQUE = "Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018"
+
+ORDER = "Cormen, Leiserson, Rivest, Stein: Introduction to Algorithms, 4th edition, 2022"
 
 FINGERS = "Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 2019"
 
@@ -89,6 +93,8 @@ class Record:
     worst: Mapping[str, Cost]
     space: Cost
     summary: str
+    comparisons: str = ""
+    """The comparisons of values that an operation takes, for structures that take any."""
 
     @property
     def name(self) -> str:
@@ -117,7 +123,7 @@ class Record:
     @property
     def constant(self) -> bool:
         """Is every operation's worst case constant, so that it serves `prefer="latency"`?"""
-        return all(cost.constant for cost in self.worst.values())
+        return not self.comparisons and all(cost.constant for cost in self.worst.values())
 
 
 def _costs(insert: Cost, evict: Cost, query: Cost) -> Mapping[str, Cost]:
@@ -270,6 +276,26 @@ _RECORDS = (
         ),
         space=Cost("2n", lambda n: 2 * n),
         summary="a forest of pairs; evicts any number at once for 2 log n",
+    ),
+    Record(
+        CountedTree,
+        ORDER,
+        "§17.1",
+        average=_costs(times(0), times(0), times(0)),
+        worst=_costs(times(0), times(0), times(0)),
+        space=Cost("8n", lambda n: 8 * n),
+        summary="the values in a balanced tree that counts them: order statistics in log n comparisons, without ⊕",
+        comparisons="log n",
+    ),
+    Record(
+        FrequencyTree,
+        ORDER,
+        "§17.1–17.2",
+        average=_costs(times(0), times(0), times(0)),
+        worst=_costs(times(0), times(0), times(0)),
+        space=Cost("9n", lambda n: 9 * n),
+        summary="the same, with the most frequent value of each subtree: the mode in log n comparisons, without ⊕",
+        comparisons="log n",
     ),
     Record(
         AugmentedBTree,

@@ -66,8 +66,8 @@ class LiveAggregate:
         name: str,
     ) -> None:
         self.assigner, self.table, self.name = assigner, table, name
-        spec = replace(group[0].aggregate, monoid=loop_monoid(group))
         kinds = tuple(dict.fromkeys(structures))
+        spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
         aggregate = Aggregate(
             spec, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 
 PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are the value at a position of the window."""
@@ -261,7 +261,7 @@ class StatelessExecutor:
         """The results of a structure."""
         rows = inputs.rows
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
-            structure = "TwoStacksLite"
+            structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"
         cls = sequential(structure)
         ranges = self.threads.as_ranges(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
@@ -344,7 +344,7 @@ class Inputs:
     def batch(self, cls: type[InOrder]) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order."""
         if cls not in self._batches:
-            aggregate = Aggregate(self.spec, column_kernel(cls))
+            aggregate = Aggregate(replace(self.spec, monoid=cls.form(self.spec.monoid)), column_kernel(cls))
             columns = self.columns
             source = self.rows.source
             if source is not None:

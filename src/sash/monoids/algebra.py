@@ -88,6 +88,12 @@ class Monoid:
     interpreted_only: str = ""
     """For monoids that never compile: the reason (their states are Python objects)."""
 
+    order_statistic: bool = False
+    """Whether a counted tree of its values gives the result."""
+
+    most_frequent: bool = False
+    """Whether the most frequent value in a tree of frequencies gives the result."""
+
     declares_empty: bool = True
     """False only for a user's monoid without `empty`: the result of an empty window is then `lower(identity)`."""
 
@@ -111,6 +117,10 @@ class Monoid:
         the law (-inf for the maximum of floats).
         """
         return self
+
+    def on_tree(self) -> Monoid:
+        """The form that reads its result from a tree of values; for order statistics only."""
+        raise TypeError(f"{self!r} is no order statistic")
 
     def lifted(self, row: tuple[Any, ...]) -> Any:
         """`lift(*row)`, or the identity if the row has a null."""

@@ -62,6 +62,8 @@ def interpolated(low: float, high: float, fraction: float) -> float:
     """
     if fraction == 0.0 or low == high:
         return low
+    if fraction == 0.5:
+        return low * 0.5 + high * 0.5
     step = high - low
     if math.isinf(step):
         return low * (1.0 - fraction) + high * fraction
@@ -76,6 +78,7 @@ class _Counted(Monoid):
     commutative = True
     exact = True
     interpreted_only = _WHY
+    order_statistic = True
     key: Callable[[Any], Any] = staticmethod(multiset.ordered_key)
 
     def lift(self, x: Any) -> Any:
@@ -113,6 +116,11 @@ class Quantile(_Counted):
     def lower(self, a: Any) -> Any:
         return None if not a else quantile(a, self.q, self.rule)
 
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import BetweenForm, ChosenForm
+
+        return (BetweenForm if self.interpolation in BETWEEN else ChosenForm)(self.name, self.q, self.rule)
+
 
 class Median(_Counted):
     """The middle value, of two the number halfway between them. NaN if a value is NaN.
@@ -131,6 +139,11 @@ class Median(_Counted):
 
     def lower(self, a: Any) -> Any:
         return None if not a else quantile(a, self.q, self.rule)
+
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import BetweenForm
+
+        return BetweenForm(self.name, self.q, self.rule)
 
 
 def quantile(values: multiset.Multiset, q: float, rule: int) -> Any:
@@ -153,8 +166,16 @@ class Mode(_Counted):
     'b'
     """
 
+    order_statistic = False
+    most_frequent = True
+
     def lower(self, a: Any) -> Any:
         return multiset.ordered_value(a[multiset.MODE]) if a else None
+
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import ModeForm
+
+        return ModeForm(self.name)
 
 
 class CountDistinct(_Counted):
@@ -183,6 +204,11 @@ class CountDistinct(_Counted):
     def lower(self, a: Any) -> Any:
         return multiset.distinct(a)
 
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import DistinctForm
+
+        return DistinctForm(self.name)
+
 
 class Rank(Monoid):
     """The rank of the newest value among all values, from 1; null if the newest row has no value.
@@ -203,6 +229,7 @@ class Rank(Monoid):
     nullable = (0,)
     exact = True
     interpreted_only = _WHY
+    order_statistic = True
 
     def __init__(self, method: RankMethod = "average", ascending: bool = True) -> None:
         self.method = _one_of("method", method, METHODS, self.name)
@@ -226,6 +253,12 @@ class Rank(Monoid):
 
     def lower(self, a: Any) -> Any:
         return self.ranked(a[2], a[1][0])[0] if a[1] else None
+
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import RankForm, half, whole_half
+
+        finish = half if self.method == "average" else whole_half
+        return RankForm(self.name, METHODS.index(self.method), self.ascending, finish)
 
     def ranked(self, values: multiset.Multiset, key: Any) -> tuple[int | float, int]:
         """The rank of a key, and the greatest rank there may be."""
@@ -257,6 +290,11 @@ class PercentRank(Rank):
             return None
         rank, greatest = self.ranked(a[2], a[1][0])
         return rank / greatest
+
+    def on_tree(self) -> Monoid:
+        from sash.monoids.order_forms import RankForm, fraction
+
+        return RankForm(self.name, METHODS.index(self.method), self.ascending, fraction)
 
 
 def number_key(x: Any) -> Any:

@@ -43,6 +43,8 @@ StructureName = Literal[
     "SlickDequeNonInv",
     "LogMTA",
     "AMTA",
+    "CountedTree",
+    "FrequencyTree",
     "FiBA",
     "AugmentedBTree",
 ]

@@ -210,7 +210,8 @@ def _cost(name: str) -> str:
         return "1, –, 0; at worst 1, –, 0; space 1"
     record = CATALOGUE[name]
     average, worst = (", ".join(map(str, costs.values())) for costs in (record.average, record.worst))
-    return f"{average}; at worst {worst}; space {record.space}"
+    besides = f", and {record.comparisons} comparisons" if record.comparisons else ""
+    return f"{average}{besides}; at worst {worst}{besides}; space {record.space}"
 
 
 def _state(found: Plan) -> list[str]:

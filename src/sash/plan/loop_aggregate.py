@@ -57,7 +57,6 @@ class LoopAggregate:
         self.name, self.aggregate = name, aggregate
         self.bound = aggregate if isinstance(aggregate, Bound) else None
         self.monoid: Monoid = aggregate.monoid if isinstance(aggregate, Bound) else aggregate
-        self.inputs, self.nullable = self.monoid.arity[0], self.monoid.nullable
         if not evictor.folds and validation.is_sketch(self.monoid):
             raise ValueError(
                 f"{aggregate!r} keeps a sketch, and {evictor.window!r} would need one for each event: here sketches "
@@ -66,6 +65,8 @@ class LoopAggregate:
             )
         chosen = _structure(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
+        self.monoid = self.structure.monoid
+        self.inputs, self.nullable = self.monoid.arity[0], self.monoid.nullable
         self.last = -1
         """The number of the last event with a value: the window has a value if it is not older than the window."""
 

@@ -62,6 +62,9 @@ knows its ranges only where they are numbers of rows, ran on a column at 0.5 wit
 SEVERAL_SIZES = ("SlickDequeNonInv", "FlatFIT")
 """The structures that answer all windows that differ only in size."""
 
+FORCED = "asked for by Options(structure=…)"
+"""The reason of a structure that the options force."""
+
 FOLD = "running fold"
 """The name of the running fold, which running groups use in place of a structure."""
 
@@ -207,12 +210,35 @@ def _choice(bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: 
     if group.kind == "running":
         return Choice(FOLD, "the window only grows until it restarts")
     monoid = typed(aggregate)
+    if tree_of(monoid):
+        return _order_statistic(group, options.structure, aggregate)
     if options.structure is not None:
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].kind == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
     sizes = len({bound_query.windows[other].size for other in siblings(bound_query, group, place)})
     return choose(monoid, options.prefer, sizes)
+
+
+def tree_of(monoid: Monoid) -> str:
+    """The tree that computes an order statistic from the values of a window; "" for other aggregates."""
+    return "CountedTree" if monoid.order_statistic else "FrequencyTree" if monoid.most_frequent else ""
+
+
+ON_TREE = "an order statistic: the values in a balanced tree that counts them"
+
+
+def _order_statistic(group: WindowGroup, forced: str | None, aggregate: AggregateSpec) -> Choice:
+    """Single rows are values of a tree; a pane is a multiset, which the total takes in and off as a whole."""
+    tree = tree_of(aggregate.monoid)
+    if forced not in (None, tree) and (group.kind == "rows" or forced != "SubtractOnEvict"):
+        raise TypeError(
+            f"Options(structure={forced!r}) does not fit {aggregate.name}={aggregate.monoid.name}, an order statistic: "
+            f"use {tree!r}, or leave structure= out"
+        )
+    if group.kind != "rows":
+        return Choice("SubtractOnEvict", "an exact inverse: the multiset of the oldest comes off the total")
+    return Choice(tree, ON_TREE if forced is None else FORCED)
 
 
 def choose(monoid: Monoid, prefer: Prefer, sizes: int = 1) -> Choice:
@@ -237,7 +263,7 @@ def _forced(record: Record, monoid: Monoid, aggregate: AggregateSpec) -> Choice:
             f"Options(structure={record.name!r}) needs a monoid with the property {missing}, which "
             f"{aggregate.name}={aggregate.monoid.name or repr(aggregate.monoid)}{on} does not have"
         )
-    return Choice(record.name, "asked for by Options(structure=…)")
+    return Choice(record.name, FORCED)
 
 
 def _constant_time(monoid: Monoid) -> Choice:

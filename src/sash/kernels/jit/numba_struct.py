@@ -152,7 +152,7 @@ class StateType(Owner):
         return shaped(self.shape) if name == "identity" else self.fields.get(name)
 
     def method(self, name: str) -> Method | None:
-        if name in ("combine", "inverse", "picks_right"):
+        if name in OF_THE_MONOID:
             return self.monoid.method(name)
         function = getattr(self.structure, name, None)
         return (
@@ -166,9 +166,16 @@ class StateType(Owner):
         return (*args[:-1], shaped(self.shape))
 
     def returns(self, name: str, result: types.Type, context: Any) -> None:
-        if name in ("combine", "inverse"):  # a field, unlike a column, would take any number and drop its fraction
+        if name in (
+            "combine",
+            "inverse",
+            "read",
+        ):  # a field, unlike a column, would take any number and drop its fraction
             require_fit(context, result, shaped(self.shape))
 
+
+OF_THE_MONOID = ("combine", "inverse", "picks_right", "read", "precedes", "holds")
+"""The methods of a structure that are those of its monoid."""
 
 POOLS = ("Times", "States", "Links", "Aggs")
 """The kinds of fields that have a row of a fixed width for each node."""

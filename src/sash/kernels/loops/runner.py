@@ -71,6 +71,8 @@ def specify(structure: type[Aggregator], monoid: Monoid, kinds: tuple[Kind, ...]
     Raises TypeError if the typed monoid lacks a property, NotColumnar if it has no layout, NotKeyed if it
     depends on something without a key.
     """
+    require(structure, monoid)
+    monoid = structure.form(monoid)
     if monoid.interpreted_only:
         raise NotColumnar(monoid.interpreted_only)
     key, ours = fingerprint_and_origin(monoid)
@@ -253,7 +255,7 @@ def run(structure: type[Aggregator], monoid: Monoid, columns: Columns, call: Loo
         warn_once(monoid, why)
         rows = list(zip(*(_objects(column) for column in columns), strict=True))
         results, flags = [None] * call.results, [False] * call.results
-        window = call.kernel(Interpreted(structure, monoid), None, rows, plan, results, flags)
+        window = call.kernel(Interpreted(structure, structure.form(monoid)), None, rows, plan, results, flags)
         return Results(results, flags, None, lambda: window, why)
     left = code(*arguments)
     return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
