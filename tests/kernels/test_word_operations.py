@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.word_operations import (
-    LANES,
+    ARRAYS,
     bit_count,
     float_of,
     lowest_bit,
     mixed,
     nth_bit,
-    slide_lanes,
+    slide_arrays,
 )
 
 words = st.integers(1, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit)
@@ -41,18 +41,18 @@ def test_words(word: int, n: int, key: int) -> None:
     assert interpreted[4].tobytes() == np.int64(key).tobytes()
 
 
-def slide(lanes: Any, length: int, old: Any, new: Any) -> None:
+def slide(arrays: Any, length: int, old: Any, new: Any) -> None:
     """As a kernel."""
-    slide_lanes(lanes, length, old, new)
+    slide_arrays(arrays, length, old, new)
 
 
-@given(st.lists(st.lists(keys, min_size=5, max_size=5), min_size=LANES, max_size=LANES), st.integers(0, 4), keys)
-def test_lanes(drawn: list[list[int]], removed: int, inserted: int) -> None:
-    arrays = [sorted(values) for values in drawn]
-    expected = [sorted([*values[:removed], *values[removed + 1 :], inserted]) for values in arrays]
-    old = np.array([values[removed] for values in arrays])
-    new = np.full(LANES, inserted)
+@given(st.lists(st.lists(keys, min_size=5, max_size=5), min_size=ARRAYS, max_size=ARRAYS), st.integers(0, 4), keys)
+def test_arrays(drawn: list[list[int]], removed: int, inserted: int) -> None:
+    given_arrays = [sorted(values) for values in drawn]
+    expected = [sorted([*values[:removed], *values[removed + 1 :], inserted]) for values in given_arrays]
+    old = np.array([values[removed] for values in given_arrays])
+    new = np.full(ARRAYS, inserted)
     for run in (slide, lambda *arguments: compiled(slide, *arguments)):
-        lanes = np.array([*np.transpose(arrays).ravel(), *[2**63 - 1] * LANES])
-        run(lanes, 5, old, new)
-        assert lanes[: 5 * LANES].reshape(5, LANES).T.tolist() == expected
+        arrays = np.array([*np.transpose(given_arrays).ravel(), *[2**63 - 1] * ARRAYS])
+        run(arrays, 5, old, new)
+        assert arrays[: 5 * ARRAYS].reshape(5, ARRAYS).T.tolist() == expected

@@ -2,7 +2,7 @@
 
               keys          narrow windows          wide windows
     median    order_keys    quantiles: sorted       quantiles: sets of ranks
-    quantile                arrays, in lanes
+    quantile                arrays, eight at once
     rank                    window_ranks: compared  window_ranks: sets of ranks
     mode                    modes: a tournament of counts
     distinct                distinct_counts: a table of the last row of each key
@@ -29,7 +29,7 @@ from sash.kernels.column import (
     window_ranks,
 )
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, coded, index_type
-from sash.kernels.jit.word_operations import LANES
+from sash.kernels.jit.word_operations import ARRAYS
 from sash.kernels.loops.array_types import Numbers
 from sash.monoids.algebra import Monoid
 from sash.monoids.order_statistics import (
@@ -135,7 +135,7 @@ def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
     if isinstance(monoid, Quantile | Median) and one in (Quantile, Median):
         result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
         kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
-        scratch = _lanes_scratch, _set_scratch
+        scratch = _arrays_scratch, _set_scratch
         return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW)
     if isinstance(monoid, Rank) and one in (Rank, PercentRank):
         method, is_percent = METHODS.index(monoid.method), one is PercentRank
@@ -176,8 +176,8 @@ def _no_scratch(_longest: int, _keys: int) -> Any:
     return ()
 
 
-def _lanes_scratch(longest: int, _keys: int) -> Any:
-    return (np.empty(LANES * (longest + 1), np.int64), *(np.empty(LANES, np.int64) for _ in range(6)))
+def _arrays_scratch(longest: int, _keys: int) -> Any:
+    return (np.empty(ARRAYS * (longest + 1), np.int64), *(np.empty(ARRAYS, np.int64) for _ in range(6)))
 
 
 def _sorting(length: int, index: Any) -> Any:

@@ -1,10 +1,10 @@
 """Quantiles, the median among them, over whole columns.
 
-Narrow windows, of up to `NARROW` keys, are sorted arrays, eight at once, one in each lane of a vector. The lanes take
-eight ranges of rows, and each step removes and inserts a key in all of them, without a branch:
+Narrow windows, of up to `NARROW` keys, are sorted arrays. Eight ranges of rows are processed at once, so that a vector
+holds the i-th keys of eight arrays. Each step removes and inserts a key in all of them, without a branch:
 
-    lane 0    rows 0 …            old 7  new 2     a window that only grows removes a sentinel, which fills the
-    lane 1    rows 1,000 …        old 3  new 9     array behind its keys; one that only shrinks inserts one
+    array 0    rows 0 …             old 7  new 2     a window that only grows removes a sentinel, which fills the
+    array 1    rows 1,000 …         old 3  new 9     array behind its keys; one that only shrinks inserts one
     …
 
 Wide windows are sets of ranks (`rank_sets.py`). The keys are ranked chunk by chunk (`rank_compression.py`), a chunk is
@@ -24,7 +24,7 @@ import numpy as np
 from sash.kernels.column.order_keys import GREATEST, float_bits
 from sash.kernels.column.rank_compression import chunk_length, rank_chunk
 from sash.kernels.column.rank_sets import clear, flip, moved_to
-from sash.kernels.jit.word_operations import LANES, bit_count, float_of, lowest_bit, nth_bit, slide_lanes
+from sash.kernels.jit.word_operations import ARRAYS, bit_count, float_of, lowest_bit, nth_bit, slide_arrays
 from sash.monoids.algebra import noinline
 from sash.monoids.order_statistics import interpolated, quantile_place
 
@@ -46,47 +46,47 @@ def narrow_quantiles(
     `asked` are the quantile, the number of the interpolation, and whether keys are those of floats; `out` is one array,
     as floats and as integers.
     """
-    lanes, old, new, rows, ends, lows, highs = scratch
-    for i in range(LANES * (longest + 1)):
-        lanes[i] = GREATEST
-    for lane in range(LANES):
-        rows[lane] = first + (stop - first) * lane // LANES
-        ends[lane] = first + (stop - first) * (lane + 1) // LANES
-        if rows[lane] < ends[lane]:
-            lows[lane] = highs[lane] = los[rows[lane]]
+    arrays, old, new, rows, ends, lows, highs = scratch
+    for i in range(ARRAYS * (longest + 1)):
+        arrays[i] = GREATEST
+    for number in range(ARRAYS):
+        rows[number] = first + (stop - first) * number // ARRAYS
+        ends[number] = first + (stop - first) * (number + 1) // ARRAYS
+        if rows[number] < ends[number]:
+            lows[number] = highs[number] = los[rows[number]]
     count, place, fraction = -1, 0, 0.0
     working = True
     while working:
         working = False
-        for lane in range(LANES):
-            row = rows[lane]
+        for number in range(ARRAYS):
+            row = rows[number]
             removed = inserted = np.int64(GREATEST)
-            if row < ends[lane]:
+            if row < ends[number]:
                 working = True
-                low, high = lows[lane], highs[lane]
+                low, high = lows[number], highs[number]
                 leaves, enters = low < los[np.uint64(row)], high < his[np.uint64(row)]
                 removed = keys[np.uint64(low)] if leaves else removed
                 inserted = keys[np.uint64(high)] if enters else inserted
-                lows[lane], highs[lane] = low + leaves, high + enters
-            old[lane], new[lane] = removed, inserted
-        slide_lanes(lanes, longest, old, new)
-        for lane in range(LANES):
-            row, low, high = rows[lane], lows[lane], highs[lane]
-            if row < ends[lane] and low == los[np.uint64(row)] and high == his[np.uint64(row)]:
+                lows[number], highs[number] = low + leaves, high + enters
+            old[number], new[number] = removed, inserted
+        slide_arrays(arrays, longest, old, new)
+        for number in range(ARRAYS):
+            row, low, high = rows[number], lows[number], highs[number]
+            if row < ends[number] and low == los[np.uint64(row)] and high == his[np.uint64(row)]:
                 if high > low:
                     if high - low != count:
                         count = high - low
                         place, fraction = quantile_place(count, asked[0], asked[1])
-                    at = np.uint64(LANES * place + lane)
-                    is_nan = asked[2] and lanes[np.uint64(LANES * (count - 1) + lane)] == GREATEST
-                    following = lanes[at + np.uint64(LANES)] if fraction != 0.0 else lanes[at]
-                    _write(row, lanes[at], following, fraction, is_nan, asked, out)
+                    at = np.uint64(ARRAYS * place + number)
+                    is_nan = asked[2] and arrays[np.uint64(ARRAYS * (count - 1) + number)] == GREATEST
+                    following = arrays[at + np.uint64(ARRAYS)] if fraction != 0.0 else arrays[at]
+                    _write(row, arrays[at], following, fraction, is_nan, asked, out)
                 row += 1
-                rows[lane] = row
-                if row < ends[lane] and los[np.uint64(row)] >= high:  # nothing in common
+                rows[number] = row
+                if row < ends[number] and los[np.uint64(row)] >= high:  # nothing in common
                     for i in range(high - low):
-                        lanes[LANES * i + lane] = GREATEST
-                    lows[lane] = highs[lane] = los[np.uint64(row)]
+                        arrays[ARRAYS * i + number] = GREATEST
+                    lows[number] = highs[number] = los[np.uint64(row)]
 
 
 def wide_quantiles(

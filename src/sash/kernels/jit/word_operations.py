@@ -1,8 +1,8 @@
 """Operations on 64-bit words, each as a plain Python function and as machine instructions.
 
-bit_count    how many bits are set              float_of     the float that has these bits
-lowest_bit   the place of the lowest set bit    mixed        a hash of a key
-nth_bit      the place of the n-th set bit      slide_lanes  remove and insert in eight sorted arrays at once
+bit_count    how many bits are set              float_of      the float that has these bits
+lowest_bit   the place of the lowest set bit    mixed         a hash of a key
+nth_bit      the place of the n-th set bit      slide_arrays  remove and insert in eight sorted arrays at once
 
 Words are `numpy.uint64`, keys `numpy.int64`.
 """
@@ -19,8 +19,8 @@ from numba.extending import intrinsic
 
 from sash.kernels.jit.numba_methods import NATIVE
 
-LANES = 8
-"""The sorted arrays that `slide_lanes` updates at once: eight keys are 64 bytes, the widest vector there is."""
+ARRAYS = 8
+"""The sorted arrays that `slide_arrays` updates at once: eight keys are 64 bytes, the widest vector there is."""
 
 _LEAST = -(2**63)
 _MULTIPLIERS = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
@@ -56,20 +56,20 @@ def mixed(key: Any) -> Any:
     return np.uint64((hashed ^ hashed >> 32) * _MULTIPLIERS[1] & _64_BITS)
 
 
-def slide_lanes(lanes: Any, length: int, old: Any, new: Any) -> None:
+def slide_arrays(arrays: Any, length: int, old: Any, new: Any) -> None:
     """Remove a key from each of eight sorted arrays and insert another one.
 
-    Key i of array j is lanes[8 * i + j]; behind `length` keys follows one that is not less than any. Without a branch:
+    Key i of array j is arrays[8 * i + j]; behind `length` keys follows one that is not less than any. Without a branch:
 
         sorted       1 3 5 7 9     remove 3:  t[i] = s[i] if s[i] < 3 else s[i + 1]       1 5 7 9
         insert 8     1 5 7 8 9                s[i] = min(max(t[i - 1], 8), t[i])
     """
-    for lane in range(LANES):
-        before, key = _LEAST, lanes[lane]
+    for number in range(ARRAYS):
+        before, key = _LEAST, arrays[number]
         for i in range(length):
-            following = lanes[LANES * (i + 1) + lane]
-            kept = key if key < old[lane] else following
-            lanes[LANES * i + lane] = min(max(before, new[lane]), kept)
+            following = arrays[ARRAYS * (i + 1) + number]
+            kept = key if key < old[number] else following
+            arrays[ARRAYS * i + number] = min(max(before, new[number]), kept)
             before, key = kept, following
 
 
@@ -134,8 +134,8 @@ def _nth_bit(word: Any, n: Any) -> Any:
 
 
 @intrinsic
-def _slide_lanes(typing: Any, lanes: Any, length: Any, old: Any, new: Any) -> Any:
-    vector = ir.VectorType(ir.IntType(64), LANES)
+def _slide_arrays(typing: Any, arrays: Any, length: Any, old: Any, new: Any) -> Any:
+    vector = ir.VectorType(ir.IntType(64), ARRAYS)
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         def pointer(place: int) -> Any:
@@ -151,7 +151,7 @@ def _slide_lanes(typing: Any, lanes: Any, length: Any, old: Any, new: Any) -> An
             return builder.select(builder.icmp_signed("<", a, b), first, second)
 
         keys, removed, inserted = pointer(0), at(pointer(2)), at(pointer(3))
-        before = cgutils.alloca_once_value(builder, ir.Constant(vector, [_LEAST] * LANES))
+        before = cgutils.alloca_once_value(builder, ir.Constant(vector, [_LEAST] * ARRAYS))
         key = cgutils.alloca_once_value(builder, at(keys))
         with cgutils.for_range(builder, args[1]) as loop:
             following = at(builder.gep(keys, [builder.add(loop.index, ir.Constant(loop.index.type, 1))]))
@@ -163,7 +163,7 @@ def _slide_lanes(typing: Any, lanes: Any, length: Any, old: Any, new: Any) -> An
             builder.store(following, key)
         return context.get_dummy_value()
 
-    return types.none(lanes, types.int64, old, new), build
+    return types.none(arrays, types.int64, old, new), build
 
 
 NATIVE.update(
@@ -173,6 +173,6 @@ NATIVE.update(
         nth_bit: _nth_bit,
         float_of: _float_of,
         mixed: _mixed,
-        slide_lanes: _slide_lanes,
+        slide_arrays: _slide_arrays,
     }
 )
