@@ -68,7 +68,7 @@ SCALES = (
 
 _sizes = st.integers(1, 8) | st.sampled_from([1, 20, 60])
 _steps = st.integers(1, 5) | st.just(20)
-_shifts = st.integers(-6, 0) | st.sampled_from([-1, -30])
+_shifts = st.integers(-6, 6) | st.sampled_from([-1, -30, 30])
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import numbers
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.policy_windows import PolicyWindow
+from sash.engine.waiting_rows import WaitingRows
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
 
@@ -62,9 +63,13 @@ def state_columns(aggregate: LiveAggregate) -> StoredColumns:
     return StoredColumns(fields, lambda some: aggregate.store(some.take), aggregate.load)
 
 
-def policy_columns(policy: PolicyWindow) -> StoredColumns:
-    """The states of a policy."""
-    return StoredColumns(policy.fields, lambda some: policy.store(some.take), policy.load)
+def owned_columns(owner: PolicyWindow | WaitingRows) -> StoredColumns:
+    """What a policy or rows that wait keep of each element.
+
+    A row that has left since its element was written is loaded again, and not asked for: the slot has the position of
+    the first one that waits.
+    """
+    return StoredColumns(owner.fields, lambda some: owner.store(some.take), owner.load)
 
 
 def count_columns(aggregate: LiveAggregate) -> StoredColumns:

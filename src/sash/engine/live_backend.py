@@ -26,8 +26,9 @@ from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
+from sash.engine.time_numbers import later
 from sash.engine.window_assigner import ArenaAssigner
-from sash.kernels.loops.array_types import NO_INTS
+from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 
@@ -209,7 +210,7 @@ class LiveBackend(Backend):
         waiting = None
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
-            waiting = waiting if at is None else waiting.take(np.flatnonzero(waiting.time <= at))
+            waiting = waiting if at is None else waiting.take(self._visible(waiting.time, at))
         found = Lookup(self.engine, columns, waiting, self.reads_only)
         self.engine.journal = None
         if self.emitter is not None:
@@ -224,6 +225,23 @@ class LiveBackend(Backend):
             else:
                 self._marks = None
             self._enforce_bound()
+
+    def _visible(self, time: Numbers, at: Any) -> Ints:
+        """The rows of these times that windows at a time hold. Raises ValueError if others would hold them, too."""
+        windows = self.bound_query.windows
+        ahead = [window for window in windows if window.shift > 0]
+        seen = time <= at
+        if any(window.kind == "count" for window in ahead):
+            seen = np.ones(len(time), np.bool_)
+        for window in ahead:
+            seen = seen | (time <= later(np.array([at], time.dtype), window.shift))
+        others = [window.window for window in windows if window.kind not in ("time", "count", "delta")]
+        if others and (seen & (time > at)).any():
+            raise ValueError(
+                f"lookup(at={at!r}): {ahead[0].window!r} holds rows after that time, and {others[0]!r} does not: leave "
+                "at= out, or give one of them a query of its own"
+            )
+        return np.flatnonzero(seen)
 
     def _take_waiting(self, durable: DurableState) -> None:
         """Bring all rows that wait into memory, or none of them."""

@@ -22,6 +22,7 @@ from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine import step_data
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_retention import KeyRetention
@@ -64,9 +65,6 @@ class LiveEngine:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.bound_query = plan, plan.bound_query
         bound_query = self.bound_query
-        ahead = [window for window in bound_query.windows if window.shift > 0]
-        if ahead:
-            raise ValueError(f"{ahead[0].window!r} holds rows after its own, and an operator does not have them yet")
         self.numbers = time_type(bound_query)
         self.table = SlotTable()
         self.timers = Timers(self.table, self.numbers)
@@ -81,7 +79,9 @@ class LiveEngine:
         self.assigners: list[WindowAssigner] = []
         self.aggregates: list[list[LiveAggregate]] = []
         for s, series in enumerate(plan.groups):
-            assigner = ASSIGNERS[series.kind](bound_query, series.windows, self.table, f"a{s}")
+            looks_ahead = bound_query.windows[series.windows[0]].shift > 0
+            made = AheadAssigner if looks_ahead else ASSIGNERS[series.kind]
+            assigner = made(bound_query, series.windows, self.table, f"a{s}")
             self.assigners.append(assigner)
             self.aggregates.append(
                 [
@@ -105,7 +105,9 @@ class LiveEngine:
         of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
         at_rows = of_rows and all(window.slide == "row" for window in bound_query.windows)
         in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
-        self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes)
+        self.ahead = next((assigner for assigner in self.assigners if isinstance(assigner, AheadAssigner)), None)
+        """The windows that hold rows after their own row."""
+        self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes) and self.ahead is None
         """Whether rows of different keys may be processed in any order without a change of results."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
         self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
@@ -150,11 +152,17 @@ class LiveEngine:
         rows = self._enter(given, keys, order)
         found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
-            found += self._assigned(assigner, aggregates, rows, endings)
+            if assigner is not self.ahead:
+                found += self._assigned(assigner, aggregates, rows, endings)
         if len(self.assigners) > 1:
             found.sort(key=lambda one: one.results.window)
+        step = StepResult(rows, found)
+        if self.ahead is not None:
+            self.ahead.expect(slots, now, done, found)
+            aggregates = self.aggregates[self.assigners.index(self.ahead)]
+            step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, endings))
         self._settle(slots, now, done)
-        return StepResult(rows, found)
+        return step
 
     def _ending(
         self, touched: Ints, now: Watermark, closing: bool, open_slot: int | None, last_key_open: bool
@@ -283,6 +291,8 @@ class LiveEngine:
         """The step has succeeded: drop the journal, and release memory."""
         self.journal = None
         self.release()
+        if self.ahead is not None:
+            self.ahead.commit(lambda: self.live, self.keys.count)
         if not self.coded:
             return
         shrunk = self._released > self.keys.count
@@ -322,6 +332,8 @@ class LiveEngine:
         for assigner in moved:
             if assigner.arena.is_sparse or (pack and assigner.arena.is_half_free):
                 assigner.arena.pack(self.live)
+        if pack and self.ahead is not None:
+            self.ahead.commit(lambda: self.live, 0, pack=True)
 
     def retain_slots(self) -> None:
         """Cancel the release of slots and the move of rings that the step has noted."""
@@ -385,7 +397,8 @@ class LiveEngine:
         """The memory of the state."""
         arenas = sum(assigner.arena.nbytes for assigner in self.arena_assigners)
         dictionaries = sum(aggregate.values.nbytes for aggregate in self.all_aggregates)
-        return self.table.nbytes + self.keys.nbytes + arenas + dictionaries
+        waiting = 0 if self.ahead is None else self.ahead.waiting.nbytes
+        return self.table.nbytes + self.keys.nbytes + arenas + dictionaries + waiting
 
 
 def _structure(name: str) -> type[InOrder]:

@@ -139,7 +139,11 @@ class Lookup:
         """May structures stand, after this, behind the windows of rows to come?"""
         if self.reads_only or not self.of_rows:
             return False
-        return last is not None or (self.bound_query.time is not None and (watermark is None or at > watermark))
+        return (
+            last is not None
+            or self.engine.ahead is not None
+            or (self.bound_query.time is not None and (watermark is None or at > watermark))
+        )
 
     def _let_back(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
         """Structures only go forward: reset those that are past a window's start."""

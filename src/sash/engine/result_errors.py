@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.key_table import KeyTable
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.row_errors import format_slide
@@ -23,5 +24,7 @@ def failed_place(
             return rows.format_row(at)
         at = len(window) - 1
     elif bound_query.per_row or window.blame is not None:
+        if isinstance(aggregate.assigner, AheadAssigner):
+            return aggregate.assigner.left.format_row(at)
         return rows.format_row(at if window.blame is None else int(window.blame[at]))
     return format_slide(bound_query, window.ends[at], keys.keys(window.slots[at : at + 1]))

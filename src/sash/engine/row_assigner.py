@@ -43,24 +43,29 @@ class RowAssigner(ArenaAssigner):
 
     elements: ClassVar[Elements] = "rows"
 
+    cursors: ClassVar[int] = 0
+    """The number of columns of a head behind the starts of windows."""
+
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         windows = [bound_query.windows[place] for place in places]
         slides = sum(window.slide == "time" for window in windows)
         shifted = [w for w, window in enumerate(windows) if self.is_shifted(window)]
-        super().__init__(bound_query, places, table, name, [NEVER, 0] * slides + [0] * len(shifted))
+        super().__init__(
+            bound_query, places, table, name, [0] * self.cursors + [NEVER, 0] * slides + [0] * len(shifted)
+        )
         self.arena.add("time", self.numbers)
         self.pending: dict[int, int] = {}
         """By window that slides in time: the column with the slide of the last row; the next one has the first row."""
         for w, window in enumerate(self.windows):
             if window.slide == "time":
-                self.pending[w] = self.first + len(places) + 2 * len(self.pending)
+                self.pending[w] = self.first + len(places) + self.cursors + 2 * len(self.pending)
         self.deltas = {str(s.column): s.axis for s in self.windows if s.kind == "delta" and s.axis is not None}
         for column, axis in self.deltas.items():
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
         of_time = all(window.kind == "time" for window in self.windows)
         self.reach = max(window.behind for window in self.windows) if of_time else None
         """How long a row is needed; None: unknown."""
-        end = self.first + len(places) + 2 * slides
+        end = self.first + len(places) + self.cursors + 2 * slides
         self.shifted = {
             w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)
         }

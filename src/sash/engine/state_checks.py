@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine import slide_grid
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.input_encoding import numbers
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
@@ -115,12 +116,16 @@ class StateChecks:
 
     def _check_rows(self, assigner: RowAssigner, w: int, window: WindowSpec, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
+        if isinstance(assigner, AheadAssigner):
+            asked, life = heads[:, assigner.asked], heads[:, assigner.life]
+            require((begin == life) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are gone")
+            back = asked
         if window.kind == "count":
             least = np.maximum(back - int(window.behind) + (w not in assigner.pending), begin)
             require(least >= front, "a window counts rows that are gone")
         if w in assigner.shifted and window.kind == "time":
             start, end = (heads[:, column] for column in assigner.shifted[w].columns)
-            require((start <= end) & (end <= back), "a window ends outside of its ring")
+            require((start <= end) & (end <= heads[:, BACK]), "a window ends outside of its ring")
         if w in assigner.pending:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
             waits = slide != NEVER

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import RingRanges
 from sash.engine.arrow_arrays import array
 from sash.engine.column_sharing import STORED, Layout, layout_of, restored, stored_fields
@@ -30,7 +31,7 @@ from sash.engine.element_columns import (
     column_text,
     count_columns,
     count_name,
-    policy_columns,
+    owned_columns,
     restore_counts,
     state_columns,
 )
@@ -42,6 +43,7 @@ from sash.engine.live_engine import LiveEngine
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.state_checks import StateChecks, require, require_entries, whole_column
+from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
@@ -170,18 +172,21 @@ class StateCodec:
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
         """The columns of an arena other than states and counts of values."""
         own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
-        own |= {key for policy in self._policies(assigner) for key in policy.columns}
+        own |= {key for owner in self._owners(assigner) for key in owner.columns}
         return [name for name in assigner.arena.columns if name not in own and name != SEGMENT]
 
     def _columns_of(self, aggregate: LiveAggregate) -> list[Any]:
         return [(aggregate.name, "before"), *((aggregate.name, i) for i in aggregate.leaves)]
 
-    def _policies(self, assigner: ArenaAssigner) -> list[PolicyWindow]:
+    def _owners(self, assigner: ArenaAssigner) -> list[PolicyWindow | WaitingRows]:
+        """What else has columns of an arena, and stores them itself."""
+        if isinstance(assigner, AheadAssigner):
+            return [assigner.waiting]
         return list(assigner.policies.values()) if isinstance(assigner, RowAssigner) else []
 
     def _element_columns(self, assigner: ArenaAssigner) -> list[StoredColumns]:
         found = [arena_columns(assigner.arena, self._coordinates(assigner))]
-        found += [policy_columns(policy) for policy in self._policies(assigner)]
+        found += [owned_columns(owner) for owner in self._owners(assigner)]
         for aggregate in self.owners[id(assigner)]:
             found += [count_columns(aggregate), state_columns(aggregate)]
         return found

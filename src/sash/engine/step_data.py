@@ -195,3 +195,10 @@ class StepResult:
 
     rows: StepRows
     found: list[WindowResults]
+    left: pa.RecordBatch | None = None
+    """The rows that results belong to, if they are not those of the step."""
+
+    @property
+    def table(self) -> pa.RecordBatch:
+        """Per row: the rows that results belong to."""
+        return self.rows.table if self.left is None else self.left

@@ -52,6 +52,9 @@ class StepJournal:
         for aggregate in engine.coded:
             found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
             aggregate.begin_step()
+        if engine.ahead is not None:
+            log = engine.ahead.waiting.log
+            found.marks.append((log, log.mark()))
         found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
         return found
 
@@ -74,6 +77,8 @@ class StepJournal:
                 leaf[places] = saved
         for dictionary, mark in self.marks:
             dictionary.rollback(mark)
+        if engine.ahead is not None:
+            engine.ahead.undo()
         for aggregate in engine.all_aggregates:
             aggregate.rollback(dense=aggregate in self.dense)
         engine.timers.lowered(self.slots, engine.table["stamps"][self.slots, DUE])

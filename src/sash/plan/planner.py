@@ -4,7 +4,8 @@ windows ──▶ groups of windows that share elements      (window, aggregate)
 
 The elements of a group:
 
-rows         single rows, shared by all windows that end at a row, and by Count windows that slide in time
+rows         single rows, shared by all windows that end at a row, and by Count windows that slide in time; those of
+             windows that end after their row are a group of their own
 time panes   panes between the starts and ends of Time windows that slide in time; one group per `closed`
 row panes    panes between the starts and ends of Count windows that slide in rows
 running      one partial a key: Session, Punctuation, Lifetime
@@ -141,6 +142,7 @@ def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
     for place, spec in enumerate(bound_query.windows):
         kind = element_kind(spec)
         apart = place if kind == "running" else spec.closed if kind == "time panes" else None
+        apart = "ahead" if spec.shift > 0 else apart
         groups.setdefault((kind, apart), []).append(place)
     return tuple(WindowGroup(kind, tuple(places)) for (kind, _), places in groups.items())
 

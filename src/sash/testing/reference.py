@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sash.testing.arrival_oracle import alike, in_order, latest_allowed, rows_of
-from sash.testing.window_oracle import Due, Number, Row, aggregate, inputs, lives, per_row, slides
+from sash.testing.window_oracle import Due, DueTogether, Number, Row, aggregate, due_at, inputs, lives, per_row, slides
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ class ReferenceResult:
     row: Row
     start: Any
     end: Any
-    due: Due
+    due: Due | DueTogether
     cells: tuple[Cell, ...]
 
     @property
@@ -194,7 +194,8 @@ class Reference:
                     for spec, of_rows in windows
                     for cell in self._cells(of_rows[i], not spec.full or len(of_rows[i]) == spec.size)
                 )
-                yield ReferenceResult(row.number, number, "", row, None, None, Due(row.time, passed=True), cells)
+                due = due_at(self.bound_query.windows, rows, i, self.bound_query.forget)
+                yield ReferenceResult(row.number, number, "", row, None, None, due, cells)
 
     def _slide_results(self, all_lives: list[list[Row]]) -> list[ReferenceResult]:
         found = []

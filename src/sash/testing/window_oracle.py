@@ -18,6 +18,7 @@ Nothing here is fast, and only the bound query is shared with the engine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,17 @@ class Due:
 
 
 @dataclass(frozen=True)
+class DueTogether:
+    """When a result is final that waits for several things, or for the expiry of its key (`over`)."""
+
+    each: tuple[Due, ...]
+    over: Due | None
+
+    def final(self, watermark: Number) -> bool:
+        return all(due.final(watermark) for due in self.each) or (self.over is not None and self.over.final(watermark))
+
+
+@dataclass(frozen=True)
 class Slide:
     """One window of a query with `every`; `full` is false if it has too few rows and its aggregates are null."""
 
@@ -81,6 +93,19 @@ def per_row(spec: Spec, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     Raises ValueError, naming the row, if the column of a Delta window decreases or is no number.
     """
     return [tuple(window) for window in _PER_ROW[spec.kind](spec, rows)]
+
+
+def due_at(specs: Sequence[Spec], rows: Sequence[Row], i: int, forget: Number | None) -> DueTogether:
+    """When the result of row i is final: it is, and so are the rows after it that its windows may hold."""
+    row = rows[i]
+    each = [Due(row.time, passed=True)]
+    for spec in specs:
+        if spec.kind == "time" and spec.shift > 0:
+            each.append(Due(row.time + spec.shift, passed=spec.closed in ("right", "both")))
+        elif spec.shift > 0:
+            last = i + spec.shift
+            each.append(Due(rows[last].time, passed=True) if last < len(rows) else Due(math.inf, passed=False))
+    return DueTogether(tuple(each), None if forget is None else Due(rows[-1].time + forget, passed=True))
 
 
 def _time(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -1,0 +1,205 @@
+"""AheadAssigner: windows that hold rows after their own row. A row waits until the windows of it have all their rows.
+
+    rows          · · · · · · · ▼ · · · │
+    Count(5, shift=2)       └─────────┘ │      the row ▼ has its result when two more rows have come
+    Time(4, shift=3)              └──────┴─    this one waits for the watermark
+
+Rows are elements at once, when the watermark has passed them. Those that wait are the last ones of a slot, so they
+leave in order. `WaitingRows` has their columns, and the results of windows that do not look ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arena import SMALL, places_of
+from sash.engine.arrow_arrays import array, everyone
+from sash.engine.row_assigner import RowAssigner
+from sash.engine.shifted_windows import MOST_ROWS, PlacedAt
+from sash.engine.slot_table import SlotTable
+from sash.engine.step_data import BatchColumns, StepResult, StepRows, WindowRanges, WindowResults
+from sash.engine.time_numbers import LIMIT, Watermark, beyond, later
+from sash.engine.waiting_rows import WaitingRows
+from sash.engine.window_assigner import Ending, lower_due
+from sash.kernels.loops.ahead_loops import ask_rows
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
+from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.live_loops import BACK, BEGIN
+from sash.kernels.loops.timer_loops import retain
+from sash.plan.bound_query import BoundQuery
+
+
+class AheadAssigner(RowAssigner):
+    """Windows over single rows that end after their row."""
+
+    cursors: ClassVar[int] = 2
+
+    def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
+        super().__init__(bound_query, places, table, name)
+        self.asked = self.first + len(places)
+        """The column with the first position that waits."""
+        self.life = self.asked + 1
+        """The column with the first position of the life of the key that rows wait in."""
+        self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
+        timed = [window for window in self.windows if window.kind == "time"]
+        self.shifts = np.array([window.shift for window in timed], self.numbers)
+        ceilings = [LIMIT - int(w.shift) if self.numbers.kind == "i" else np.inf for w in timed]
+        closed = np.array([window.closed in ("right", "both") for window in timed], np.bool_)
+        self.rules = self.shifts, np.array(ceilings, self.numbers), closed
+        self.reach = None if self.reach is None else max(self.reach, 0)
+        self.forget = bound_query.forget
+        early = [w for w in range(len(bound_query.windows)) if w not in places]
+        self.waiting = WaitingRows(bound_query, early, self.arena)
+        self.step: tuple[Ints, Watermark, Ints | None] = (NO_INTS, None, None)
+        self.early: Sequence[WindowResults] = ()
+        self.left: BatchColumns = BatchColumns(self.waiting.table(self.waiting.log.take(NO_INTS)))
+        """The rows that leave in this step."""
+
+    # ---- a step ----
+
+    def expect(self, slots: Ints, now: Watermark, done: Ints | None, early: Sequence[WindowResults]) -> None:
+        """Begin a step: the slots that change, the watermark, the slots that end, and the results of other windows."""
+        self.step, self.early = (slots, now, done), early
+
+    def assign(self, rows: StepRows) -> None:
+        super().assign(rows)
+        self.waiting.put(rows.table, self.early, self.at)
+
+    def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
+        slots, now, done = self.step
+        heads, starts, stops = self.arena.heads, np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+        at = np.zeros(0, self.numbers) if now is None else np.array([now], self.numbers)
+        arguments = (slots, self._over(slots, now, done), at, self.rules, self.rows_ahead, heads, self.asked)
+        call_loop(ask_rows, self.kind, (*arguments, self.arena.columns["time"], starts, stops))
+        places, entry = places_of(heads, slots, starts, stops)
+        of = slots[entry]
+        pos = np.arange(len(entry)) - np.searchsorted(entry, entry) + starts[entry]
+        begin, ends, life = self._lives(rows, of, pos)
+        heads[slots, self.life] = heads[slots, BEGIN]
+        placed = PlacedAt(of, pos, self.arena.columns["time"][places], begin, ends)
+        self._leave(placed, places, life)
+        return [self._ranges(w, placed, life) for w in range(len(self.windows))]
+
+    def _over(self, slots: Ints, now: Watermark, done: Ints | None) -> Flags:
+        """The slots to which no row can come any more that a waiting row's window could hold."""
+        if done is not None:
+            over: Flags = np.isin(slots, done)
+        elif self.forget is not None and now is not None:
+            over = beyond(later(self.last(slots), self.forget)) <= now
+        else:
+            over = np.zeros(len(slots), np.bool_)
+        return over
+
+    def _ranges(self, w: int, placed: PlacedAt, life: Ints | None) -> WindowRanges:
+        window = self.windows[w]
+        los, his = self.shifted[w].ranges(placed)
+        on = his - los >= int(window.size or 1) if window.full else everyone(len(los))
+        slots, time = placed.slots, placed.time
+        return WindowRanges(
+            self.places[w], slots, on, time, time, placed.pos, None, los, his, life=life, all_on=not window.full
+        )
+
+    def _lives(self, rows: StepRows, slots: Ints, pos: Ints) -> tuple[Ints, Ints, Ints | None]:
+        """The elements [begin, end) of the life of each row's key, and how often it has restarted in this step."""
+        heads = self.arena.heads
+        if not rows.has_restarts:
+            return heads[slots, BEGIN], heads[slots, BACK], None
+        first, at = rows.slots[rows.restarts], self.pos[rows.restarts]
+        count, total = len(first), len(first) + len(slots)
+        asks = np.arange(total) >= count
+        order = np.lexsort((asks, np.append(at, pos), np.append(first, slots)))
+        of, where, asks, index = (
+            np.append(first, slots)[order],
+            np.append(at, pos)[order],
+            asks[order],
+            np.arange(total),
+        )
+        before = np.maximum.accumulate(np.where(asks, -1, index))
+        known = (before >= 0) & (of[before] == of)
+        begin = np.where(known, where[before], heads[of, self.life])
+        behind = np.minimum.accumulate(np.where(asks, total, index)[::-1])[::-1]
+        there = np.minimum(behind, total - 1)
+        end = np.where((behind < total) & (of[there] == of), where[there], heads[of, BACK])
+        restarts = np.cumsum(~asks)
+        of_slot = np.maximum.accumulate(np.where(np.append(True, of[1:] != of[:-1]), index, 0)) if total else index
+        life: Ints = restarts - (restarts - ~asks)[of_slot]
+        found = np.empty((3, len(slots)), np.int64)
+        found[:, order[asks] - count] = begin[asks], end[asks], life[asks]
+        return found[0], found[1], found[2]
+
+    def _leave(self, placed: PlacedAt, places: Ints, life: Ints | None) -> None:
+        batch = self.waiting.leave(places)
+        self.left = BatchColumns(self.waiting.table(batch))
+        self.early = self.waiting.early_results(batch, placed.slots, placed.time, life)
+        rising = (placed.time[1:] >= placed.time[:-1]).all()
+        self.order = None if rising else np.lexsort((placed.pos, placed.time))
+
+    def step_result(self, rows: StepRows, found: list[WindowResults]) -> StepResult:
+        """The output of a step: the rows that leave, in order of time, with the results of all windows."""
+        found = sorted([*found, *self.early], key=lambda one: one.results.window)
+        self.early = ()
+        if self.order is None:
+            return StepResult(rows, found, self.left.table)
+        order = array(self.order)
+        return StepResult(rows, [_taken(one, self.order, order) for one in found], self.left.table.take(order))
+
+    # ---- all or nothing ----
+
+    def undo(self) -> None:
+        """Undo a step in the rows that wait; the journal restores the slots and the log."""
+        self.waiting.undo()
+
+    def commit(self, live: Any, slots: int, pack: bool = False) -> None:
+        """The step has succeeded. `live` gives all slots in use; the log is compacted where it is worth it."""
+        self.waiting.committed()
+        if pack or self.waiting.is_due_for_compaction(slots):
+            self.waiting.compact(live(), self.arena.heads[live(), self.asked])
+
+    # ---- retention ----
+
+    def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
+        heads = self.arena.heads
+        slots_at = np.flatnonzero(heads[slots, self.asked] < heads[slots, BACK])
+        of = slots[slots_at]
+        asked = heads[of, self.asked]
+        end, waits = np.full(len(of), self.numbers.type(LIMIT)), np.zeros(len(of), np.bool_)
+        if len(self.shifts):
+            time = self.arena.columns["time"][self.located(of, asked)]
+            ends = [later(time, shift.item()) for shift in self.shifts]
+            passed = [beyond(one) if closed else one for one, closed in zip(ends, self.rules[2], strict=True)]
+            end = np.maximum.reduce(passed).astype(self.numbers)
+            waits = asked + self.rows_ahead < heads[of, BACK]
+        if self.forget is not None:
+            forgotten = beyond(later(self.last(of), self.forget)).astype(self.numbers)
+            end, waits = np.where(waits, np.minimum(end, forgotten), forgotten), everyone(len(of))
+        some, flags = due[slots_at], is_due[slots_at]
+        lower_due(some, flags, waits, end)
+        due[slots_at], is_due[slots_at] = some, flags
+
+    def retain(self, slots: Ints) -> None:
+        sparse = np.empty(len(slots), np.int64)
+        windows = self.first, self.asked + 1
+        count = call_loop(retain, "", (slots, self.arena.heads, *windows, SMALL, sparse))
+        self.sparse = sparse[:count]
+
+    @property
+    def lasting(self) -> Any:
+        return None
+
+    def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
+        super().expiry(slots, expiry, expires)
+        heads = self.arena.heads
+        expires[heads[slots, self.asked] < heads[slots, BACK]] = False
+
+
+def _taken(one: WindowResults, order: Ints, places: pa.Array) -> WindowResults:
+    """Results in another order."""
+    ranges, life = one.results, one.results.life
+    moved = replace(ranges, slots=ranges.slots[order], on=ranges.on[order], life=None if life is None else life[order])
+    columns = [column.take(places) for column in one.columns]
+    return WindowResults(moved, columns, [low[order] for low in one.low], [high[order] for high in one.high])

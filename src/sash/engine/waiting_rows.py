@@ -1,0 +1,149 @@
+"""Rows that wait for the rows after them, with the results that they have already.
+
+    ring     e0  e1  e2  e3  e4          elements of a slot
+                     ▲                   the first row that waits
+    codes    -1  -1  7   9   12   ──▶  log of rows: their columns, and the results of windows that do not look ahead
+
+A code is a place in the log; -1: the row has left. The log is compacted when most of its rows have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arena import Arena, places_of
+from sash.engine.arrow_arrays import array, everyone
+from sash.engine.atomic import all_at_once, attributes, items
+from sash.engine.chunk_log import RowLog
+from sash.engine.input_encoding import numbers
+from sash.engine.key_values import decoded_schema
+from sash.engine.step_data import WindowRanges, WindowResults
+from sash.engine.value_encoder import is_wasteful
+from sash.kernels.loops.array_types import Ints, Numbers
+from sash.kernels.loops.live_loops import BACK
+from sash.plan.bound_query import BoundQuery
+from sash.stores.envelope import PageError
+
+CODE = "row"
+"""The column of the arena with the codes."""
+
+WAITS = "waits"
+
+
+class WaitingRows:
+    """The rows of an arena's elements that wait. `early` are the windows whose results they have already."""
+
+    columns: ClassVar[Sequence[str]] = (CODE,)
+
+    def __init__(self, bound_query: BoundQuery, early: Sequence[int], arena: Arena) -> None:
+        self.arena, self.early = arena, early
+        self.aggregates = len(bound_query.aggregates)
+        self.schema = decoded_schema(bound_query.schema)
+        fields = {f"c{i}": field.type for i, field in enumerate(self.schema)}
+        for w in early:
+            for p, aggregate in enumerate(bound_query.aggregates):
+                fields |= {f"r{w}.{p}": aggregate.result, f"l{w}.{p}": pa.int64(), f"h{w}.{p}": pa.int64()}
+        self.log = RowLog(pa.schema(fields))
+        arena.add(CODE, np.int64)
+        self._left: tuple[Ints, Ints] | None = None
+        """Places and codes of the rows that have left in this step."""
+        self._compact_above = 0
+
+    # ---- a step ----
+
+    def put(self, table: pa.RecordBatch, early: Sequence[WindowResults], places: Ints) -> None:
+        """Let rows wait at these places, with results of the early windows, in their order."""
+        if not len(places):
+            return
+        arrays = list(table.columns)
+        for found in early:
+            on = found.results.on
+            for column, low, high in zip(found.columns, found.low, found.high, strict=True):
+                # the counts of a window that has no result yet are stored as complements
+                arrays += [column, array(np.where(on, low, ~low)), array(np.ascontiguousarray(high, np.int64))]
+        self.arena.columns[CODE][places] = self.log.append(pa.RecordBatch.from_arrays(arrays, schema=self.log.schema))
+
+    def leave(self, places: Ints) -> pa.RecordBatch:
+        """The rows at these places, which leave. Raises PageError if one is missing."""
+        codes = self.arena.columns[CODE][places]
+        if len(codes) and codes.min() < 0:
+            raise PageError("the state has lost a row that waits for the rows after it: it was damaged")
+        found = self.log.take(codes)
+        self._left = places, codes
+        self.arena.columns[CODE][places] = -1
+        return found
+
+    def table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of rows that have left."""
+        return pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
+
+    def early_results(
+        self, batch: pa.RecordBatch, slots: Ints, time: Numbers, life: Ints | None
+    ) -> list[WindowResults]:
+        """The results that rows had when they came."""
+        found, at = [], len(self.schema)
+        for w in self.early:
+            parts = batch.columns[at : at + 3 * self.aggregates]
+            at += 3 * self.aggregates
+            lows = [numbers(column) for column in parts[1::3]]
+            highs = [numbers(column) for column in parts[2::3]]
+            on = lows[0] >= 0 if lows else everyone(len(slots))
+            ranges = WindowRanges(w, slots, on, time, time, slots, life=life)
+            found.append(WindowResults(ranges, list(parts[0::3]), [np.where(on, low, ~low) for low in lows], highs))
+        return found
+
+    def undo(self) -> None:
+        """Let the rows wait again that have left in this step. May be called again."""
+        if self._left is not None:
+            places, codes = self._left
+            self.arena.columns[CODE][places] = codes
+
+    def committed(self) -> None:
+        """The step has succeeded."""
+        self._left = None
+
+    def is_due_for_compaction(self, slots: int) -> bool:
+        """Has the log grown so much that it is worth a look at all slots?"""
+        return len(self.log) > max(self._compact_above, slots)
+
+    def compact(self, live: Ints, asked: Ints) -> None:
+        """Drop rows from the log that have left, if most have; `asked`: the first position that waits of each slot."""
+        heads = self.arena.heads
+        places, _ = places_of(heads, live, asked, heads[live, BACK])
+        self._compact_above = 4 * len(places)
+        if is_wasteful(len(self.log), len(places)):
+            log = RowLog(self.log.schema)
+            codes = log.append(self.log.take(self.arena.columns[CODE][places]))
+            all_at_once(items(self.arena.columns[CODE], places, codes), attributes(self, log=log))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows."""
+        return self.log.nbytes
+
+    # ---- state at rest ----
+
+    @property
+    def fields(self) -> Mapping[str, pa.DataType]:
+        """The columns in which rows are stored with their elements."""
+        return {WAITS: pa.bool_()} | {field.name: field.type for field in self.log.schema}
+
+    def store(self, places: Ints) -> list[pa.Array]:
+        """The rows of elements; nulls for those that have left."""
+        codes = self.arena.columns[CODE][places]
+        waits = codes >= 0
+        found = self.log.take(codes[waits])
+        at = array(np.cumsum(waits) - 1, waits)
+        return [array(waits), *(column.take(at) for column in found.columns)]
+
+    def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
+        """Load stored rows into the places of their elements."""
+        waits = columns[0].fill_null(False)
+        batch = pa.RecordBatch.from_arrays(list(columns[1:]), schema=self.log.schema).filter(waits)
+        codes = np.full(len(places), -1)
+        codes[numbers(waits).astype(np.bool_)] = self.log.append(batch)
+        self.arena.columns[CODE][places] = codes

@@ -1,0 +1,51 @@
+"""Loops over rows that wait for the rows after them: windows that look ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, OFFSET
+
+
+def ask_rows(
+    of: Any, over: Any, now: Any, rules: Any, rows: int, heads: Any, column: int, times: Any, starts: Any, stops: Any
+) -> int:
+    """Find the rows whose windows have all their rows: of each slot the positions [start, stop), the oldest that wait.
+
+    The head's column has the first position that waits. All rows are due of slots that are `over`, and those of a life
+    that has ended; others once `rows` further rows have come, and the watermark `now` (empty: none) has passed the ends
+    of their windows. Returns the number of rows that are due.
+    """
+    count = 0
+    for e in range(len(of)):
+        s = of[e]
+        p, back = heads[s, column], heads[s, BACK]
+        starts[e] = p
+        if over[e]:
+            p = back
+        else:
+            offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+            p = max(p, heads[s, BEGIN])
+            while p + rows < back and has_passed(times[offset + (p & mask)], now, rules):
+                p += 1
+        stops[e] = p
+        heads[s, column] = p
+        count += p - starts[e]
+    return count
+
+
+def has_passed(t: Any, now: Any, rules: Any) -> bool:
+    """Has the watermark passed the ends of all windows of a row at t?
+
+    The rules of windows are their shifts, the greatest times that allow them, and whether they hold their end.
+    """
+    shifts, ceilings, closed = rules
+    if len(shifts) > 0 and len(now) == 0:
+        return False
+    for w in range(len(shifts)):
+        if t > ceilings[w]:
+            return False
+        end = t + shifts[w]
+        if end > now[0] or (closed[w] and end == now[0]):
+            return False
+    return True
