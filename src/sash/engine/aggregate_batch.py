@@ -35,6 +35,7 @@ from sash.kernels.loops.columnar import scalars
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.custom import Custom
 from sash.plan.bound_query import AggregateSpec
+from sash.plan.type_probe import has_objects
 from sash.plan.types import value_type
 
 _MARK = 1_000_003
@@ -67,25 +68,28 @@ class Aggregate:
         self.types = tuple(map(value_type, spec.types))
         self.ours = not isinstance(spec.monoid, Custom)
         for name, kind in zip(spec.columns, self.types, strict=True):
-            if not self.ours and getattr(kind, "unit", None) == "ns":
+            if not self.ours and getattr(kind, "unit", None) == "ns" and not has_objects(kind):
                 raise TypeError(
                     f"the aggregate {spec.name!r} takes the column {name!r} of type {kind} as objects of Python, which "
-                    "have no nanoseconds: cast it to microseconds"
+                    "have no nanoseconds (those of pandas have): cast it to microseconds"
                 )
-        forms = encodings_of(spec.monoid, self.types)
+        forms = encodings_of(spec)
         kinds = None if forms is None else kinds_of(forms, self.types or (pa.bool_(),))
         self.kernel = kernel(spec.monoid, kinds, not self.ours)
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.kernel.compiled else as_objects
-        self.state_of, self.result_of = self._traced() if self.kernel.compiled else ({}, {})
+        self.state_of, self.result_of = self._traced(self.forms)
+        if forms and not self.kernel.compiled and spec.orders:  # places of categories are its only codes
+            forms = tuple("category" if spec.order(j) is not None else "number" for j in range(len(forms)))
+            self.result_of = self._traced(forms)[1]
 
-    def _traced(self) -> tuple[dict[int, int], dict[int, int]]:
+    def _traced(self, forms: Sequence[Form]) -> tuple[dict[int, int], dict[int, int]]:
         """Find the scalars of a state and of a result that are an unchanged input, by marking the inputs."""
         monoid = self.kernel.monoid
-        marks = {_MARK + j: j for j, form in enumerate(self.forms) if form in CODED}
+        marks = {_MARK + j: j for j, form in enumerate(forms) if form in CODED}
         if not marks:
             return {}, {}
-        inputs = zip(self.forms, self.types, strict=True)
+        inputs = zip(forms, self.types, strict=True)
         row = [_MARK + j if form in CODED else _sample(form, kind) for j, (form, kind) in enumerate(inputs)]
         state = monoid.lift(*row)
         return _marked(state, marks), _marked(monoid.lower(state), marks)
@@ -106,7 +110,7 @@ class Aggregate:
         spec, kernel = self.spec, self.kernel
         nothing = spec.monoid.empty
         if not kernel.compiled:
-            values = [x if ok else None for x, ok in zip(out, valid.tolist(), strict=True)]
+            values = [self._decoded(x) if ok else None for x, ok in zip(out, valid.tolist(), strict=True)]
             return spec.array(values if nothing is None else _filled(values, empty, nothing))
         shape = kernel.layouts.result.shape
         has_empty = nothing is not None and bool(empty.any())
@@ -115,6 +119,17 @@ class Aggregate:
             has_empty = False
         made = self._built(iter(enumerate(out)), valid, spec.result, shape, dictionaries)
         return spec.array(_filled(made.to_pylist(), empty, nothing)) if has_empty else made
+
+    def _decoded(self, value: Any) -> Any:
+        """A result of Python objects, with categories in place of their codes."""
+        if not self.result_of or value is None:
+            return value
+        leaves = [value] if not isinstance(value, tuple) else list(value)
+        for i, j in self.result_of.items():
+            order = self.spec.order(j)
+            if order is not None and leaves[i] is not None:
+                leaves[i] = order[leaves[i]]
+        return tuple(leaves) if isinstance(value, tuple) else leaves[0]
 
     def _built(
         self, leaves: Any, valid: Flags, kind: pa.DataType, shape: Any, dictionaries: Mapping[int, Any]
@@ -143,14 +158,16 @@ class AggregateBatch:
 
     def __init__(self, aggregate: Aggregate, columns: Sequence[pa.Array], rows: int, share: Share) -> None:
         self.aggregate = aggregate
-        kernel, forms = aggregate.kernel, aggregate.forms
+        kernel, forms, spec = aggregate.kernel, aggregate.forms, aggregate.spec
         self.non_null = non_null(columns, aggregate.spec.monoid.nullable, rows)
         self.dictionaries: dict[int, ValueDictionary] = {}
         if not kernel.compiled:
-            inputs = [objects(column, aggregate.ours) for column in columns]
+            inputs = [objects(column, aggregate.ours, spec.order(j)) for j, column in enumerate(columns)]
             self.states: States = kernel.lift(inputs or [[None] * rows], self.non_null)
             return
-        self.dictionaries = {j: ValueDictionary(form, columns[j]) for j, form in enumerate(forms) if form in CODED}
+        self.dictionaries = {
+            j: ValueDictionary(form, columns[j], spec.order(j)) for j, form in enumerate(forms) if form in CODED
+        }
         coded = self.dictionaries
         if forms == ("wide",):
             self.states = kernel.lift(word_pairs(columns[0]), self.non_null, share)

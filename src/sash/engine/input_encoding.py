@@ -3,6 +3,7 @@
     number     unchanged: bool, 64-bit int, 64-bit float
     temporal   a date, time or duration as its integer
     rank       an ordered value: its rank among all values of this call
+    category   an ordered category: its place among the declared ones
     place      any value: its row number; for payloads, nulls included
     presence   whether there is a value
     wide       a decimal of 128 bits as two 64-bit words, the high one first
@@ -24,22 +25,24 @@ from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, null_mask, words_of
 from sash.kernels.loops.array_types import Flags
-from sash.monoids import Monoid
 from sash.monoids.algebra import Kind
 from sash.monoids.custom import Custom
 from sash.monoids.decimals import OfDecimals
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.sums import Count
+from sash.plan.bound_query import AggregateSpec
+from sash.plan.category_order import Categories
 from sash.plan.types import kind as number_kind
 from sash.plan.types import value_type
 
-Form = Literal["number", "temporal", "rank", "place", "presence", "wide", "object"]
+Form = Literal["number", "temporal", "rank", "category", "place", "presence", "wide", "object"]
 
-CODED = ("rank", "place")
+CODED = ("rank", "category", "place")
 
 
-def encodings_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ...] | None:
+def encodings_of(spec: AggregateSpec) -> tuple[Form, ...] | None:
     """The form of each input of an aggregate; None if it takes Python objects and runs interpreted."""
+    monoid, types = spec.monoid, spec.types
     if isinstance(monoid, Count):
         return ("presence",)
     if monoid.interpreted_only:
@@ -51,6 +54,7 @@ def encodings_of(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[Form, ..
     for position, kind in enumerate(types):
         domain = monoid.domain[min(position, len(monoid.domain) - 1)] if ours else "own"
         form = _form(value_type(kind), domain, ours and position in monoid.nullable)
+        form = form if spec.order(position) is None else "category"
         if form is None:
             return None
         found.append(form)
@@ -116,8 +120,12 @@ def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) ->
     return found
 
 
-def objects(column: pa.Array, ours: bool) -> list[Any]:
-    """A column as Python objects. The package's own aggregates take temporal values as integers, without limits."""
+def objects(column: pa.Array, ours: bool, order: Categories | None = None) -> list[Any]:
+    """A column as Python objects. The package's own aggregates take temporal values as integers, without limits, and
+    ordered categories as their places.
+    """
+    if order is not None:
+        return pc.index_in(column, pa.array(order, column.type)).to_pylist()
     if ours and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
         return [x if ok else None for x, ok in zip(numbers(column).tolist(), valid, strict=True)]
@@ -125,12 +133,16 @@ def objects(column: pa.Array, ours: bool) -> list[Any]:
 
 
 class ValueDictionary:
-    """Decodes the codes of one input, within one call."""
+    """Decodes the codes of one input, within one call. `order`: the values of ordered categories."""
 
-    def __init__(self, form: Form, values: pa.Array) -> None:
+    def __init__(self, form: Form, values: pa.Array, order: Categories | None = None) -> None:
         self.values = values
         total = len(values)
-        if form == "place":
+        if order is not None:
+            self.values = pa.array(order, values.type)
+            self.codes = category_codes(values, self.values)
+            self.places = np.arange(len(order))
+        elif form == "place":
             self.codes = np.arange(total)
             self.places = self.codes
         else:
@@ -150,6 +162,13 @@ class ValueDictionary:
             return pa.nulls(len(codes), self.values.type)
         places = self.places[np.where(good, codes, 0)]
         return self.values.take(array(places, good))
+
+
+def category_codes(column: pa.Array, categories: pa.Array) -> NDArray[np.int64]:
+    """The places of values among their categories, -1 for nulls."""
+    found = pc.index_in(column, categories)
+    codes: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def decimals(words: Sequence[NDArray[Any]], valid: Flags | None, kind: pa.DataType) -> pa.Array:

@@ -25,6 +25,7 @@ from sash.engine.arrow_arrays import array, words_of
 from sash.engine.key_columns import dumped, is_binary, is_text, value_bytes
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.hashing import hash_texts
+from sash.plan.category_order import encode_categories
 from sash.plan.types import value_type
 
 HASH_VERSION = 1
@@ -90,10 +91,12 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, value_type(field.type)) for field in schema])
 
 
-def encode_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Plain values as a column of their original type."""
+def encode_as(column: pa.Array, kind: pa.DataType, categories: pa.Array | None = None) -> pa.Array:
+    """Plain values as a column of their original type; `categories`: those of an ordered dictionary."""
     if column.type == kind:
         return column
+    if categories is not None and pa.types.is_dictionary(kind):
+        return encode_categories(column, kind, categories)
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type).dictionary_encode().cast(kind)
     if pa.types.is_run_end_encoded(kind):

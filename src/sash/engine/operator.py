@@ -34,6 +34,7 @@ from sash.engine.state_header import Header, token_of
 from sash.engine.time_numbers import finite, stored_time_type
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
+from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
@@ -76,7 +77,13 @@ class Operator(OperatorBase):
         if schema is None and self.store is not None:
             schema = stored_schema(query, self.store)
         if schema is not None:
-            self._open(schema)
+            try:
+                self._open(schema)
+            except UnknownCategories:  # the first batch has them
+                self._expected = schema
+
+    _expected: pa.Schema | None = None
+    """The schema that batches must have, if the operator is opened with the first of them."""
 
     def _reopen(self) -> None:
         super()._reopen()
@@ -107,11 +114,14 @@ class Operator(OperatorBase):
         if not isinstance(batch, pa.RecordBatch):
             batch = record_batch(batch, self.schema)
         if self.schema is None:
+            if self._expected is not None:
+                check_schema(batch.schema, self._expected)
             with self._single:
-                self._open(batch.schema)
+                self._open(schema_with_categories(batch))
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
+            require_categories(batch, self.schema)
         return self._call(lambda progress: self._process(batch, progress), offset, before_commit)
 
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:

@@ -21,6 +21,7 @@ from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
+from sash.plan.category_order import categories_of
 from sash.plan.types import value_type
 
 
@@ -34,7 +35,9 @@ def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def chosen_rows(batch: pa.RecordBatch, schema: pa.Schema, bare: pa.Schema, chosen: Flags) -> pa.RecordBatch:
     """Some rows of a batch; `bare` is the schema without dictionaries and views."""
     rows = plain_batch(batch, bare).filter(pa.array(chosen))
-    columns = [encode_as(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    columns = [
+        encode_as(column, field.type, categories_of(field)) for column, field in zip(rows.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -47,15 +50,29 @@ class Output:
         self.width = len(bound_query.schema)
         self.flags = bound_query.query.late == "flag" and mode != "sorted"
         self.restores = [
-            i for i, field in enumerate(self.schema) if i < self.width and field.type != value_type(field.type)
+            i for i, field in enumerate(self.schema)
+            if field.type != value_type(field.type) and (i < self.width or pa.types.is_dictionary(field.type))
         ] if bound_query.per_row else list(range(len(self.schema)))  # fmt: skip
         """The columns whose output type may differ from the computed type."""
         self.results = list(self.schema)[self.width :] if bound_query.per_row else []
         given = list(self.schema)[: self.width]
         self.given = pa.schema(given, self.schema.metadata) if bound_query.per_row and not self.restores else None
         """The schema of rows that need no conversion; None if some do."""
+        self.categories = self._categories()
+        """The ordered categories of the output's columns, by place."""
         self.has_names = any(window.name for window in bound_query.windows)
         self.key_by_key = mode == "given" and len(bound_query.windows) == 1
+
+    def _categories(self) -> dict[int, pa.Array]:
+        bound_query = self.bound_query
+        names = [(field.name, field.name) for field in self.schema if field.name in bound_query.schema.names]
+        for spec in bound_query.aggregates:
+            if spec.encoding is not None:
+                labels = [f"{spec.name}_{w.name}" if w.name else spec.name for w in bound_query.windows]
+                names += [(label, spec.columns[-1]) for label in (labels if bound_query.per_row else [spec.name])]
+        known = {name: categories_of(bound_query.schema.field(source)) for name, source in names}
+        places = self.schema.get_field_index
+        return {places(name): found for name, found in known.items() if found is not None and places(name) >= 0}
 
     def empty(self) -> pa.RecordBatch:
         """A batch without results."""
@@ -134,14 +151,14 @@ class Output:
             elif field.name == "_revision":
                 columns.append(array(np.zeros(count, np.int64)))
             else:
-                columns.append(pa.nulls(count, field.type))
+                columns.append(pa.nulls(count, value_type(field.type)))
         first = self.typed(columns)
         return together([first, found], self.schema)
 
     def typed(self, columns: list[pa.Array]) -> pa.RecordBatch:
         """Columns as a batch of the output schema: dictionary columns are encoded again."""
         for i in self.restores:
-            columns[i] = encode_as(columns[i], self.schema.field(i).type)
+            columns[i] = encode_as(columns[i], self.schema.field(i).type, self.categories.get(i))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -26,6 +26,7 @@ from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.types import value_type
 from sash.stores import codec
+from sash.stores.state_objects import state_codec
 
 
 class PolicyWindow:
@@ -38,7 +39,7 @@ class PolicyWindow:
         kinds = [_kinds(spec) for spec in self.aggregates]
         self.kernel = PolicyKernel(policy, policy.evict, policy.alone, monoids, kinds)
         compiled = self.kernel.compiled
-        self.readers = [InputReader(spec, encodings_of(spec.monoid, spec.types), compiled) for spec in self.aggregates]
+        self.readers = [InputReader(spec, encodings_of(spec), compiled) for spec in self.aggregates]
         self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
         """The names of the arena's columns that hold states."""
         for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
@@ -77,7 +78,7 @@ class PolicyWindow:
         """The states that `take` selects, as columns to store."""
         if self.kernel.compiled:
             return [array(take(leaf)) for leaf in self.states]
-        dumps = [spec.monoid.dump or codec.dumps for spec in self.aggregates]
+        dumps = [state_codec(spec.monoid)[0] for spec in self.aggregates]
         states = [split(state, self.kernel.alone) for state in take(self.states[0]).tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
         return [pa.array(found, pa.binary())]
@@ -88,7 +89,7 @@ class PolicyWindow:
             for leaf, column in zip(self.states, columns, strict=True):
                 leaf[places] = numbers(column)
             return
-        loads = [spec.monoid.load or codec.loads for spec in self.aggregates]
+        loads = [state_codec(spec.monoid)[1] for spec in self.aggregates]
         for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
             state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
             self.states[0][place] = joined(state, self.kernel.alone)
@@ -101,7 +102,7 @@ class PolicyWindow:
 
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if the policy needs their values as Python objects."""
-    forms = encodings_of(spec.monoid, spec.types)
+    forms = encodings_of(spec)
     if forms is None or any(form in (*CODED, "wide") for form in forms):
         return None
     return kinds_of(forms, tuple(map(value_type, spec.types)) or (pa.bool_(),))

@@ -297,7 +297,7 @@ class Inputs:
             else evaluated(tree, lambda of: decode(table.column(of)), table.num_rows)
             for name, tree in pairs
         ]
-        self.forms = encodings_of(spec.monoid, spec.types)
+        self.forms = encodings_of(spec)
         self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
         self._batches: dict[type[InOrder], AggregateBatch] = {}
@@ -324,8 +324,8 @@ class Inputs:
         self.kernel = column_kernel_of(self.spec.monoid, kinds)
         if self.kernel is None:
             return
-        if self.forms[0] == "rank":
-            self.dictionary = ValueDictionary("rank", self.columns[0])
+        if self.forms[0] in ("rank", "category"):
+            self.dictionary = ValueDictionary(self.forms[0], self.columns[0], self.spec.order(0))
         x: Any = self.dictionary.codes if self.dictionary is not None else numbers(self.columns[0])
         if self.kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:

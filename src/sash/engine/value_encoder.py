@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import array, word_type
+from sash.engine.category_codes import CategoryCodes
 from sash.engine.chunk_log import CodeMapping, PlaceLog
 from sash.engine.input_encoding import CODED, Form, non_null, numbers, objects, word_pairs
 from sash.engine.rank_labels import RankLabels
@@ -25,8 +26,9 @@ from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags, Ints, States
 from sash.kernels.loops.columnar import scalars
 from sash.plan.bound_query import AggregateSpec
+from sash.plan.category_order import Categories
 from sash.plan.types import value_type
-from sash.stores import codec
+from sash.stores.state_objects import state_codec
 
 LARGE = 4096
 """A dictionary, log or array of fewer entries is not compacted."""
@@ -35,6 +37,13 @@ LARGE = 4096
 def is_wasteful(length: int, used: int) -> bool:
     """Are most entries of a large dictionary or log unused?"""
     return length > LARGE and length > 4 * used
+
+
+def _dictionary(form: Form, kind: pa.DataType, order: Categories | None) -> Any:
+    """The codes of one input."""
+    if order is not None:
+        return CategoryCodes(kind, order)
+    return PlaceLog(kind) if form == "place" else RankLabels(kind)
 
 
 class InputReader:
@@ -70,7 +79,8 @@ class InputReader:
         if self.derived:
             rows.derive(self.derived)
         if not self.compiled:
-            return [objects(rows.column(name), self.ours) for name in names] or [[None] * count]
+            order = self.spec.order
+            return [objects(rows.column(n), self.ours, order(j)) for j, n in enumerate(names)] or [[None] * count]
         if self.presence:
             return [np.zeros(count, np.bool_)]
         if self.wide:
@@ -90,7 +100,7 @@ class ValueEncoder(InputReader):
         super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
         self.aggregate, self.recode, self.kernel = aggregate, recode, aggregate.kernel
         self.dictionaries: dict[int, Any] = {
-            j: (PlaceLog if form == "place" else RankLabels)(kind)
+            j: _dictionary(form, kind, aggregate.spec.order(j))
             for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
             if form in CODED
         }
@@ -162,7 +172,7 @@ class ValueEncoder(InputReader):
     def store(self, states: States) -> list[pa.Array]:
         """States as columns to store, with values in place of codes."""
         if not self.compiled:
-            dump = self.spec.monoid.dump or codec.dumps
+            dump, _ = state_codec(self.spec.monoid)
             return [pa.array([None if s is None else dump(s) for s in states[0].tolist()], pa.binary())]
         found = []
         for i, leaf in enumerate(states):
@@ -173,7 +183,7 @@ class ValueEncoder(InputReader):
     def load(self, states: States, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Load stored states into these places."""
         if not self.compiled:
-            load = self.spec.monoid.load or codec.loads
+            _, load = state_codec(self.spec.monoid)
             for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
                 states[0][place] = self.kernel.monoid.identity if data is None else load(data)
             return
@@ -185,6 +195,6 @@ class ValueEncoder(InputReader):
         if j is None:
             return numbers(column)
         codes = self.encoded(j, column)
-        if self.aggregate.forms[j] != "rank":
+        if self.aggregate.forms[j] == "place":
             return codes
         return np.where(codes < 0, scalars(self.kernel.monoid.identity)[i], codes)

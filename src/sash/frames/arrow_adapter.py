@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.engine.key_values import encode_as
 from sash.frames.adapter import FrameResult, Ints
+from sash.plan.category_order import ordered_categories
 
 
 def arrow_adapter(data: Any) -> ArrowAdapter:
@@ -40,11 +42,22 @@ class ArrowAdapter:
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
         table = self.table if kept is None else self.table.take(pa.array(kept))
         for one in results:
-            table = table.append_column(pa.field(one.name, one.values.type), one.values)
+            values = self._as_arrow(one)
+            table = table.append_column(pa.field(one.name, values.type), values)
         return self._as_came(table)
 
     def of_slides(self, results: Sequence[FrameResult]) -> Any:
-        return self._as_came(pa.table({one.name: one.values for one in results}))
+        return self._as_came(pa.table({one.name: self._as_arrow(one) for one in results}))
+
+    def _as_arrow(self, result: FrameResult) -> pa.Array:
+        """Results as a column; a dictionary, if they are values of one."""
+        values = result.values
+        if result.source is None or pa.types.is_dictionary(values.type):
+            return values
+        source = self.column(result.source)
+        if not pa.types.is_dictionary(source.type):
+            return values
+        return encode_as(values, source.type, ordered_categories(result.source, source))
 
     def _as_came(self, table: pa.Table) -> Any:
         if self.kind is pa.Table:

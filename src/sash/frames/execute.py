@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash import monoids as m
 from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.engine.key_values import encode_as, key_column, keys_of
@@ -20,12 +19,11 @@ from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery
+from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.planner import is_stateless, plan
 from sash.plan.query import Query
-
-SELECTS = (m.Min, m.Max, m.First, m.Last, m.Nth, m.ArgMin, m.ArgMax)
-"""The aggregates whose results are values of a column, with its type."""
+from sash.plan.types import selects
 
 
 def run(query: Query, data: Any) -> Any:
@@ -66,13 +64,15 @@ def compute(query: Query, frame: Adapter) -> Any:
         if isinstance(column.type, pa.BaseExtensionType):
             raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
     # a column that is not read may have a type that Arrow lacks, but its name is taken
-    query.bind(pa.schema([(name, read[name].type if name in read else pa.null()) for name in frame.names]))
+    fields = {name: _field(name, column) for name, column in read.items()}
+    query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in frame.names]))
     columns = {name: flat(column) for name, column in read.items()}
     if query.emit == "changes" or not columns:
         columns[validation.free_name("row", query, frame.names)] = array(np.arange(frame.rows))
-    if query.per_row and (results := _stateless(query, columns, read)) is not None:
+    plain = [fields.get(name, pa.field(name, column.type)).with_type(column.type) for name, column in columns.items()]
+    table = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain))
+    if query.per_row and (results := _stateless(query, table, read)) is not None:
         return frame.with_results(results, None)
-    table = pa.RecordBatch.from_pydict(columns)
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
     found = _operated(operator, rows)
@@ -81,9 +81,14 @@ def compute(query: Query, frame: Adapter) -> Any:
     return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
 
 
-def _stateless(query: Query, columns: dict[str, pa.Array], read: dict[str, Any]) -> list[FrameResult] | None:
+def _field(name: str, column: Any) -> pa.Field:
+    """The field of a column, with the order of its categories if they have one."""
+    field, found = pa.field(name, column.type), ordered_categories(name, column)
+    return field if found is None else with_categories(field, found)
+
+
+def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> list[FrameResult] | None:
     """Results for each row, if they need no operator; else None."""
-    table = pa.RecordBatch.from_pydict(columns)
     bound_query = query.bind(table.schema)
     if not is_stateless(bound_query):
         return None
@@ -128,8 +133,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
 
 def _source(aggregate: AggregateSpec) -> str | None:
     """The column whose values the results are, if there is one."""
-    selects = isinstance(aggregate.monoid, SELECTS) and aggregate.monoid.returns is None
-    return source_column(aggregate.trees[-1]) if selects else None
+    return source_column(aggregate.trees[-1]) if selects(aggregate.monoid) else None
 
 
 # ---- per slide ----
@@ -155,6 +159,7 @@ def _slides(
     made = []
     for name, column in columns.items():
         values = column.take(order)
-        values = encode_as(values, types[name]) if name in bound_query.by else values
+        if name in bound_query.by:
+            values = encode_as(values, types[name], categories_of(bound_query.schema.field(name)))
         made.append(FrameResult(name, _made(values), sources.get(name)))
     return made

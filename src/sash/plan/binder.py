@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Bound
+from sash.monoids.custom import Custom
+from sash.monoids.direct_product import DirectProduct
+from sash.monoids.pure_check import require_pure
 from sash.plan import types, validation
-from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec
+from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec, wide_type
+from sash.plan.category_order import Categories, UnknownCategories, categories_of, is_ordered
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.fingerprint import fingerprint
 from sash.plan.time_axis import TimeAxis
+from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
@@ -101,8 +106,8 @@ def _distinct(schema: pa.Schema) -> None:
 
 def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
     """Raises TypeError for ordered categories: values would be compared by name, not by category."""
-    kind = schema.field(name).type
-    if getattr(kind, "ordered", False):
+    field = schema.field(name)
+    if is_ordered(field.type) or categories_of(field) is not None:
         raise TypeError(
             f"{label} compares values, and the column {name!r} has ordered categories, not in the order of their "
             "names: give their codes, or cast them to text"
@@ -187,14 +192,18 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> Aggreg
     if typed is not None:
         return AggregateSpec(name, typed.monoid, names, found, typed.result, trees)
     types.check(label, bound.monoid, names, found)
-    for tree, domain in zip(trees, bound.monoid.domain, strict=False):
-        source = source_column(tree)
-        if domain == "ordered" and source is not None:
-            _require_own_order(schema, source, label)
+    if isinstance(bound.monoid, Custom):
+        require_pure(bound.monoid, type_samples(found), label)
+    sources = [source_column(tree) for tree in trees]
+    orders = _orders(bound, sources, schema, label)
+    encoding = None
+    if types.selects(bound.monoid) and (last := sources[-1]) and types.is_dictionary(schema.field(last).type):
+        encoding = wide_type(schema.field(last).type)
     try:
-        return AggregateSpec(name, bound.monoid, names, found, types.result(bound.monoid, found), trees)
+        result = types.result(bound.monoid, found)
     except TypeError as error:
         raise TypeError(f"{label}: {error}") from None
+    return AggregateSpec(name, bound.monoid, names, found, result, trees, orders, encoding)
 
 
 def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
@@ -203,3 +212,26 @@ def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
     if isinstance(tree, ColumnNode):
         return known(schema, tree.name, label)
     return derived_type(tree, lambda column: known(schema, column, label), label)
+
+
+def _orders(
+    bound: Bound, sources: Sequence[str | None], schema: pa.Schema, label: str
+) -> tuple[Categories | None, ...]:
+    """The values of compared columns in the order of their categories; () if no column has ordered ones."""
+    found: list[Categories | None] = []
+    for column, domain in zip(sources, bound.monoid.domain, strict=False):
+        order = None
+        if domain == "ordered" and column is not None:
+            field = schema.field(column)
+            categories = categories_of(field)
+            if isinstance(bound.monoid, DirectProduct):
+                _require_own_order(schema, column, label)
+            elif categories is not None:
+                order = tuple(categories.to_pylist())
+            elif is_ordered(field.type):
+                raise UnknownCategories(
+                    f"{label} compares the column {column!r} by the order of its categories, which a schema does not "
+                    "have: run the query on data, or open the operator without a schema"
+                )
+        found.append(order)
+    return tuple(found) if any(order is not None for order in found) else ()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
+from sash.plan.category_order import Categories, without_categories
 from sash.plan.time_axis import TimeAxis
 from sash.windows.specs import Slide, WindowKind
 
@@ -31,7 +32,11 @@ KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """An aggregate with the types of its columns (of dictionaries the values) and of its result."""
+    """An aggregate with the types of its columns (of dictionaries the values) and of its result.
+
+    `orders` has the values of ordered categories in their order, for each column that is compared; `encoding` is the
+    type of dictionary that results are emitted in, if the column that they are chosen from is one.
+    """
 
     name: str
     monoid: Monoid
@@ -40,6 +45,8 @@ class AggregateSpec:
     result: pa.DataType
     trees: tuple[Node, ...] = ()
     """The inputs that are derived, in the order of the columns: a plain column's tree is itself."""
+    orders: tuple[Categories | None, ...] = ()
+    encoding: pa.DataType | None = None
 
     @property
     def derived(self) -> tuple[tuple[str, Node], ...]:
@@ -50,6 +57,15 @@ class AggregateSpec:
     def reads(self) -> Iterator[str]:
         """The columns of the data that it reads."""
         yield from (name for tree in self.trees for name in tree.columns())
+
+    @property
+    def output_type(self) -> pa.DataType:
+        """The type of the results in the output."""
+        return self.result if self.encoding is None else self.encoding
+
+    def order(self, column: int) -> Categories | None:
+        """The values of a column in the order of their categories; None if they have an order of their own."""
+        return self.orders[column] if column < len(self.orders) else None
 
     def array(self, values: Sequence[Any]) -> Any:
         """The results of `lower` as a column of the result's type."""
@@ -126,7 +142,7 @@ class BoundQuery:
         fields = [_wide(field) for field in self.schema]
         for spec in self.windows:
             fields += [
-                pa.field(f"{aggregate.name}_{spec.name}" if spec.name else aggregate.name, aggregate.result)
+                pa.field(f"{aggregate.name}_{spec.name}" if spec.name else aggregate.name, aggregate.output_type)
                 for aggregate in self.aggregates
             ]
         if self.query.late == "flag" and mode != "sorted":
@@ -140,14 +156,18 @@ class BoundQuery:
         fields = [_wide(self.schema.field(name)) for name in self.by]
         fields += [pa.field("window", pa.string())] if any(spec.name for spec in self.windows) else []
         fields += [pa.field("window_start", bound), pa.field("window_end", bound)]
-        return fields + [pa.field(aggregate.name, aggregate.result) for aggregate in self.aggregates]
+        return fields + [pa.field(aggregate.name, aggregate.output_type) for aggregate in self.aggregates]
 
 
 def _wide(field: pa.Field) -> pa.Field:
     """A field of results: indices of dictionaries are wide enough for the values of many batches."""
+    return without_categories(field).with_type(wide_type(field.type))
+
+
+def wide_type(kind: pa.DataType) -> pa.DataType:
+    """A type of results: indices of dictionaries have 32 bits at least."""
     import pyarrow as pa
 
-    kind = field.type
     if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
-        return field
-    return field.with_type(pa.dictionary(pa.int32(), kind.value_type, kind.ordered))
+        return kind
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)

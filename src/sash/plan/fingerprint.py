@@ -60,13 +60,16 @@ def _window(spec: WindowSpec) -> list[Any]:
 
 
 def _aggregate(spec: AggregateSpec) -> list[Any]:
-    return [
+    meaning = [
         spec.name,
         monoid_key(spec.monoid, code),
         spec.columns,
         [str(type_) for type_ in spec.types],
         str(spec.result),
     ]
+    if spec.orders:  # states have been compared in this order
+        meaning.append([None if order is None else [str(value) for value in order] for order in spec.orders])
+    return meaning
 
 
 _FUNCTIONS = ("lift", "combine", "lower", "inverse", "picks_right")

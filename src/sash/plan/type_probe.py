@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Monoid
@@ -45,11 +46,16 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
 
 def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], str]:
     """Results of sample rows, and the last error."""
-    rows = sample_rows([samples(type_) for type_ in types]) if types else [()] * len(_NUMBERS)
+    rows = type_samples(types)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _, results, failed = outcomes(monoid, rows)
     return results, failed or "every result was None"
+
+
+def type_samples(types: Sequence[pa.DataType]) -> Iterable[tuple[Any, ...]]:
+    """Sample rows of columns of these types."""
+    return sample_rows([samples(type_) for type_ in types]) if types else [()] * len(_NUMBERS)
 
 
 def samples(type_: pa.DataType) -> list[Any]:
@@ -67,6 +73,9 @@ def samples(type_: pa.DataType) -> list[Any]:
     if is_.is_struct(type_):
         fields = {field.name: samples(field.type) for field in type_}
         return [{name: values[i] for name, values in fields.items()} for i in range(len(_NUMBERS))]
+    if getattr(type_, "unit", "") == "ns" and has_objects(type_):
+        numbers = [n * 3_600_000_000_001 for n in _NUMBERS]
+        return [*pa.array(numbers, pa.int64()).cast(type_).to_pylist()]
     if is_.is_timestamp(type_):
         return [datetime(2020, 1, n, n, tzinfo=UTC if type_.tz else None) for n in _NUMBERS]
     if is_.is_fixed_size_binary(type_):
@@ -75,6 +84,13 @@ def samples(type_: pa.DataType) -> list[Any]:
         if getattr(is_, holds)(type_):
             return [made(n) for n in _NUMBERS]
     return [None] * len(_NUMBERS)
+
+
+def has_objects(type_: pa.DataType) -> bool:
+    """Are there Python objects for all values of a type of nanoseconds: Timestamp and Timedelta of pandas?"""
+    import pyarrow.types as is_
+
+    return bool(is_.is_timestamp(type_) or is_.is_duration(type_)) and find_spec("pandas") is not None
 
 
 _SCALARS: dict[str, Callable[[int], Any]] = {
@@ -95,7 +111,8 @@ _SCALARS: dict[str, Callable[[int], Any]] = {
 def common(results: Iterable[Any], types: Sequence[pa.DataType] = ()) -> pa.DataType:
     """The Arrow type of all results: an int beside a float is a float, a tuple a struct of _1, _2, ….
 
-    Times, decimals and text take the type of an input that holds such values, with its unit, zone and digits.
+    Times, decimals and text take the type of an input that holds such values, with its unit, zone and digits; the
+    difference of two times is a duration of their unit.
 
     >>> common([(1, 2.5), (2, 3)])
     StructType(struct<_1: int64, _2: double>)
@@ -119,6 +136,9 @@ def common(results: Iterable[Any], types: Sequence[pa.DataType] = ()) -> pa.Data
     for type_ in types:
         if kind not in (bool, int, float) and {type(one) for one in samples(type_)} == kinds:
             return type_
+    if issubclass(kind, timedelta):
+        units = [type_.unit for type_ in types if pa.types.is_timestamp(type_) or pa.types.is_duration(type_)]
+        return pa.duration(units[0] if units else "us")
     try:
         found = pa.array(known).type
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -102,6 +102,13 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
 
 
+def is_dictionary(type_: pa.DataType) -> bool:
+    """Is it a type of dictionaries (categories)?"""
+    import pyarrow.types as is_
+
+    return bool(is_.is_dictionary(type_))
+
+
 def kind(type_: pa.DataType) -> Kind | None:
     """The kind of compiled column that holds the type; None if none does."""
     import pyarrow.types as is_
@@ -206,6 +213,12 @@ FIXED: dict[type[Monoid], str] = {
     m.Bloom: "binary",
 }
 """Result types that do not depend on the columns."""
+
+
+def selects(monoid: Monoid) -> bool:
+    """Are its results values of its last column, unchanged?"""
+    return monoid.returns is None and BY_COLUMNS.get(type(monoid)) is _last
+
 
 BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
     **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _number),

@@ -4,6 +4,7 @@
     date datetime time timedelta Decimal          with their time zone: fixed, or a ZoneInfo by its key
     tuple list dict set frozenset                 of these, nested to any depth
     NumPy scalars                                 numbers and times, with their type
+    Timestamp and Timedelta of pandas             with their nanoseconds
 
 A value is a tag and what follows from it; a container is its tag, its length, and its items one after the other:
 
@@ -11,7 +12,7 @@ A value is a tag and what follows from it; a container is its tag, its length, a
     (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
 
 The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact types
-are taken, since a subclass (a namedtuple, a Timestamp) would not come back as itself. Both directions use a list for a
+are taken, since a subclass (a namedtuple) would not come back as itself. Both directions use a list for a
 stack, so depth costs memory, not recursion. Only tuples in a set or a key are nested at most 1,000 deep, for Python
 finds their hash by recursion, without a limit.
 """

@@ -3,6 +3,7 @@
     i  int, 64 bits        I  int, longer         d  float           T F _  True, False, None
     s  str                 b  bytes               D  Decimal         N      a NumPy scalar
     y  date                Y  datetime            h  time            p      timedelta
+                           P  pandas.Timestamp                       Q      pandas.Timedelta
 
 A writer gives the tag and the bytes; a reader is given the data and the place after the tag, and gives the value and
 the place after it. Time zones are written as one of the above: None, an offset with its name, or the key of a zone.
@@ -10,6 +11,7 @@ the place after it. Time zones are written as one of the above: None, an offset 
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
@@ -105,6 +107,8 @@ def _zone(zone: tzinfo | None) -> bytes:
         return _write_timedelta(offset) + (WRITERS[str](name[0]) if name else b"_")
     if type(zone) is ZoneInfo and zone.key is not None:
         return WRITERS[str](zone.key)
+    if type(zone).__module__.partition(".")[0] == "pytz" and getattr(zone, "zone", None):
+        return WRITERS[str](zone.zone)  # type: ignore[attr-defined] # comes back as the ZoneInfo of this key
     raise TypeError(
         f"a time with the zone {zone!r}, a {type(zone).__name__}, cannot be written as state: "
         "use datetime.timezone or zoneinfo.ZoneInfo, or give the monoid dump= and load="
@@ -162,12 +166,54 @@ def number_writer(item: Any, value: Any) -> bytes:
     if isinstance(item, np.generic) and item.dtype.kind in "biufmM":
         dtype = item.dtype.newbyteorder("<")
         return _sized(b"N", dtype.str.encode() + b" " + item.astype(dtype).tobytes())
+    if type(item).__module__.startswith("pandas.") and type(item).__name__ in _PANDAS:
+        return _write_pandas(item, value)
     place = "" if item is value else f" (within a {type(value).__name__})"
     named = f"{type(item).__module__}.{type(item).__qualname__}{place}"
     raise TypeError(
         f"a {named} cannot be written as state: {item!r:.80}. Give the monoid dump= and load=, "
         "or a state of numbers, text, times, tuples, lists, dicts and sets"
     )
+
+
+# ---- pandas: times with nanoseconds ----
+
+_PANDAS = ("Timestamp", "Timedelta")
+
+
+def _write_pandas(x: Any, value: Any) -> bytes:
+    """A Timestamp as its zone and a NumPy scalar in UTC, a Timedelta as a NumPy scalar."""
+    if type(x).__name__ == "Timestamp":
+        return b"P" + _zone(x.tzinfo) + number_writer(x.to_datetime64(), value)
+    return b"Q" + number_writer(x.to_timedelta64(), value)
+
+
+def _read_timestamp(data: bytes, at: int) -> tuple[Any, int]:
+    zone, at = _read_zone(data, at)
+    moment, at = _read_scalar(data, at, "M")
+    found = _pandas().Timestamp(moment)
+    return (found if zone is None else found.tz_localize("UTC").tz_convert(zone)), at
+
+
+def _read_pandas_timedelta(data: bytes, at: int) -> tuple[Any, int]:
+    length, at = _read_scalar(data, at, "m")
+    return _pandas().Timedelta(length), at
+
+
+def _read_scalar(data: bytes, at: int, kind: str) -> tuple[Any, int]:
+    if data[at : at + 1] != b"N":
+        raise CodecError(f"{DAMAGED}: a time of pandas has no number")
+    found, at = READERS[ord("N")](data, at + 1)
+    if found.dtype.kind != kind:
+        raise CodecError(f"{DAMAGED}: a time of pandas is a {found.dtype}")
+    return found, at
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise CodecError("the state has times of pandas, which is not installed") from None
 
 
 _NUMPY_TYPE = re.compile(rb"[<|][biufmM]\d{1,2}(\[\d{0,9}[A-Za-z]{1,2}\])?")
@@ -212,4 +258,6 @@ READERS: dict[int, Reader] = {
     ord("h"): _read_time,
     ord("p"): _read_timedelta,
     ord("N"): _read_sized(_numpy),
+    ord("P"): _read_timestamp,
+    ord("Q"): _read_pandas_timedelta,
 }

@@ -275,7 +275,7 @@ class Reference:
         schema = self.bound_query.output(self.mode)
         kept = source.schema.names if self.bound_query.per_row else self.bound_query.by
         columns = [
-            source.column(field.name) if field.name in kept else pa.array(made[field.name], field.type)
+            source.column(field.name) if field.name in kept else _typed(made[field.name], field.type)
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -306,6 +306,14 @@ class Reference:
         table = pa.Table.from_batches(self._batches, schema).take(pa.array(numbers, type=pa.int64()))
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _typed(values: Any, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return values.cast(kind.value_type).dictionary_encode().cast(kind)
+    return pa.array(values, kind)
 
 
 def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult]:

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from sash.monoids.custom import Custom
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec
@@ -314,10 +316,36 @@ def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows, not lowered: a fold from the oldest."""
     total = spec.monoid.identity
     for row in inputs(spec, rows):
-        total = spec.monoid.combine(total, spec.monoid.lift(*(row.values[column] for column in spec.columns)))
+        values = [_ranked(spec, j, row.values[column]) for j, column in enumerate(spec.columns)]
+        total = spec.monoid.combine(total, spec.monoid.lift(*values))
     return total
 
 
 def aggregate(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows; `empty` if none of them has an input."""
-    return spec.monoid.lower(state(spec, rows)) if inputs(spec, rows) else spec.monoid.empty
+    return _values(spec.monoid.lower(state(spec, rows))) if inputs(spec, rows) else spec.monoid.empty
+
+
+@dataclass(frozen=True, order=True)
+class Category:
+    """An ordered category: it is compared by its rank."""
+
+    rank: int
+    value: Any = field(compare=False)
+
+
+def _ranked(spec: AggregateSpec, column: int, value: Any) -> Any:
+    """An input as an aggregate gets it: a category with its rank, nanoseconds in a user's aggregate as objects."""
+    order, kind = spec.order(column), spec.types[column]
+    if isinstance(spec.monoid, Custom) and isinstance(value, int) and getattr(kind, "unit", "") == "ns":
+        import pyarrow as pa
+
+        return pa.scalar(value, kind).as_py()
+    return value if order is None or value is None else Category(order.index(value), value)
+
+
+def _values(result: Any) -> Any:
+    """A result with values in place of categories."""
+    if isinstance(result, tuple):
+        return tuple(map(_values, result))
+    return result.value if isinstance(result, Category) else result
