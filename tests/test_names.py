@@ -12,8 +12,9 @@ import sash
 ROOT = Path(sash.__file__).parent
 
 SHARED_CLASSES = {
-    # `sash.Count` is a window, `sash.monoids.Count` an aggregate: classes are named after their functions.
+    # `sash.Count` is a window, `sash.monoids.Count` an aggregate, `Delta` likewise: classes are named after functions.
     "Count",
+    "Delta",
 }
 
 OLD_WORDS = {

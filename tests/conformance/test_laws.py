@@ -12,9 +12,9 @@ from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from sash.testing import check_laws, laws
 from sash.testing.strategies import rows, typed_rows
-from tests.shared.discovery import kinds_of, monoids
+from tests.shared.discovery import kinds_of, monoids, with_added_inputs
 
-MONOIDS = monoids()
+MONOIDS = monoids() | with_added_inputs()
 FORMS = [(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]
 
 PROMISED = [
@@ -23,6 +23,8 @@ PROMISED = [
     "bit_and", "bit_or", "bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance",
     "correlation", "slope", "intercept", "m4", "longest_run", "approx_distinct", "approx_quantile",
     "frequent_items", "count_min", "bloom", "median", "quantile", "rank", "percent_rank", "mode", "count_distinct",
+    "frequent_items", "count_min", "bloom", "weighted_mean", "ewm_mean", "ewm_var", "ewm_std", "lag", "delta",
+    "pct_change",
 ]  # fmt: skip
 
 
@@ -85,7 +87,7 @@ def test_laws_on_columns(name: str, kinds: tuple[Kind, ...]) -> None:
 @pytest.mark.parametrize("name", MONOIDS)
 def test_dumped_states_come_back_to_another_instance(name: str) -> None:
     """State outlives the process: what one instance writes, an equal one reads."""
-    monoid, twin = MONOIDS[name], monoids()[name]
+    monoid, twin = MONOIDS[name], (monoids() | with_added_inputs())[name]
     assert monoid == twin
     if monoid.dump is None:
         return

@@ -27,7 +27,7 @@ from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import SketchMonoid
 from tests.conformance.machines import admits
-from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows
+from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows, with_added_inputs
 from tests.shared.effort import share
 from tests.shared.workloads import WORKLOADS
 
@@ -37,7 +37,7 @@ CHEAP = ("count", "max", "last", "bit_xor", "arg_max")
 """Exact monoids whose oracle can be asked about windows of hundreds of elements."""
 
 TOLERANCE = 1e-9
-MONOIDS = monoids()
+MONOIDS = monoids() | with_added_inputs()
 CHECKS = 6
 """How often in a run the invariants are checked: to check them takes n² ⊕."""
 

@@ -20,8 +20,13 @@ NAMES = [
     *("bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope"),
     *("intercept", "m4", "longest_run", "approx_distinct", "approx_quantile", "frequent_items", "count_min", "bloom"),
     *("median", "quantile", "rank", "percent_rank", "mode", "count_distinct"),
+    *("weighted_mean", "ewm_mean", "ewm_var", "ewm_std", "lag", "delta", "pct_change"),
 ]
-NEEDED: dict[str, dict[str, Any]] = {"nth": {"n": 1}, "quantile": {"q": 0.5}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "nth": {"n": 1},
+    "quantile": {"q": 0.5},
+    **{key: {"halflife": 2} for key in ("ewm_mean", "ewm_var", "ewm_std")},
+}
 NEEDS_DATASKETCHES = {"approx_distinct", "approx_quantile", "frequent_items", "count_min"}
 
 
@@ -79,6 +84,7 @@ def test_a_parameter_reaches_the_aggregate(name: str) -> None:
     other = {"n": 3, "separator": "-", "ddof": 0, "bias": False, "lg_k": 10, "q": 0.25, "k": 20, "lg_max_k": 12}
     other |= {"items": ("a",), "buckets": 2048, "hashes": 3, "bits": 128}
     other |= {"interpolation": "lower", "method": "min", "ascending": False}
+    other |= {"halflife": 2.5, "alpha": None, "times": True, "ignore_nulls": True}  # one of the first two
     bind, aggregate = function(name), AGGREGATES[name]
     given = {key: other[key] for key in public_parameters(aggregate)}
     bound = bind(*"abc"[: aggregate(**given).arity[0]], **given)

@@ -17,6 +17,9 @@ AGGREGATES = {
     "high": sash.max("x"),
     "who": sash.arg_max("x", "i"),
     "all": sash.collect("x"),
+    "before": sash.lag("x", n=2),
+    "change": sash.delta("x"),
+    "weighted": sash.weighted_mean("x", "i"),
 }
 
 

@@ -4,6 +4,7 @@ The table's columns are types of columns; a dash is a refusal, `same` the column
 """
 
 from importlib.util import find_spec
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import sash
 from sash import Lifetime, Query
 from sash.monoids import functions
 from sash.monoids.functions import AGGREGATES
+from sash.monoids.null_rows import NullRows
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.type_probe import samples
 from sash.plan.types import BY_COLUMNS, BY_PARAMETERS, FIXED, admits, column, kind
@@ -73,9 +75,17 @@ TABLE = {
     "percent_rank":     "double      double      double      double      double      double      double      -",
     "mode":             "same        same        same        same        same        same        same        -",
     "count_distinct":   "int64       int64       int64       int64       int64       int64       int64       -",
+    "weighted_mean":   "double      double      double      double      -           -           -           -",
+    "ewm_mean":        "double      double      double      double      -           -           -           -",
+    "ewm_var":         "double      double      double      double      -           -           -           -",
+    "ewm_std":         "double      double      double      double      -           -           -           -",
+    "pct_change":      "double      double      double      double      -           -           -           -",
+    "delta":           "int64       int64       int64       double      -           -           -           -",
+    "lag":             "same        same        same        same        same        same        same        same",
     "bloom":            "binary      binary      binary      binary      binary      binary      -           -",
 }  # fmt: skip
-PARAMETERS = {"nth": {"n": 2}, "quantile": {"q": 0.5}, "count_min": {"items": ("a", 1)}}
+PARAMETERS: dict[str, dict[str, Any]] = {"nth": {"n": 2}, "quantile": {"q": 0.5}, "count_min": {"items": ("a", 1)}}
+PARAMETERS |= {key: {"halflife": 2} for key in ("ewm_mean", "ewm_var", "ewm_std")}
 CASES = [
     (name, over, wanted)
     for name, row in TABLE.items()
@@ -126,6 +136,8 @@ def test_what_it_gives(name: str, over: str, wanted: str) -> None:
     assert str(part.result) == meant(wanted, type_)
     folded = part.monoid.identity
     rows = list(zip(*(samples(one) for one in part.types), strict=True))
+    if isinstance(part.monoid, NullRows):
+        rows = [(x, True) for x, _ in rows[::-1]]  # so that none of those compared is zero
     for row in rows:
         folded = part.monoid.combine(folded, part.monoid.lifted(row))
     array = part.array([part.monoid.lower(folded), part.monoid.empty])

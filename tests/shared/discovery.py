@@ -10,12 +10,17 @@ import random
 from importlib.util import find_spec
 from typing import Any
 
-from sash.monoids import DirectProduct, Nth, Var, functions
+from sash.monoids import DirectProduct, Lag, Nth, Var, functions
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
+from sash.monoids.null_rows import NullRows
 from sash.monoids.sketches import SketchMonoid
 
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "nth": {"n": 2},
+    "ewm_mean": {"halflife": 3},
+    "ewm_var": {"halflife": 3},
+    "ewm_std": {"alpha": 0.2},
     "approx_quantile": {"q": 0.5},
     "quantile": {"q": 0.9},
     "count_min": {"items": (1, 2.0, "a")},
@@ -39,9 +44,22 @@ def monoids() -> dict[str, Monoid]:
     found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in offered}
     found["nth(-2)"] = Nth(n=-2)
     found["var(ddof=0)"] = Var(ddof=0)
+    found["lag(3)"] = Lag(n=3)
     found["max * sum"] = DirectProduct(found["max"], found["sum"])
     found["min * first * count"] = DirectProduct(found["min"], found["first"], found["count"])
     return found
+
+
+def with_added_inputs() -> dict[str, Monoid]:
+    """Monoids that queries make of those above, with an input that no user names: a time, or whether a value is there.
+
+    Only tests of the algebra use them: bound to columns by name, they would read those as any others.
+    """
+    return {
+        "ewm_mean(time)": EwmMeanByTime(halflife=25),
+        "ewm_var(time)": EwmVarByTime(halflife=25),
+        "delta(null rows)": NullRows(functions.AGGREGATES["delta"]()),
+    }
 
 
 def _without_sketches() -> list[tuple[str, type[Monoid]]]:

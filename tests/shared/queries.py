@@ -190,6 +190,7 @@ AFFINE = monoid(identity=(1, 0), lift=_lift, combine=_compose, lower=_second, ex
 """A user's aggregate whose order matters: affine maps, one after the other."""
 
 LOOSE = {"var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope", "intercept", "geometric_mean"}
+LOOSE |= {"ewm_mean", "ewm_var", "ewm_std"}
 """Aggregates whose digits depend on the shape of the fold more than a sum's."""
 
 _f = functions
@@ -201,7 +202,10 @@ _AGGREGATES: tuple[Bound, ...] = (
     _f.arg_max("x", "s"), _f.arg_min("i", "d"), _f.arg_max("s", "i"), _f.max_count("x"), _f.min_count("i"),
     _f.m4("i"), _f.m4("x"), _f.longest_run("f", "i"), _f.var("f"), _f.std("i", ddof=0), _f.skewness("f"),
     _f.kurtosis("i"), _f.covariance("f", "i"), _f.correlation("f", "i"), _f.slope("f", "i"), _f.intercept("i", "f"),
-    _f.geometric_mean("n"), _f.product("f"), _f.max("n"), AFFINE("i"),
+    _f.geometric_mean("n"), _f.product("f"), _f.max("n"), AFFINE("i"), _f.weighted_mean("f", "n"),
+    _f.weighted_mean("x", "i"), _f.ewm_mean("f", halflife=2), _f.ewm_mean("i", alpha=0.3, ignore_nulls=True),
+    _f.ewm_var("f", halflife=1.5), _f.ewm_std("i", halflife=3, bias=True), _f.lag("s"), _f.lag("x", n=2),
+    _f.lag("d", n=9), _f.delta("n"), _f.delta("x", n=2), _f.pct_change("f"), _f.pct_change("i", n=2),
     _f.median("i"), _f.median("x"), _f.quantile("f", q=0.9), _f.quantile("i", q=0.3, interpolation="nearest"),
     _f.quantile("s", q=0.5, interpolation="lower"), _f.quantile("d", q=0.8, interpolation="higher"),
     _f.quantile("x", q=0.4, interpolation="midpoint"), _f.mode("i"), _f.mode("x"), _f.mode("s"), _f.mode("b"),
@@ -265,7 +269,16 @@ def queries(
         in_rows = any(one.slide == "rows" for one in (found.values() if isinstance(found, dict) else [found]))
         if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
             arguments["forget"] = scale.length(draw(_sizes))
-    return Query(found, **arguments, **cast(dict[str, Any], draw(aggregates(per_row))))
+    asked = cast(dict[str, Any], draw(aggregates(per_row)))
+    if scale is not None and draw(st.integers(0, 3)) == 3:
+        asked["e"] = _by_time(draw(st.sampled_from([_f.ewm_mean, _f.ewm_var])), scale)
+    return Query(found, **arguments, **asked)
+
+
+def _by_time(aggregate: Any, scale: Scale) -> Bound:
+    """An exponentially weighted aggregate whose half-life is in time."""
+    bound: Bound = aggregate("f", halflife=scale.length(3), times=True)
+    return bound
 
 
 def rewritten(query: Query, **changes: Any) -> Query:

@@ -8,6 +8,7 @@ one column of bytes, by the monoid's `dump` or our codec.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,8 @@ from sash.engine.input_encoding import (
     kinds_of,
     non_null,
     numbers,
-    objects,
+    present,
+    rows_as_objects,
     to_arrow,
     word_pairs,
 )
@@ -91,7 +93,7 @@ class Aggregate:
             return {}, {}
         inputs = zip(forms, self.types, strict=True)
         row = [_MARK + j if form in CODED else _sample(form, kind) for j, (form, kind) in enumerate(inputs)]
-        state = monoid.lift(*row)
+        state = functools.reduce(monoid.combine, [monoid.lift(*row)] * monoid.sample_rows)
         return _marked(state, marks), _marked(monoid.lower(state), marks)
 
     @property
@@ -162,7 +164,7 @@ class AggregateBatch:
         self.non_null = non_null(columns, aggregate.spec.monoid.nullable, rows)
         self.dictionaries: dict[int, ValueDictionary] = {}
         if not kernel.compiled:
-            inputs = [objects(column, aggregate.ours, spec.order(j)) for j, column in enumerate(columns)]
+            inputs = rows_as_objects(columns, spec, aggregate.ours)
             self.states: States = kernel.lift(inputs or [[None] * rows], self.non_null)
             return
         self.dictionaries = {
@@ -172,7 +174,10 @@ class AggregateBatch:
         if forms == ("wide",):
             self.states = kernel.lift(word_pairs(columns[0]), self.non_null, share)
             return
-        given = [coded[j].codes if j in coded else numbers(column) for j, column in enumerate(columns)]
+        given = [
+            coded[j].codes if j in coded else present(column) if forms[j] == "present" else numbers(column)
+            for j, column in enumerate(columns)
+        ]
         if forms == ("presence",) or not given:
             given = [np.zeros(rows, np.bool_)]
         self.states = kernel.lift(given, self.non_null, share)

@@ -5,7 +5,8 @@
     rank       an ordered value: its rank among all values of this call
     category   an ordered category: its place among the declared ones
     place      any value: its row number; for payloads, nulls included
-    presence   whether there is a value
+    presence   whether there is a value: all that `count` needs
+    present    the same, beside the value of an aggregate whose null rows count
     wide       a decimal of 128 bits as two 64-bit words, the high one first
     object     a Python object; the aggregate then runs interpreted
 
@@ -29,13 +30,14 @@ from sash.monoids.algebra import Kind
 from sash.monoids.custom import Custom
 from sash.monoids.decimals import OfDecimals
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.null_rows import NullRows
 from sash.monoids.sums import Count
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.category_order import Categories
 from sash.plan.types import kind as number_kind
 from sash.plan.types import value_type
 
-Form = Literal["number", "temporal", "rank", "category", "place", "presence", "wide", "object"]
+Form = Literal["number", "temporal", "rank", "category", "place", "presence", "present", "wide", "object"]
 
 CODED = ("rank", "category", "place")
 
@@ -49,6 +51,8 @@ def encodings_of(spec: AggregateSpec) -> tuple[Form, ...] | None:
         return None
     if isinstance(monoid, OfDecimals):
         return ("wide",) if value_type(types[0]).bit_width == 128 else None
+    if isinstance(monoid, NullRows):
+        return ("number", "present") if number_kind(value_type(types[0])) is not None else None
     ours = type(monoid).__module__.startswith("sash.monoids.") and not isinstance(monoid, Custom | DirectProduct)
     found = []
     for position, kind in enumerate(types):
@@ -118,6 +122,19 @@ def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) ->
         if position not in nullable and column.null_count:
             found &= column.is_valid().to_numpy(zero_copy_only=False)
     return found
+
+
+def present(column: pa.Array) -> Flags:
+    """Which values are not null."""
+    found: Flags = column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def rows_as_objects(columns: Sequence[pa.Array], spec: AggregateSpec, ours: bool) -> list[list[Any]]:
+    """The columns of an aggregate as Python objects; for one whose null rows count, the second is their presence."""
+    if isinstance(spec.monoid, NullRows):
+        return [objects(columns[0], ours), present(columns[1]).tolist()]
+    return [objects(column, ours, spec.order(j)) for j, column in enumerate(columns)]
 
 
 def objects(column: pa.Array, ours: bool, order: Categories | None = None) -> list[Any]:

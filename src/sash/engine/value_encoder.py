@@ -20,7 +20,7 @@ from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import array, word_type
 from sash.engine.category_codes import CategoryCodes
 from sash.engine.chunk_log import CodeMapping, PlaceLog
-from sash.engine.input_encoding import CODED, Form, non_null, numbers, objects, word_pairs
+from sash.engine.input_encoding import CODED, Form, non_null, numbers, present, rows_as_objects, word_pairs
 from sash.engine.rank_labels import RankLabels
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags, Ints, States
@@ -53,7 +53,7 @@ class InputReader:
     """
 
     def __init__(self, spec: AggregateSpec, forms: Sequence[Form] | None, compiled: bool, ours: bool = True) -> None:
-        self.spec, self.compiled, self.ours = spec, compiled, ours
+        self.spec, self.compiled, self.ours, self.forms = spec, compiled, ours, forms or ()
         self.presence, self.wide = forms == ("presence",), forms == ("wide",)
         self.words: list[Any] = [
             word_type(value_type(kind)) if form in ("number", "temporal") else None
@@ -79,8 +79,8 @@ class InputReader:
         if self.derived:
             rows.derive(self.derived)
         if not self.compiled:
-            order = self.spec.order
-            return [objects(rows.column(n), self.ours, order(j)) for j, n in enumerate(names)] or [[None] * count]
+            columns = [rows.column(name) for name in names]
+            return list(rows_as_objects(columns, self.spec, self.ours)) or [[None] * count]
         if self.presence:
             return [np.zeros(count, np.bool_)]
         if self.wide:
@@ -88,9 +88,9 @@ class InputReader:
         ways = enumerate(zip(names, self.words, strict=True))
         return [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
 
-    def encoded(self, _input: int, column: pa.Array) -> Any:
+    def encoded(self, j: int, column: pa.Array) -> Any:
         """The values of an input as numbers."""
-        return numbers(column)
+        return present(column) if self.forms[j] == "present" else numbers(column)
 
 
 class ValueEncoder(InputReader):
@@ -129,7 +129,7 @@ class ValueEncoder(InputReader):
         """The values of an input as numbers: unchanged, or codes."""
         dictionary = self.dictionaries.get(j)
         if dictionary is None:
-            return numbers(column)
+            return super().encoded(j, column)
         codes = dictionary.encode(column)
         if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
             self.recode(j, dictionary.relabelled)

@@ -6,7 +6,9 @@ from sash.monoids.collect import Collect, CollectDistinct, Concat
 from sash.monoids.count_min import CountMin
 from sash.monoids.custom import monoid
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.ewm import EwmMean, EwmStd, EwmVar
 from sash.monoids.first_last import M4, First, Last, Nth
+from sash.monoids.lag import Delta, Lag, PctChange
 from sash.monoids.logic import All, Any, BitAnd, BitOr, BitXor
 from sash.monoids.longest_run import LongestRun
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
@@ -16,6 +18,7 @@ from sash.monoids.product import GeometricMean, Product
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
 from sash.monoids.sums import Count, Mean, Sum, SumOfSquares
+from sash.monoids.weighted import WeightedMean
 
 __all__ = [
     "M4",
@@ -38,12 +41,17 @@ __all__ = [
     "CountDistinct",
     "CountMin",
     "Covariance",
+    "Delta",
     "DirectProduct",
+    "EwmMean",
+    "EwmStd",
+    "EwmVar",
     "First",
     "FrequentItems",
     "GeometricMean",
     "Intercept",
     "Kurtosis",
+    "Lag",
     "Last",
     "LongestRun",
     "Max",
@@ -55,6 +63,7 @@ __all__ = [
     "Mode",
     "Monoid",
     "Nth",
+    "PctChange",
     "PercentRank",
     "Product",
     "Quantile",
@@ -66,5 +75,6 @@ __all__ = [
     "Sum",
     "SumOfSquares",
     "Var",
+    "WeightedMean",
     "monoid",
 ]

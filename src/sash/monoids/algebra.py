@@ -27,7 +27,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from sash.expressions.tree import Expr
 from sash.monoids.arithmetic import Aggregated
@@ -79,8 +79,17 @@ class Monoid:
 
     # ---- the rest derives from the above; few monoids change it ----
 
-    nullable: ClassVar[tuple[int, ...]] = ()
+    nullable: tuple[int, ...] = ()
     """Inputs that may be null without the row being skipped (the payload of `arg_max`)."""
+
+    counts_nulls: bool = False
+    """Whether null rows count (they age the others), so that a query adds the presence of the input (`NullRows`)."""
+
+    null_row: Any = None
+    """For typed monoids whose null rows count: the state of one."""
+
+    reads_time: bool = False
+    """Whether it needs the time of each row, so that a query adds it as an input of what `by_time` gives."""
 
     domain: tuple[Domain, ...] = ("any",)
     """The domain of each input."""
@@ -93,6 +102,12 @@ class Monoid:
 
     most_frequent: bool = False
     """Whether the most frequent value in a tree of frequencies gives the result."""
+
+    rounding: float = 1e-25
+    """For inexact monoids: the error relative to the largest operand, where numbers of 106 bits cancel."""
+
+    sample_rows: int = 1
+    """How many rows fill every scalar of a state that holds inputs."""
 
     declares_empty: bool = True
     """False only for a user's monoid without `empty`: the result of an empty window is then `lower(identity)`."""
@@ -121,6 +136,10 @@ class Monoid:
     def on_tree(self) -> Monoid:
         """The form that reads its result from a tree of values; for order statistics only."""
         raise TypeError(f"{self!r} is no order statistic")
+
+    def by_time(self, length: float) -> Monoid:  # noqa: ARG002 (for those that override it)
+        """For a monoid that `reads_time`: that of values and times, its length in units of these times."""
+        raise TypeError(f"{self.name} does not read the time")
 
     def lifted(self, row: tuple[Any, ...]) -> Any:
         """`lift(*row)`, or the identity if the row has a null."""

@@ -107,6 +107,11 @@ def value(a: Pair) -> float:
     return a[0] if abs(a[1]) <= _LIMIT else a[1] * _UP
 
 
+def split_value(a: Pair) -> tuple[float, int]:
+    """The pair of any size as a float, and the exponent of two that it is to be multiplied by."""
+    return (a[0], 0) if abs(a[1]) <= _LIMIT else (a[1], 48)
+
+
 def ratio(a: Pair, n: int) -> float:
     """The pair divided by a count, as a float: it may be in range even if the pair is not."""
     return a[0] / n if abs(a[1]) <= _LIMIT else a[1] / n * _UP
@@ -121,6 +126,13 @@ def square(x: float) -> Pair:
         return hi * _UP, lo * _UP
     infinite = x * x
     return infinite, infinite
+
+
+def scaled_product(a: Pair, b: Pair, scale: float) -> Pair:
+    """a * b * scale**2 for finite pairs, of floats exactly if the result is between 2**-960 and 2**1000."""
+    a0, a1, b0, b1 = a[0] * scale, a[1] * scale, b[0] * scale, b[1] * scale
+    hi, lo = two_product(a0, b0)
+    return quick_two_sum(hi, lo + (a0 * b1 + a1 * b0))
 
 
 def of_float(x: float) -> Pair:

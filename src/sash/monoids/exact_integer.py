@@ -97,6 +97,17 @@ def squared_units(x: Any) -> int:
     return (_bounded(x) ** 2 << (2 * UNIT + _COUNTS)) + _INPUT
 
 
+def product_units(x: Any, w: Any) -> int:
+    """The product of two numbers as an exact sum of one, in units of 2**-2148."""
+    value, weight = number(x), number(w)
+    if value - value != 0.0 or weight - weight != 0.0:
+        return _special(float(value) * float(weight))
+    numerator, denominator = value.as_integer_ratio()
+    factor, divisor = weight.as_integer_ratio()
+    exponent = 2 * UNIT + _COUNTS + 2 - denominator.bit_length() - divisor.bit_length()
+    return (numerator * factor << exponent) + _FLOAT
+
+
 def _special(x: float) -> int:
     if x != x:
         return _NAN
@@ -137,6 +148,21 @@ def lowered_mean(state: int, unit: int) -> float | None:
     """The sum divided by the number of inputs, correctly rounded; None without inputs."""
     counts = state & _ALL_COUNTS
     return _quotient(state >> _COUNTS, counts, (counts & _COUNT) << unit) if counts else None
+
+
+def weighted_quotient(products: int, weights: int) -> float | None:
+    """The sum of products over the sum of weights, correctly rounded; None if the weights sum to 0.
+
+    >>> weighted_quotient(product_units(3, 0.5) + product_units(9, 1.5), units(0.5) + units(1.5))
+    7.5
+    """
+    if (weights & _ALL_COUNTS) >> 128:  # a weight is NaN or infinite
+        return math.nan
+    total = weights >> _COUNTS
+    if total == 0:
+        return None
+    found = _quotient(products >> _COUNTS, products & _ALL_COUNTS, abs(total) << UNIT)
+    return found if total > 0 else -found
 
 
 def in_range(value: int, what: str) -> int:

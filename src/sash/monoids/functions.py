@@ -45,6 +45,7 @@ from sash.monoids.functions_numeric import (
 )
 from sash.monoids.functions_order import count_distinct, median, mode, percent_rank, quantile, rank
 from sash.monoids.functions_sketches import approx_distinct, approx_quantile, bloom, count_min, frequent_items
+from sash.monoids.functions_weighted import delta, ewm_mean, ewm_std, ewm_var, lag, pct_change, weighted_mean
 
 __all__ = [
     "AGGREGATES",
@@ -66,11 +67,16 @@ __all__ = [
     "count_distinct",
     "count_min",
     "covariance",
+    "delta",
+    "ewm_mean",
+    "ewm_std",
+    "ewm_var",
     "first",
     "frequent_items",
     "geometric_mean",
     "intercept",
     "kurtosis",
+    "lag",
     "last",
     "longest_run",
     "m4",
@@ -82,6 +88,7 @@ __all__ = [
     "min_count",
     "mode",
     "nth",
+    "pct_change",
     "percent_rank",
     "product",
     "quantile",
@@ -93,4 +100,5 @@ __all__ = [
     "sum",
     "sum_of_squares",
     "var",
+    "weighted_mean",
 ]

@@ -12,12 +12,14 @@ from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import Custom
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.null_rows import NullRows
 from sash.monoids.pure_check import require_pure
 from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec, wide_type
 from sash.plan.category_order import Categories, UnknownCategories, categories_of, is_ordered
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.fingerprint import fingerprint
+from sash.plan.halflife import halflife_in_units
 from sash.plan.time_axis import TimeAxis
 from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
@@ -66,7 +68,7 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         _length(time, query.forget, "forget="),
         _ahead(time, query.ahead),
         tuple(_window(name, window, schema, time) for name, window in query.windows.items()),
-        tuple(_aggregate(name, bound, schema, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
+        tuple(_aggregate(name, bound, schema, time, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
         query.per_row,
     )
     validation.require_free(query, schema.names)
@@ -155,7 +157,7 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
         isinstance(window, Count) and window.full,
         axis,
         window.column if isinstance(window, Delta | Punctuation) else None,
-        tuple(_aggregate(f"over[{place}]", bound, schema, f"over={bound!r}{of}") for place, bound in enumerate(over)),
+        tuple(_aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)),
         _shift(window, time, of),
     )
 
@@ -184,7 +186,7 @@ def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
         raise TypeError(f"{what} names {window.column!r} of type {found}; it must be boolean: compare it first")
 
 
-def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> AggregateSpec:
+def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None, label: str) -> AggregateSpec:
     trees = inputs_of(bound)
     names = input_names(trees, schema.names)
     found = tuple(_input_type(tree, schema, label) for tree in trees)
@@ -203,7 +205,34 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, label: str) -> Aggreg
         result = types.result(bound.monoid, found)
     except TypeError as error:
         raise TypeError(f"{label}: {error}") from None
-    return AggregateSpec(name, bound.monoid, names, found, result, trees, orders, encoding)
+    plain = AggregateSpec(name, bound.monoid, names, found, result, trees, orders, encoding)
+    return _with_added_inputs(plain, time, label)
+
+
+def _with_added_inputs(spec: AggregateSpec, time: TimeAxis | None, label: str) -> AggregateSpec:
+    """The aggregate with the inputs that it needs and its user does not name.
+
+    These are the time of the row, or whether the first input is null.
+    """
+    import pyarrow as pa
+
+    monoid = spec.monoid
+    if monoid.reads_time:
+        assert time is not None  # `validation` refuses it without on=
+        monoid = monoid.by_time(halflife_in_units(monoid, time, label))
+        added: tuple[str, pa.DataType, Node] = time.column, types.value_type(time.type), ColumnNode(time.column)
+    elif monoid.counts_nulls:
+        monoid, added = NullRows(monoid), (spec.columns[0], pa.bool_(), spec.trees[0])
+    else:
+        return spec
+    column, kind, tree = added
+    return dataclasses.replace(
+        spec,
+        monoid=monoid,
+        columns=(*spec.columns, column),
+        types=(*spec.types, kind),
+        trees=(*spec.trees, tree),
+    )
 
 
 def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Domain
 from sash.plan.derived_columns import inputs_of
+from sash.plan.halflife import halflife_of
 from sash.plan.type_guess import guess_types
 from sash.windows.duration import Duration
 from sash.windows.specs import Delta, Policy, Punctuation
@@ -59,6 +60,7 @@ def _time(query: Query) -> pa.DataType:
     import pyarrow as pa
 
     lengths = [query.lateness, query.forget, query.ahead]
+    lengths += [halflife_of(bound.monoid, repr(bound)) for bound in query.aggregates.values()]
     for window in query.windows.values():
         lengths += [window.step, getattr(window, "gap", None)]
         lengths += [getattr(window, "size", None)] if window.measured else []

@@ -22,6 +22,7 @@ from sash.plan.event_clock import EventClock
 from sash.plan.evictor import EVICTORS, Evictor, Number
 from sash.plan.loop_aggregate import LoopAggregate
 from sash.windows import Session, Time, WindowKind
+from sash.windows.duration import Duration
 
 _HINT = (
     "a Window takes events in the order of their times. Sort them first, or give them to an operator: "
@@ -97,8 +98,7 @@ class Window:
         named = _given(aggregate, aggregates)
         self._aggregates = [LoopAggregate(name, one, self._evictor, prefer, structure) for name, one in named.items()]
         self._timed = isinstance(self._window, Time | Session)
-        size = getattr(self._window, "gap" if isinstance(self._window, Session) else "size") if self._timed else None
-        self._clock = EventClock("time", repr(self._window), size, _HINT)
+        self._clock = EventClock("time", *self._measured(), _HINT)
         self.clear()
 
     def push(self, x: Any, time: EventTime | None = None) -> Any:
@@ -113,7 +113,7 @@ class Window:
         self._require_intact()
         now = self._read(time)
         place = self._evictor.place(x, now)
-        lifted = [aggregate.lifted(x) for aggregate in self._aggregates]
+        lifted = [aggregate.lifted(x, now) for aggregate in self._aggregates]
         try:
             if time is not None and now is not None:
                 self._clock.move(time, now)
@@ -205,6 +205,24 @@ class Window:
         return f"<Window({', '.join(arguments)}): {self._held} event{'s' * (self._held != 1)}>"
 
     # ---- the steps of a push ----
+
+    def _measured(self) -> tuple[str, Any]:
+        """What is measured in time, and its size: the window, or else an aggregate; all in the same kind of time.
+
+        Raises TypeError if one is a duration and the other a number.
+        """
+        found: list[tuple[str, Any]] = []
+        if self._timed:
+            name = "gap" if isinstance(self._window, Session) else "size"
+            found.append((repr(self._window), getattr(self._window, name)))
+        found += [(repr(one), one.halflife) for one in self._aggregates if one.halflife is not None]
+        for of, size in found[1:]:
+            if isinstance(size, Duration) != isinstance(found[0][1], Duration):
+                raise TypeError(
+                    f"{of} is measured in {size!s} and {found[0][0]} in {found[0][1]!s}: give durations for times that "
+                    "are datetimes, or numbers for times that are numbers"
+                )
+        return found[0] if found else (repr(self._window), None)
 
     def _require_intact(self) -> None:
         if self._broken:

@@ -12,7 +12,9 @@ from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.aggregators.in_order import InOrder, State, require
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan import validation
-from sash.plan.evictor import Evictor, row
+from sash.plan.event_clock import length
+from sash.plan.evictor import Evictor, Number, row
+from sash.plan.halflife import halflife_of
 from sash.plan.options import PREFERENCES
 from sash.plan.planner import FOLD, choose
 
@@ -57,6 +59,11 @@ class LoopAggregate:
         self.name, self.aggregate = name, aggregate
         self.bound = aggregate if isinstance(aggregate, Bound) else None
         self.monoid: Monoid = aggregate.monoid if isinstance(aggregate, Bound) else aggregate
+        inputs = self.monoid.arity[0]
+        self.halflife = halflife_of(self.monoid, repr(aggregate))
+        """The length that the aggregate measures in time, if it does."""
+        if self.halflife is not None:
+            self.monoid = self.monoid.by_time(length(self.halflife))
         if not evictor.folds and validation.is_sketch(self.monoid):
             raise ValueError(
                 f"{aggregate!r} keeps a sketch, and {evictor.window!r} would need one for each event: here sketches "
@@ -66,7 +73,7 @@ class LoopAggregate:
         chosen = _structure(self.monoid, prefer, structure)
         self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
         self.monoid = self.structure.monoid
-        self.inputs, self.nullable = self.monoid.arity[0], self.monoid.nullable
+        self.inputs, self.nullable = inputs, self.monoid.nullable
         self.last = -1
         """The number of the last event with a value: the window has a value if it is not older than the window."""
 
@@ -74,12 +81,19 @@ class LoopAggregate:
     def structure_name(self) -> str:
         return FOLD if isinstance(self.structure, RunningFold) else type(self.structure).__name__
 
-    def lifted(self, x: Any) -> tuple[bool, State]:
-        """Whether the event has a value for this aggregate, and its lifted state."""
+    def lifted(self, x: Any, now: Number | None) -> tuple[bool, State]:
+        """Whether the event has a value for this aggregate, and its lifted state.
+
+        Raises TypeError if the aggregate reads the time and there is none.
+        """
         if self.bound is not None:
             values = row(x, self.bound)
         else:
             values = x if self.inputs > 1 and isinstance(x, tuple) else (x,)
+        if self.halflife is not None:
+            if now is None:
+                raise TypeError(f"{self.aggregate!r} has its halflife= in time: push(x, time)")
+            values = (*values, now)
         for position, value in enumerate(values):
             if value is None and position not in self.nullable:
                 return False, self.monoid.identity

@@ -5,9 +5,9 @@
     median, percent_rank                                float64
     quantile                                            float64, if it chooses a value the column's type
     rank                                                int64, of the average rank float64
-    sum, sum_of_squares, product, range                 int64 of integers and booleans, float64 of floats
-    mean, var, slope, …                                 float64
-    min, max, first, last, nth, mode                    the column's type
+    sum, sum_of_squares, product, range, delta          int64 of integers and booleans, float64 of floats
+    mean, var, slope, ewm_mean, pct_change, …           float64
+    min, max, first, last, nth, lag, mode               the column's type
     arg_min, arg_max                                    the type of the payload
     any, all                                            bool
     bit_and, bit_or, bit_xor                            int64, of uint64 uint64
@@ -209,6 +209,7 @@ FIXED: dict[type[Monoid], str] = {
     **dict.fromkeys((m.Mean, m.GeometricMean, m.Var, m.Std, m.Skewness, m.Kurtosis), "float64"),
     **dict.fromkeys((m.Covariance, m.Correlation, m.Slope, m.Intercept), "float64"),
     **dict.fromkeys((m.Median, m.PercentRank), "float64"),
+    **dict.fromkeys((m.WeightedMean, m.EwmMean, m.EwmVar, m.EwmStd, m.PctChange), "float64"),
     **dict.fromkeys((m.Any, m.All), "bool"),
     m.Bloom: "binary",
 }
@@ -221,8 +222,8 @@ def selects(monoid: Monoid) -> bool:
 
 
 BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
-    **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range), _number),
-    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.Mode, m.ArgMin, m.ArgMax), _last),
+    **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range, m.Delta), _number),
+    **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.Lag, m.Mode, m.ArgMin, m.ArgMax), _last),
     **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), _bits),
     **dict.fromkeys((m.Collect, m.CollectDistinct), _list),
     m.Concat: _string,

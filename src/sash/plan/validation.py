@@ -15,6 +15,7 @@ from sash.monoids.direct_product import DirectProduct
 from sash.monoids.order_statistics import Rank
 from sash.monoids.sketches import SketchMonoid
 from sash.plan.api_types import Emit, Late
+from sash.plan.halflife import halflife_of
 from sash.plan.options import Options
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
@@ -198,6 +199,7 @@ def together(query: Query) -> None:
             "make two queries"
         )
     require_free(query, named(query))
+    _require_time(query)
     if not query.on:
         _without_time(query, labelled)
     if query.late == "flag" and slides == {False}:
@@ -223,6 +225,23 @@ def together(query: Query) -> None:
             _ranks(name, one, f"{label}={bound!r}", bound.monoid)
         for bound in one.over if isinstance(one, Policy) else ():
             _sketches(name, one, f"over={bound!r}", bound.monoid)
+
+
+def _require_time(query: Query) -> None:
+    """Raises TypeError or ValueError for an aggregate that reads the time and cannot, or whose half-life is wrong."""
+    for name, bound in query.aggregates.items():
+        if halflife_of(bound.monoid, f"{name}={bound!r}") is not None and not query.on:
+            raise ValueError(
+                f"{name}={bound!r} has its halflife= in time: set the column of the time with on=, or give halflife= "
+                "as a number of rows"
+            )
+    for window in query.windows.values():
+        for bound in window.over if isinstance(window, Policy) else ():
+            if bound.monoid.reads_time:
+                raise ValueError(
+                    f"over={bound!r} of {window!r} has its halflife= in time, which a policy does not see: give "
+                    "halflife= as a number of rows"
+                )
 
 
 def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:

@@ -10,7 +10,7 @@
     compiled      machine code and Python agree
 
 States are compared by `monoid.same`: exactly if the monoid is declared exact, else floats within 1e-9 of the
-largest, or, where the operands cancelled, within 1e-25 of the largest operand. Every law is tried on lifted
+largest, or, where the operands cancelled, within `rounding` of the largest operand. Every law is tried on lifted
 values and on aggregates of them; where the values are numbers, also on the typed form that runs on columns,
 interpreted and compiled, and each against the others.
 """
@@ -25,9 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree, agree_within, largest_float
-
-CANCELLED = 1e-25
-"""The tolerance relative to the largest operand, if numbers of 106 bits cancel."""
 
 MOST_TRIPLES = 400
 """The greatest number of triples of states to try; all of them if there are fewer."""
@@ -164,7 +161,7 @@ def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> C
     """Equal, or equal within the accuracy of the operands; for an exact monoid only equal."""
     if monoid.exact:
         return same
-    return lambda left, right: same(left, right) or agree_within(left, right, CANCELLED * largest_float(operands))
+    return lambda left, right: same(left, right) or agree_within(left, right, monoid.rounding * largest_float(operands))
 
 
 def _commutative(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:

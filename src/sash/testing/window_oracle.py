@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.custom import Custom
+from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
+from sash.monoids.null_rows import NullRows
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec
@@ -316,9 +318,18 @@ def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows, not lowered: a fold from the oldest."""
     total = spec.monoid.identity
     for row in inputs(spec, rows):
-        values = [_ranked(spec, j, row.values[column]) for j, column in enumerate(spec.columns)]
-        total = spec.monoid.combine(total, spec.monoid.lift(*values))
+        total = spec.monoid.combine(total, spec.monoid.lift(*_inputs_of(spec, row)))
     return total
+
+
+def _inputs_of(spec: AggregateSpec, row: Row) -> list[Any]:
+    """The inputs of an aggregate: columns, and what a query adds to them, a time or whether the value is there."""
+    values = [_ranked(spec, j, row.values[column]) for j, column in enumerate(spec.columns)]
+    if isinstance(spec.monoid, NullRows):
+        values[-1] = values[0] is not None
+    elif isinstance(spec.monoid, EwmMeanByTime | EwmVarByTime):
+        values[-1] = row.time
+    return values
 
 
 def aggregate(spec: AggregateSpec, rows: Sequence[Row]) -> Any:

@@ -1,0 +1,253 @@
+"""Exponentially weighted mean, variance and standard deviation: a value's weight halves with each half-life.
+
+    weight of a value = 0.5 ** (age / halflife)        age: rows, or time, from the value to the newest one
+
+as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights cancels in the results, so ages are counted
+from the newest *value* of a state: its weight is 1, and no window with values is ever without weight.
+
+    in rows    (lead, tail, …)   rows up to the newest value, and null rows after it: a null row ages the others
+    in time    (time, …)         the time of the newest value (`ewm_by_time.py`)
+
+To combine two states, the older one is aged by what lies between their newest values, and both merge by the gap between
+their means (`ewm_merge.py`), so that an offset costs no digits. Very old weights underflow to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.double_double import LARGEST, READERS, Pair, of_any
+from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, decay_of, merged_mean, merged_moments
+from sash.monoids.exact_integer import one_kind
+from sash.monoids.moments import check_bias, near
+
+
+class _Ewm(Monoid):
+    """The base: the half-life, and the ages of rows. State: (lead, tail, *what is merged)."""
+
+    domain = ("number",)
+    rounding = 1e-12
+    no_value: ClassVar[tuple[float, ...]] = NO_MEAN
+    """What is merged, of no value."""
+
+    def __init__(self, halflife: Any, alpha: Any, times: Any, ignore_nulls: Any) -> None:
+        self.halflife, self.alpha = halflife, alpha
+        self.times = check_flag("times", times) or not (halflife is None or _is_number(halflife))
+        self.ignore_nulls = check_flag("ignore_nulls", ignore_nulls)
+        self.rows = _in_rows(self.name, halflife, alpha, self.times)
+        """The half-life in rows; 1.0 if it is in time."""
+        self.read: Callable[[Any], Pair] = _refuse if self.times else of_any
+        self.identity = (0, 0, *self.no_value)
+        self.null_row = (0, 1, *self.no_value)
+        self.counts_nulls = not (self.times or self.ignore_nulls)
+        self.nullable = (0,) if self.counts_nulls else ()
+        self.reads_time = self.times
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin.read = READERS[one_kind(self, kinds)]
+        return twin
+
+    def lift(self, x: Any) -> Any:
+        if x is None:
+            return self.null_row
+        return (1, 0, *self.first(self.read(x)))
+
+    def first(self, x: Pair) -> Any:
+        """What is merged, of one value."""
+        return (1.0, x[0], x[1])
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if b[2] == 0.0:
+            return (a[0], a[1] + b[1], *a[2:])
+        if a[2] == 0.0:
+            return (a[1] + b[0], b[1], *b[2:])
+        decay = decay_of(float(a[1] + b[0]), self.rows)
+        return (a[0] + a[1] + b[0], b[1], *self.merge(a[2:], b[2:], decay))
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        """What is merged, of both, the first aged."""
+        return merged_mean(a, b, decay)
+
+    def lower(self, a: Any) -> Any:
+        return self.result(a[2:])
+
+    def result(self, merged: Any) -> Any:
+        """The result of what is merged."""
+        raise NotImplementedError
+
+    def same(self, a: Any, b: Any) -> bool:
+        return bool(a[0] == b[0] and a[1] == b[1]) and same_merged(a[2:], b[2:])
+
+
+class EwmMean(_Ewm):
+    """The exponentially weighted mean: of each value the weight is 0.5 ** (age / halflife).
+
+    `halflife` is a number of rows, or a duration; with `times` a number is in units of the time. `alpha`, instead, is
+    the part of a weight that each row takes away: 1 - 0.5 ** (1 / halflife). Null rows age the others, unless
+    `ignore_nulls`.
+
+    >>> m = EwmMean(halflife=1)
+    >>> m.lower(m.combine(m.lift(0.0), m.lift(3.0)))
+    2.0
+
+    Raises TypeError or ValueError for parameters that are missing or out of range, TypeError for inputs that are no
+    numbers.
+    """
+
+    def __init__(
+        self,
+        halflife: float | str | timedelta | None = None,
+        alpha: float | None = None,
+        times: bool = False,
+        ignore_nulls: bool = False,
+    ) -> None:
+        super().__init__(halflife, alpha, times, ignore_nulls)
+
+    def result(self, merged: Any) -> Any:
+        return merged[1] if merged[0] > 0.0 else None
+
+    def by_time(self, length: float) -> Monoid:
+        from sash.monoids.ewm_by_time import EwmMeanByTime
+
+        return EwmMeanByTime(length)
+
+
+class EwmVar(_Ewm):
+    """The exponentially weighted variance: the weighted mean square distance from the weighted mean.
+
+    With `bias=False` it is divided by 1 - Σ w² / (Σ w)², as a sample's variance is by (n - 1) / n; it is null for a
+    single value, and where all others are too old to have a weight. The other parameters are those of `EwmMean`.
+
+    >>> m = EwmVar(halflife=1)
+    >>> m.lower(m.combine(m.lift(1e9), m.lift(1e9 + 2)))
+    2.0
+
+    Raises what `EwmMean` raises, TypeError if bias is no boolean.
+    """
+
+    no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
+
+    def __init__(
+        self,
+        halflife: float | str | timedelta | None = None,
+        alpha: float | None = None,
+        times: bool = False,
+        ignore_nulls: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__(halflife, alpha, times, ignore_nulls)
+        self.bias = check_bias(bias)
+
+    def first(self, x: Pair) -> Any:
+        return first_moments(x)
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        return merged_moments(a, b, decay)
+
+    def result(self, merged: Any) -> Any:
+        return variance(merged, self.bias)
+
+    def by_time(self, length: float) -> Monoid:
+        from sash.monoids.ewm_by_time import EwmVarByTime
+
+        return EwmVarByTime(length, self.bias)
+
+
+class EwmStd(EwmVar):
+    """The exponentially weighted standard deviation: the square root of `EwmVar`.
+
+    >>> m = EwmStd(halflife=1, bias=True)
+    >>> m.lower(m.combine(m.lift(0), m.lift(3))) == 2**0.5
+    True
+
+    Raises what `EwmVar` raises.
+    """
+
+    def result(self, merged: Any) -> Any:
+        return deviation(merged, self.bias)
+
+    def by_time(self, length: float) -> Monoid:
+        from sash.monoids.ewm_by_time import EwmStdByTime
+
+        return EwmStdByTime(length, self.bias)
+
+
+# ---- what is merged ----
+
+
+def first_moments(x: Pair) -> tuple[float, float, float, float, float]:
+    """The moments of one value; NaN if it is not finite."""
+    if abs(x[0]) <= LARGEST:
+        return (1.0, x[0], x[1], 0.0, 0.0)
+    return (1.0, 0.0, 0.0, math.nan, 0.0)
+
+
+def variance(a: Any, bias: bool) -> Any:
+    """The variance of moments; None of no value, and unbiased of values that form no pair."""
+    if a[0] == 0.0 or (a[4] == 0.0 and not bias):
+        return None
+    if bias:
+        return a[3] * a[3]
+    return (a[3] * a[0]) * (a[3] * (a[0] / a[4]))
+
+
+def deviation(a: Any, bias: bool) -> Any:
+    """The square root of the variance, which is a float even if the variance is not."""
+    if a[0] == 0.0 or (a[4] == 0.0 and not bias):
+        return None
+    return a[3] if bias else a[3] * math.sqrt(a[0] * (a[0] / a[4]))
+
+
+def same_merged(a: Any, b: Any) -> bool:
+    """Are both equal within the tolerance: means by their size or that of the deviation?"""
+    spread = max(a[3], b[3]) if len(a) > 3 else 0.0
+    alike = near(a[0], b[0], max(a[0], b[0])) and near(a[1], b[1], max(abs(a[1]), abs(b[1]), spread))
+    return alike and (len(a) == 3 or (near(a[3], b[3], spread) and near(a[4], b[4], a[0] * a[0])))
+
+
+# ---- parameters ----
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """The flag, if it is one. Raises TypeError, naming what came."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}= must be True or False; got {value!r}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_rows(name: str, halflife: Any, alpha: Any, times: bool) -> float:
+    """The half-life in rows. Raises TypeError or ValueError, naming the parameter."""
+    if (halflife is None) == (alpha is None):
+        given = "none" if halflife is None else f"halflife={halflife!r} and alpha={alpha!r}"
+        raise TypeError(f"{name} takes halflife= or alpha=, one of them; got {given}")
+    if alpha is not None:
+        if times:
+            raise TypeError(f"{name} with times=True takes halflife=, in units of the time; got alpha={alpha!r}")
+        if not _is_number(alpha):
+            raise TypeError(f"alpha= of {name} must be a number between 0 and 1; got {alpha!r}")
+        if not 0.0 < alpha < 1.0:
+            more = ": only the newest value would count, which is sash.last" if alpha == 1 else ""
+            raise ValueError(f"alpha= of {name} must be between 0 and 1, exclusive; got {alpha!r}{more}")
+        return -math.log(2.0) / math.log1p(-alpha)
+    if isinstance(halflife, bool):
+        raise TypeError(f"halflife= of {name} must be a number of rows or a duration such as '10m'; got {halflife!r}")
+    if _is_number(halflife) and not 0.0 < halflife < math.inf:
+        raise ValueError(f"halflife= of {name} must be positive and finite; got {halflife!r}")
+    return 1.0 if times else float(halflife)
+
+
+def _refuse(_: Any) -> Pair:
+    raise TypeError(
+        "the halflife is in time, so the aggregate needs the time of each row: use it in a query with on=, or in a "
+        "sash.Window with push(x, time)"
+    )

@@ -1,0 +1,126 @@
+"""Exponentially weighted aggregates whose half-life is in time: the inputs are a value and its time.
+
+A query makes them of `EwmMean`, `EwmVar` and `EwmStd`, and adds the column of `on` as their second input.
+
+    state    (time of the newest value, …)       as in `ewm.py`; null rows are skipped, for they change no age
+
+The state with the older time is aged, whichever comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.double_double import READERS, Pair, of_any
+from sash.monoids.ewm import deviation, first_moments, same_merged, variance
+from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, decay_of, merged_mean, merged_moments
+from sash.monoids.exact_integer import INT64_MAX, checked_kinds
+
+
+class _ByTime(Monoid):
+    """The base: the half-life in units of the times, and ages. State: (time, *what is merged)."""
+
+    domain = ("number", "int")
+    rounding = 1e-12
+    no_value: ClassVar[tuple[float, ...]] = NO_MEAN
+
+    def __init__(self, halflife: float) -> None:
+        self.halflife = float(halflife)
+        self.read: Callable[[Any], Pair] = of_any
+        self.identity = (0, *self.no_value)
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        value, time = checked_kinds(self, kinds, 2)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin.read = READERS[value]
+        twin.identity = (0.0 if time == "float" else 0, *self.no_value)
+        return twin
+
+    def lift(self, x: Any, time: Any) -> Any:
+        return (time + 0, *self.first(self.read(x)))
+
+    def first(self, x: Pair) -> Any:
+        """What is merged, of one value."""
+        return (1.0, x[0], x[1])
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if b[1] == 0.0:
+            return a
+        if a[1] == 0.0:
+            return b
+        if a[0] <= b[0]:
+            return (b[0], *self.merge(a[1:], b[1:], decay_of(_age(a[0], b[0]), self.halflife)))
+        return (a[0], *self.merge(b[1:], a[1:], decay_of(_age(b[0], a[0]), self.halflife)))
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        """What is merged, of both, the first aged."""
+        return merged_mean(a, b, decay)
+
+    def lower(self, a: Any) -> Any:
+        return self.result(a[1:])
+
+    def result(self, merged: Any) -> Any:
+        """The result of what is merged."""
+        raise NotImplementedError
+
+    def same(self, a: Any, b: Any) -> bool:
+        alike = a[0] == b[0] or (a[0] != a[0] and b[0] != b[0])
+        return bool(alike) and same_merged(a[1:], b[1:])
+
+
+def _age(older: Any, newer: Any) -> float:
+    """The time between both; beyond 64 bits, where compiled integers wrap around, as a difference of floats."""
+    if older < 0 and newer > INT64_MAX + older:
+        return float(newer) - float(older)
+    return float(newer - older)
+
+
+class EwmMeanByTime(_ByTime):
+    """The exponentially weighted mean of values at times; `halflife` is in units of the times.
+
+    >>> m = EwmMeanByTime(10)
+    >>> m.lower(m.combine(m.lift(0.0, 100), m.lift(3.0, 110)))
+    2.0
+    """
+
+    name = "ewm_mean"
+
+    def result(self, merged: Any) -> Any:
+        return merged[1] if merged[0] > 0.0 else None
+
+
+class EwmVarByTime(_ByTime):
+    """The exponentially weighted variance of values at times; `halflife` is in units of the times.
+
+    >>> m = EwmVarByTime(10)
+    >>> m.lower(m.combine(m.lift(1, 100), m.lift(3, 110)))
+    2.0
+    """
+
+    name = "ewm_var"
+    no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
+
+    def __init__(self, halflife: float, bias: bool = False) -> None:
+        super().__init__(halflife)
+        self.bias = bias
+
+    def first(self, x: Pair) -> Any:
+        return first_moments(x)
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        return merged_moments(a, b, decay)
+
+    def result(self, merged: Any) -> Any:
+        return variance(merged, self.bias)
+
+
+class EwmStdByTime(EwmVarByTime):
+    """The exponentially weighted standard deviation of values at times; `halflife` is in units of the times."""
+
+    name = "ewm_std"
+
+    def result(self, merged: Any) -> Any:
+        return deviation(merged, self.bias)

@@ -1,0 +1,258 @@
+"""Values of earlier rows of the window: lag, and the difference and relative change since then.
+
+All are relative to the last row of the window, which in a result at each row is the row itself. Rows are counted as by
+LAG of SQL: a null is a row. The state holds the last n + 1 rows:
+
+    in a loop     (x, …)                     the oldest first
+    on columns    (rows, (x, …))             the newest first; of `delta` and `pct_change`
+                  (rows, there, (x, …))      with a bit for each row that is not null
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, in_range, number, one_kind
+from sash.monoids.first_last import ZERO
+
+MOST_COMPILED = 8
+"""The greatest n whose rows are a compiled state: each is an array of its own."""
+
+_OVERFLOW = (
+    "the delta left the range of 64-bit integers, -2**63 to 2**63 - 1: convert the input to float for a rounded result"
+)
+
+
+class Lag(Monoid):
+    """The value of the n-th row before the last one of the window; null if there is none, or if it is null.
+
+    A combine costs O(n).
+
+    >>> m = Lag(1)
+    >>> m.lower(m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("c")))
+    'b'
+
+    Raises TypeError if n is not an integer, ValueError if it is below 1.
+    """
+
+    identity: Any = ()
+    exact = True
+    nullable = (0,)
+    _columns: ClassVar[type[_LagOnColumns]]
+
+    def __init__(self, n: int = 1) -> None:
+        self.n = check_rows(self.name, n)
+        self.sample_rows = self.n + 1
+        if n > MOST_COMPILED:
+            self.interpreted_only = f"its state holds n + 1 rows, and n is above {MOST_COMPILED}"
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return self._columns(self.n, one_kind(self, kinds))
+
+    def lift(self, x: Any) -> Any:
+        return (x,)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (a + b)[-self.n - 1 :]
+
+    def lower(self, a: Any) -> Any:
+        return a[0] if len(a) > self.n else None
+
+
+class _Change(Lag):
+    """The base of what is computed from the last row and an earlier one."""
+
+    domain = ("number",)
+    counts_nulls = True
+
+    def lift(self, x: Any) -> Any:
+        return (None if x is None else number(x),)
+
+    def lower(self, a: Any) -> Any:
+        if len(a) <= self.n or a[0] is None or a[-1] is None:
+            return None
+        return self.change(a[-1], a[0])
+
+    def change(self, now: Any, before: Any) -> Any:
+        """The result of two values."""
+        raise NotImplementedError
+
+
+class Delta(_Change):
+    """The value of the last row of the window minus that of the n-th row before it; null if one is missing.
+
+    >>> m = Delta(1)
+    >>> m.lower(m.combine(m.lift(3), m.lift(5)))
+    2
+
+    Raises OverflowError from `lower` if a difference of ints exceeds 64 bits, TypeError for inputs that are no numbers,
+    TypeError or ValueError if n is no number of rows.
+    """
+
+    def change(self, now: Any, before: Any) -> Any:
+        difference = now - before
+        return difference if isinstance(difference, float) else in_range(difference, "delta")
+
+
+class PctChange(_Change):
+    """The relative change since the n-th row before: the last value over the earlier one, minus 1.
+
+    Null if one is missing, and if the earlier one is zero.
+
+    >>> m = PctChange(1)
+    >>> m.lower(m.combine(m.lift(4), m.lift(5)))
+    0.25
+
+    Raises TypeError for inputs that are no numbers, TypeError or ValueError if n is no number of rows.
+    """
+
+    exact = True
+
+    def change(self, now: Any, before: Any) -> Any:
+        return relative_change(now, before)
+
+
+def check_rows(name: str, n: Any) -> int:
+    """The number of rows. Raises TypeError or ValueError, naming what came."""
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"n= of {name} must be a number of rows; got {n!r}, a {type(n).__name__}")
+    if n < 1:
+        raise ValueError(f"n= of {name} counts rows back from the last one: it must be 1 or more; got {n}")
+    return n
+
+
+def relative_change(now: Any, before: Any) -> Any:
+    """now / before - 1, with all digits where both are near; None if `before` is 0."""
+    if before == 0:
+        return None
+    ratio = now / before
+    if 0.5 <= ratio <= 2.0:
+        return (now - before) / before
+    return ratio - 1.0
+
+
+# ---- on columns ----
+
+
+class _LagOnColumns(Monoid):
+    """The n-th row before: (rows, (x, …)), at most n + 1 rows, the newest first."""
+
+    exact = True
+    nullable = (0,)
+
+    def __init__(self, n: int, kind: Kind) -> None:
+        self.n, self.kind = n, kind
+        self.sample_rows = n + 1
+        self.older = (ZERO[kind],) * n
+        self.shift = _shifted(n + 1)
+        self.identity = (0, (ZERO[kind], *self.older))
+
+    def lift(self, x: Any) -> Any:
+        return (1, (x, *self.older))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if b[0] == 0:
+            return a
+        if b[0] > self.n:
+            return b
+        return (min(a[0] + b[0], self.n + 1), self.shift(a[1], b[1], b[0]))
+
+    def lower(self, a: Any) -> Any:
+        return a[1][self.n] if a[0] > self.n else None
+
+
+class LagOnColumns(_LagOnColumns):
+    """`Lag` on a column: the values, or the codes of other values."""
+
+    name = "lag"
+
+
+class _ChangeOnColumns(_LagOnColumns):
+    """Two of the last n + 1 rows: (rows, there, (x, …)); bit i of `there` is set if row i is not null."""
+
+    domain = ("number",)
+    read: Callable[[Any], Any]
+
+    def __init__(self, n: int, kind: Kind) -> None:
+        super().__init__(n, "float" if kind == "float" else "int")
+        self.read = _as_float if kind == "float" else _as_int
+        self.identity = (0, 0, self.identity[1])
+        self.null_row = (1, 0, self.identity[2])
+        self.all_rows = 2 ** (n + 1) - 1
+
+    def lift(self, x: Any) -> Any:
+        return (1, 1, (self.read(x), *self.older))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if b[0] == 0:
+            return a
+        if b[0] > self.n:
+            return b
+        there = (a[1] << b[0] | b[1]) & self.all_rows
+        return (min(a[0] + b[0], self.n + 1), there, self.shift(a[2], b[2], b[0]))
+
+    def lower(self, a: Any) -> Any:
+        if a[0] <= self.n or a[1] & 1 == 0 or a[1] >> self.n == 0:
+            return None
+        return self.change(a[2][0], a[2][self.n])
+
+    def change(self, now: Any, before: Any) -> Any:
+        """The result of two values."""
+        raise NotImplementedError
+
+
+class DeltaOnColumns(_ChangeOnColumns):
+    """`Delta` on a column of numbers."""
+
+    name = "delta"
+
+    def __init__(self, n: int, kind: Kind) -> None:
+        super().__init__(n, kind)
+        self.minus = _minus_floats if kind == "float" else _minus_ints
+
+    def change(self, now: Any, before: Any) -> Any:
+        return self.minus(now, before)
+
+
+class PctChangeOnColumns(_ChangeOnColumns):
+    """`PctChange` on a column of numbers."""
+
+    name = "pct_change"
+
+    def change(self, now: Any, before: Any) -> Any:
+        return relative_change(now, before)
+
+
+Lag._columns, Delta._columns, PctChange._columns = LagOnColumns, DeltaOnColumns, PctChangeOnColumns
+
+
+def _shifted(length: int) -> Callable[[Any, Any, int], Any]:
+    """A function that puts the first `count` of the values b before those of a, both tuples of this length.
+
+    Compiled code has no tuples of a variable length, so it is built value by value.
+    """
+    i = length - 1
+    if length == 1:
+        return lambda a, b, count: (b[0] if count > 0 else a[0],)
+    newer = _shifted(length - 1)
+    return lambda a, b, count: (*newer(a, b, count), b[i] if i < count else a[i - count])
+
+
+def _as_int(x: Any) -> Any:
+    return int(x)
+
+
+def _as_float(x: Any) -> Any:
+    return float(x)
+
+
+def _minus_floats(now: Any, before: Any) -> Any:
+    return now - before
+
+
+def _minus_ints(now: Any, before: Any) -> Any:
+    if now > INT64_MAX + before if before < 0 else now < INT64_MIN + before:  # compiled, the difference would wrap
+        raise OverflowError(_OVERFLOW)
+    return now - before
