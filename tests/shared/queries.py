@@ -37,18 +37,35 @@ class Scale:
     type: pa.DataType
     units: int | float
     unit: str
+    origin: int = 0
+    zone: str | None = None
+    """With a time zone, Time windows have calendar lengths."""
+    calendar: str = ""
+    """The unit of calendar lengths; lengths that must be fixed have `unit`."""
 
     def length(self, ticks: int) -> Any:
         """A length as a user of such a column gives it."""
         return f"{ticks}{self.unit}" if self.unit else ticks * self.units
 
+    def time(self, ticks: int, **arguments: Any) -> Time:
+        """A Time window of this length; `every` in ticks."""
+        if isinstance(arguments.get("every"), int):
+            arguments["every"] = self.calendar_length(arguments["every"])
+        return Time(self.calendar_length(ticks), tz=self.zone, **arguments)
+
+    def calendar_length(self, ticks: int) -> Any:
+        """A length of a Time window: of the calendar, if there is a zone."""
+        return f"{ticks}{self.calendar}" if self.calendar else self.length(ticks)
+
     def every(self, ticks: int) -> Any:
         """A slide in time, for windows that are not measured in time themselves."""
+        if self.zone:
+            return Time(self.calendar_length(ticks), tz=self.zone)
         return self.length(ticks) if self.unit else Time(self.length(ticks))
 
     def number(self, ticks: int) -> Any:
         """A time in units of the column."""
-        return ticks * self.units
+        return self.origin + ticks * self.units
 
 
 SCALES = (
@@ -60,6 +77,8 @@ SCALES = (
     Scale(pa.date32(), 1, "d"),
     Scale(pa.int32(), 10, ""),
     Scale(pa.float64(), 0.25, ""),
+    Scale(pa.timestamp("s", "America/New_York"), 25_200, "d", 1_699_000_000, "America/New_York", "d"),
+    Scale(pa.timestamp("us"), 100 * 3600 * 10**6, "w", 1_706_600_000 * 10**6, "America/Sao_Paulo", "mo"),
 )
 """The time columns that are drawn, the simplest first."""
 
@@ -118,7 +137,8 @@ def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     if kind == "time":
         assert scale is not None
         closed: Closed | None = draw(st.sampled_from([None, "left", "both", "neither"]))
-        return Time(scale.length(size), closed=closed, shift=scale.length(shift))
+        found = scale.time(size, closed=closed)
+        return found if scale.calendar else Time(found.size, closed=closed, shift=scale.length(shift))
     if kind == "session":
         assert scale is not None
         return Session(scale.length(size))
@@ -152,10 +172,10 @@ def _slide_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     if kind == "time":
         offset = scale.length(draw(st.integers(1, 4))) if draw(st.booleans()) else 0
         closed: Closed | None = draw(st.sampled_from([None, "right"]))
-        return Time(scale.length(size), every=scale.length(step), closed=closed, offset=offset)
+        return scale.time(size, every=step, closed=closed, offset=offset)
     if kind == "time by rows":
         closed = draw(st.sampled_from([None, "left", "both", "neither"]))
-        return Time(scale.length(size), every=Count(step), closed=closed)
+        return scale.time(size, every=Count(step), closed=closed)
     if kind == "session":
         return Session(scale.length(size), every="close")
     if kind == "count by time":

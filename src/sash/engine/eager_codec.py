@@ -204,7 +204,8 @@ class EagerCodec:
             with decoding(name):
                 self._load_columns(page[1], rids[here])
             at += count
-        rows.times[rids], rows.slot_of[rids] = time, of
+        rows.set_times(rids, time)
+        rows.slot_of[rids] = of
         revised = _later_revisions(pages)
         arrival = rows.arrival[rids]
         for i in np.flatnonzero(np.isin(arrival, np.fromiter(revised, np.int64, len(revised)))).tolist():

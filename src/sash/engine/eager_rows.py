@@ -67,9 +67,8 @@ class OrderedRows:
         self.labels, self.arrival, self.revision, self.slot_of = (np.zeros(0, np.int64) for _ in range(4))
         self.times = np.zeros(0, self.numbers)
         self.tie_codes = np.zeros((0, 2 * len(bound_query.ties)), np.int64)
-        of_floats = sum(kind for kind, _ in rules.deltas.values())
-        self.delta_ints = np.zeros((0, len(rules.deltas) - of_floats), np.int64)
-        self.delta_floats = np.zeros((0, of_floats))
+        self.delta_ints = np.zeros((0, rules.delta_ints + len(rules.calendars)), np.int64)
+        self.delta_floats = np.zeros((0, len(rules.deltas) - rules.delta_ints))
         self.axes = {str(w.column): w.axis for w in bound_query.windows if w.kind == "delta"}
         names = schema.names if bound_query.per_row else list(bound_query.ties)
         self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
@@ -108,7 +107,8 @@ class OrderedRows:
             codes = self.tie_codes[rids] = self.tie_code([columns.column(name) for name in self.bound_query.ties])
         for name, values in self.deltas.items():
             values[rids] = self.axes[name].numbers(columns.column(name))[0]  # type: ignore[union-attr]
-        time = self.times[rids] = np.ascontiguousarray(given.time, self.numbers)
+        time = np.ascontiguousarray(given.time, self.numbers)
+        self.set_times(rids, time)
         self.columns.set(rids, columns, {self.time_name: time})
         if count == 1:
             return NewRows(slots, time, rids, _FIRST), rids
@@ -117,6 +117,12 @@ class OrderedRows:
             parts = () if codes is None else tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
             order = np.lexsort((given.arrival, *parts, time, slots))
         return NewRows(slots[order], time[order], rids[order], order), rids
+
+    def set_times(self, rids: Ints, time: NDArray[Any]) -> None:
+        """Set the times of rows, and the starts of their windows of calendar lengths."""
+        self.times[rids] = time
+        for rule in self.rules.calendars:
+            self.delta_ints[rids, rule.calendar] = rule.starts(time)
 
     def tie_code(self, columns: Sequence[pa.Array]) -> Ints:
         """Tie-breakers as codes; those of other rows may change."""

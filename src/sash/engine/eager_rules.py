@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sash.engine.time_numbers import earliest, threshold, time_type
+from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
@@ -33,6 +34,9 @@ class WindowRule:
         size: Any = window.size if window.kind == "time" else 0
         self.size, self.floor, inclusive = threshold(size, self.numbers, at_rows and open_start)
         self.inclusive = inclusive if at_rows else not open_start
+        self.open_start = open_start
+        self.calendar = -1
+        """The column of starts of a window of a calendar length, among the integers of rows."""
         self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
         self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
 
@@ -42,14 +46,23 @@ class WindowRule:
         is_int = self.kind == DELTA and not of_floats
         size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
         gaps = [self.column, self.life, self.anchor, int(self.window.full)]
-        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor]
+        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, self.calendar]
 
-    @property
-    def grid(self) -> tuple[bool, int | float, int | float, bool]:
-        """The slides of a window in time."""
-        scalar: Any = int if self.numbers.kind == "i" else float
-        of_floats = self.numbers.kind == "f"
-        return of_floats, scalar(self.window.offset), scalar(self.window.every or 1), self.window.closed == "right"
+    def grid(self, times: Numbers) -> tuple[Any, ...]:
+        """The slides of a window in time, of which those around some times are asked for."""
+        of_floats, right = self.numbers.kind == "f", self.window.closed == "right"
+        scalar: Any = float if of_floats else int
+        numbers = scalar(self.window.offset), scalar(self.window.every or 1)
+        if self.window.grid is None or not len(times):
+            return of_floats, *numbers, right, 0, np.zeros(0, np.int64)
+        slides = self.window.grid.last_end(np.array([times.min(), times.max()]), strict=right)
+        table = self.window.grid.table(int(slides[0]), int(slides[1]) + 2)
+        return of_floats, *numbers, right, table.first, table.ends
+
+    def starts(self, time: Numbers) -> Numbers:
+        """The starts of windows of a calendar length that end at rows."""
+        assert self.window.calendar_size is not None
+        return self.window.calendar_size.before(time) + self.open_start
 
 
 def gap_row(window: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
@@ -87,6 +100,13 @@ class WindowRules:
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
         self.deltas = delta_columns(bound_query)
         """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""
+        self.delta_ints = sum(not of_floats for of_floats, _ in self.deltas.values())
+        self.calendars = [
+            rule for rule in self.rules if rule.window.calendar_size is not None and rule.window.slide != "time"
+        ]
+        """The windows of calendar lengths that end at rows; their starts follow the integers of Delta windows."""
+        for at, rule in enumerate(self.calendars):
+            rule.calendar = self.delta_ints + at
         ints = [rule.ints(self.deltas.get(str(rule.window.column), (False, -1))[1]) for rule in self.rules]
         least = earliest(self.numbers)
         numbers = [(rule.size, rule.floor, least) for rule in self.rules]

@@ -19,7 +19,8 @@ from sash.engine.eager_results import united
 from sash.engine.eager_state import EagerState
 from sash.engine.key_values import Keys
 from sash.engine.output import Output
-from sash.engine.time_numbers import Watermark, below
+from sash.engine.time_numbers import Watermark
+from sash.engine.window_assigner import time_starts_of
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
@@ -149,8 +150,9 @@ class SlideResults:
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
         out = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        grid = rule.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
         while True:
-            arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, rule.grid, out)
+            arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, grid, out)
             count = rows.run(eager_windows.later_slides, *arguments)
             if count == len(out[0]):
                 return out
@@ -159,7 +161,7 @@ class SlideResults:
     def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any]) -> Slides:
         state, window = self.state, self.windows[place]
         is_time = self.state.rules.rules[place].kind == TIME
-        starts = ends - window.size if is_time else ends
+        starts = slide_grid.starts(window, names) if is_time else ends
         ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
             starts = state.starts(place, of, ranges)
@@ -227,7 +229,7 @@ class SlideResults:
         index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
         ranges = state.row_ranges(place, slots, index)
         ends = rows.time_at(slots, index)
-        starts = below(ends, window.size, open_start=False) if rule.kind == TIME else state.starts(place, slots, ranges)
+        starts = time_starts_of(window, ends) if rule.kind == TIME else state.starts(place, slots, ranges)
         if state.bound_query.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1

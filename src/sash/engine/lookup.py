@@ -219,7 +219,7 @@ class Lookup:
         values = columns["delta", str(window.column)] if window.kind == "delta" else columns["time"]
         newest = np.full(len(stops), at, values.dtype) if window.kind == "time" else rings.last(values, stops)
         open_start = window.kind == "delta" or window.closed in ("right", "neither")
-        least = below(newest, size, open_start)
+        least = starts_of_rows(window, size, newest, open_start)
         inclusive = not open_start or values.dtype.kind != "f"
         return np.minimum(rings.search(values, least, "left" if inclusive else "right"), stops), stops
 
@@ -280,9 +280,17 @@ def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: 
     if window.kind == "delta":
         newest = values[stop - 1] if stop else 0
     open_start = window.kind == "delta" or window.closed in ("right", "neither")
-    least = below(np.array([newest], values.dtype), size, open_start)[0]
+    least = starts_of_rows(window, size, np.array([newest], values.dtype), open_start)[0]
     inclusive = not open_start or values.dtype.kind != "f"
     return min(int(values[:stop].searchsorted(least, "left" if inclusive else "right")), stop)
+
+
+def starts_of_rows(window: WindowSpec, size: Any, newest: Numbers, open_start: bool) -> Numbers:
+    """The first values in windows of this size, or of a shorter calendar length, that end at others."""
+    least = below(newest, size, open_start)
+    return (
+        least if window.calendar_size is None else np.maximum(least, window.calendar_size.before(newest) + open_start)
+    )
 
 
 def rows_up_to(window: WindowSpec, at: Any, time: Numbers) -> int:

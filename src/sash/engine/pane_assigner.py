@@ -86,13 +86,13 @@ class PaneAssigner(ArenaAssigner):
         parts, lives = [], []
         if restarts is not None:  # results of expired keys come first
             limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
-            entries, *part = self._due(w, window, rows.slots[restarts], limits, self.pos[restarts], True)
+            entries, *part = self._due(w, rows.slots[restarts], limits, self.pos[restarts], True)
             parts.append((rows.slots[restarts][entries], *part))
             lives.append(rows.lives[restarts][entries] - 1)  # type: ignore[index]
         for ending in endings:
             of = ending.slots
             limits = np.full(len(of), limit(window, ending.now, self.numbers))
-            entries, *part = self._due(w, window, of, limits, self.backs(of), False)
+            entries, *part = self._due(w, of, limits, self.backs(of), False)
             parts.append((of[entries], *part))
             if restarts is not None:
                 lives.append(rows.lives_of(parts[-1][0]))
@@ -107,9 +107,9 @@ class PaneAssigner(ArenaAssigner):
             life=life, by_slide=True, all_on=True,
         )  # fmt: skip
 
-    def _due(self, w: int, window: WindowSpec, of: Ints, limits: Ints, backs: Ints, restarts: bool) -> tuple[Ints, ...]:
+    def _due(self, w: int, of: Ints, limits: Ints, backs: Ints, restarts: bool) -> tuple[Ints, ...]:
         """The slides that are due: the index in `of` of each, its number, its panes."""
-        grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
+        grid_of = self._grid(w, of, backs)
         rings = self.arena.columns["low"], self.arena.columns["first", w]
         found: list[tuple[Ints, ...]] = []
         first, room = 0, max(len(of) + 16, self._rooms.get(w, 0))
@@ -124,6 +124,21 @@ class PaneAssigner(ArenaAssigner):
             return found[0]
         return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
 
+    def _grid(self, w: int, of: Ints, backs: Ints) -> tuple[Any, ...]:
+        """The grid of a window for loops over slots with panes before the positions `backs`."""
+        window, heads = self.windows[w], self.arena.heads
+        if window.grid is None:
+            return slide_grid.scalars(window, self.cut_type)
+        start, _, number = self.columns(w)
+        some = np.flatnonzero(heads[of, start] < backs)
+        if not len(some):
+            return slide_grid.scalars(window, self.cut_type)
+        first, last = self.located(of[some], heads[of[some], start]), self.located(of[some], backs[some] - 1)
+        begun = heads[of[some], number]
+        least = np.where(begun == -NEVER, self.arena.columns["first", w][first], begun).min()
+        greatest = slide_grid.last_start(window, self.arena.columns["low"][last].max(keepdims=True), strict=False)[0]
+        return slide_grid.scalars(window, self.cut_type, int(least), int(max(greatest, least)) + 1)
+
     def columns(self, w: int) -> tuple[int, int, int]:
         """The head's columns of a window: its first pane, the one behind its last, the next slide."""
         behind = self.first + len(self.places) + 2 * w
@@ -132,8 +147,8 @@ class PaneAssigner(ArenaAssigner):
     # ---- retention ----
 
     def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
-        for w, window in enumerate(self.windows):
-            grid_of = tuple(self.cut_type.type(x) for x in (window.offset, window.every, window.size))
+        for w in range(len(self.windows)):
+            grid_of = self._grid(w, slots, self.backs(slots))
             rings = self.arena.columns["low"], self.arena.columns["first", w]
             arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, is_due)
             call_loop(next_slides, self.cut_type.str, arguments)

@@ -24,14 +24,14 @@ from sash.engine.row_errors import decreasing
 from sash.engine.shifted_windows import PlacedAt, ShiftedWindow
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import below, beyond, later, threshold
-from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit, lower_due
+from sash.engine.time_numbers import beyond, later, threshold
+from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit, lower_due, time_starts_of
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
-from sash.kernels.loops.window_loops import NEVER, count_starts, pending_slides, time_starts
+from sash.kernels.loops.window_loops import NEVER, bound_starts, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 WindowEnds = tuple[Ints, Ints, Ints]
@@ -152,7 +152,7 @@ class RowAssigner(ArenaAssigner):
         if window.slide != "row":
             starts = self._times(slots, np.minimum(los, pos))
             if window.kind == "time":
-                starts = below(time, window.size, open_start=False)
+                starts = time_starts_of(window, time)
             ident = (pos - begin + 1) // int(window.every or 1)
             some = los < his  # an empty slide has no result
             if not some.all():
@@ -177,9 +177,16 @@ class RowAssigner(ArenaAssigner):
     def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
         """The starts of windows measured on a column of the arena, from its value `at` the end."""
         values, (slots, begin, his) = self.arena.columns[name], ends
-        bound = threshold(self.windows[w].size or 0, values.dtype, open_start)
-        los = np.empty(len(slots), np.int64)
-        column = self.start_column(w)
+        los, column, window = np.empty(len(slots), np.int64), self.start_column(w), self.windows[w]
+        if window.calendar_size is not None:
+            least = window.calendar_size.before(at)
+            call_loop(
+                bound_starts,
+                self.kind,
+                (slots, begin, his, least, not open_start, self.arena.heads, column, values, los),
+            )
+            return los
+        bound = threshold(window.size or 0, values.dtype, open_start)
         arguments = (slots, at, begin, his, *bound, self.arena.heads, column, values, los)
         call_loop(time_starts, values.dtype.str, arguments)
         return los

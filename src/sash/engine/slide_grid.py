@@ -5,7 +5,7 @@
         ├───────┼───┼───────┼───┼───────┼──           starts   end - 5: 1, 4, 7, …
 
 A window's start is always computed as end - size, so that equal ends and starts are the same float everywhere. Integers
-are rejected where an end would overflow 64 bits.
+are rejected where an end would overflow 64 bits. Slides that follow a calendar are those of `window.grid`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,29 @@ from sash.plan.bound_query import WindowSpec
 
 def ends(window: WindowSpec, k: Numbers) -> Numbers:
     """The k-th ends."""
+    if window.grid is not None:
+        return window.grid.ends(k)
     return window.offset + k * window.every
 
 
 def starts(window: WindowSpec, k: Numbers) -> Numbers:
     """The starts of the windows with the k-th ends."""
+    if window.grid is not None:
+        return window.grid.starts(k)
     return ends(window, k) - window.size
 
 
 def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose end is at most x, or below it if `strict`."""
+    if window.grid is not None:
+        return window.grid.last_end(x, strict)
     return _greatest(window, x, 0, strict)
 
 
 def last_start(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose window starts at most at x, or before it if `strict`."""
+    if window.grid is not None:
+        return window.grid.last_start(x, strict)
     return _greatest(window, x, window.size, strict)
 
 
@@ -64,6 +72,17 @@ def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
     return found
 
 
+NO_SLIDES = np.zeros(0, np.int64)
+
+
+def scalars(window: WindowSpec, kind: np.dtype[Any], first: int = 0, last: int = 0) -> tuple[Any, ...]:
+    """The grid as loops take it: its numbers, and for a calendar a table with the slides from `first` to `last`."""
+    numbers = tuple(kind.type(x) for x in (window.offset, window.every, window.size))
+    if window.grid is None:
+        return (*numbers, 0, NO_SLIDES, NO_SLIDES)
+    return (*numbers, *window.grid.table(first, last))
+
+
 def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where ends of windows would overflow 64-bit integers."""
     if not len(x) or not windows:
@@ -73,6 +92,13 @@ def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
         return
     reach = max(_length(s) + abs(int(s.offset)) + 2 * int(s.every or 0) for s in windows)
     for value in (int(x.min()), int(x.max())):
+        for grid in (s.grid for s in windows if s.grid is not None):
+            if not grid.least <= value <= grid.greatest:
+                raise OverflowError(
+                    f"the time {value} in column {column!r} is before the year 2 or after 9998, or too near to the "
+                    "limits of 64-bit integers, for windows that slide by the calendar: correct it, or cast the column "
+                    "to timestamp('s')"
+                )
         if abs(value) > LIMIT - reach:
             raise OverflowError(
                 f"the time {value} in column {column!r} is too near to the limits of 64-bit integers for windows that "

@@ -177,6 +177,10 @@ def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -
 
 def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> None:
     """Raises ValueError for slides whose ends, or whose windows' starts, exceed 64-bit integers."""
+    if window.grid is not None:
+        least, greatest = window.grid.near(window.grid.least) - 4, window.grid.near(window.grid.greatest) + 4
+        require((numbers >= least) & (numbers <= greatest), "a slide ends beyond all times")
+        return
     most = FINEST
     if kind.kind == "i":
         size = int(window.size or 0) if window.kind == "time" else 0

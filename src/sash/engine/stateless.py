@@ -154,6 +154,9 @@ class StatelessExecutor:
         if window.kind == "time":
             open_start = window.closed in ("right", "neither")
             peers = 1 if window.closed in ("right", "both") else -1
+            if window.calendar_size is not None:
+                least = window.calendar_size.before(time) + open_start
+                return self.threads.bounded(bounds.BY_START[peers], count, (time, least, edges))
             return self._by_value(time, window.size, open_start, peers, edges)
         if window.kind == "delta":
             return self._delta(window, rows, table)

@@ -22,7 +22,7 @@ from sash.engine import slide_grid
 from sash.engine.arena import SMALL, Arena
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, saturating, time_type
+from sash.engine.time_numbers import Watermark, below, saturating, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, HEAD
@@ -152,6 +152,15 @@ def emitting(window: WindowSpec, rows: StepRows) -> Ints | None:
     if window.slide == "row":
         return None
     return np.flatnonzero((rows.ordinal + 1) % int(window.every or 1) == 0)
+
+
+def time_starts_of(window: WindowSpec, ends: Numbers) -> Numbers:
+    """The starts of Time windows that end at these times; integers saturate."""
+    return (
+        below(ends, window.size, open_start=False)
+        if window.calendar_size is None
+        else window.calendar_size.before(ends)
+    )
 
 
 def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:

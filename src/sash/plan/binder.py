@@ -23,6 +23,7 @@ from sash.plan.halflife import halflife_in_units
 from sash.plan.time_axis import TimeAxis
 from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
+from sash.plan.window_calendar import WindowCalendar
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 
 if TYPE_CHECKING:
@@ -145,20 +146,23 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
     if isinstance(window, Punctuation):
         _mark(window, schema, f"column={of}")
     over = window.over if isinstance(window, Policy) else ()
+    lengths = None if time is None else WindowCalendar(window, time, of)
     return WindowSpec(
         name,
         window,
         KINDS[type(window)],
-        _size(window, axis, of),
+        _size(window, axis, lengths, of),
         window.slide,
-        _every(window, time, of),
-        time.number(window.offset, f"offset={of}") if isinstance(window, Time) and time is not None else 0,
+        lengths.number(lengths.every, window.step, "every=") if lengths and window.slide == "time" else window.step,
+        lengths.offset if lengths else 0,
         window.closed if isinstance(window, Time) else "left" if window.slide == "time" else "right",
         isinstance(window, Count) and window.full,
         axis,
         window.column if isinstance(window, Delta | Punctuation) else None,
         tuple(_aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)),
         _shift(window, time, of),
+        lengths.size if lengths else None,
+        lengths.grid if lengths else None,
     )
 
 
@@ -168,16 +172,14 @@ def _shift(window: WindowKind, time: TimeAxis | None, of: str) -> int | float:
     return window.shift if isinstance(window, Count) else 0
 
 
-def _size(window: WindowKind, axis: TimeAxis | None, of: str) -> int | float | None:
+def _size(window: WindowKind, axis: TimeAxis | None, lengths: WindowCalendar | None, of: str) -> int | float | None:
     if isinstance(window, Count):
         return window.size
     if isinstance(window, Session) and axis is not None:
         return axis.number(window.gap, f"gap={of}")
-    return axis.number(window.size, f"size={of}") if isinstance(window, Time | Delta) and axis is not None else None
-
-
-def _every(window: WindowKind, time: TimeAxis | None, of: str) -> int | float | None:
-    return time.number(window.step, f"every={of}") if window.slide == "time" and time is not None else window.step
+    if isinstance(window, Time) and lengths is not None:
+        return lengths.number(lengths.size, window.size, "size=")
+    return axis.number(window.size, f"size={of}") if isinstance(window, Delta) and axis is not None else None
 
 
 def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:

@@ -16,6 +16,7 @@ from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.category_order import Categories, without_categories
 from sash.plan.time_axis import TimeAxis
+from sash.windows.calendar import CalendarGrid, CalendarLength
 from sash.windows.specs import Slide, WindowKind
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ class AggregateSpec:
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap."""
+    """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap.
+
+    Of calendar lengths, `size` and `every` are the greatest values. Then `calendar_size` is the exact size, and `grid`
+    has the slides in time.
+    """
 
     name: str
     window: WindowKind
@@ -92,6 +97,8 @@ class WindowSpec:
     over: tuple[AggregateSpec, ...]
     shift: int | float = 0
     """How far the window is moved against its row: rows for Count, units of the axis for Time."""
+    calendar_size: CalendarLength | None = None
+    grid: CalendarGrid | None = None
 
     @property
     def behind(self) -> int | float:

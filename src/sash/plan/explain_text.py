@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sash.windows.calendar import CalendarLength
 from sash.windows.duration import Duration
 
 if TYPE_CHECKING:
@@ -28,8 +29,12 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "time":
         left, right = tuple(_BOUNDS[spec.closed])
         end = "end" if spec.slide == "time" else "t"
-        start = _moved(end, _less(window.shift, window.size))
-        return f"{left}{start}, {_moved(end, window.shift)}{right}, rows of equal time together"
+        if spec.calendar_size is not None:
+            zone = spec.calendar_size.clock.zone
+            held = f"{end} - {amount(window.size)} of the calendar in {zone}, {end}"
+        else:
+            held = f"{_moved(end, _less(window.shift, window.size))}, {_moved(end, window.shift)}"
+        return f"{left}{held}{right}, rows of equal time together"
     if spec.kind == "count":
         held = (
             f"the last {rows(window.size)}" if not spec.shift else f"{rows(window.size)} up to {_place(window.shift)}"
@@ -75,7 +80,10 @@ def ends(spec: WindowSpec) -> str:
     if spec.slide == "rows":
         return f"every {rows(step)}" if step > 1 else "every row"
     offset = getattr(spec.window, "offset", 0)
-    return f"every {amount(step)}" + (f", shifted by {amount(offset)}" if offset else "")
+    calendar = ""
+    if spec.grid is not None and not isinstance(spec.grid.every, int):
+        calendar = f" of the calendar in {spec.grid.every.clock.zone}"
+    return f"every {amount(step)}{calendar}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
 def rows(number: int) -> str:
@@ -127,12 +135,34 @@ def most_panes(specs: list[WindowSpec]) -> int:
     >>> most_panes([Window(size=86400, every=60, offset=0)]), most_panes([Window(size=5, every=2, offset=0)])
     (1440, 5)
     """
+    if any(getattr(spec, "grid", None) for spec in specs):
+        return _most_calendar_panes(specs)
     grids = {grid for spec in specs for grid in _grids(spec)}
     needed = {grid for grid in grids if not any(_lies_on(grid, other) for other in grids - {grid})}
     longest = max(specs, key=lambda spec: spec.size or 0)
     size, (_, starts) = Fraction(longest.size or 1), _grids(longest)
     # a window includes its end but not its start: it holds one edge less of the grid of starts
     return sum(size // grid[0] if grid == starts else -(-size // grid[0]) for grid in needed)
+
+
+def _most_calendar_panes(specs: list[WindowSpec]) -> int:
+    """The same with a calendar: each window has an edge for each end and for each start within the longest window.
+
+    Where sizes are multiples of slides, starts are ends.
+    """
+    longest = max(spec.size or 0 for spec in specs)
+    found = 0
+    for spec in specs:
+        grid = spec.grid
+        if grid is not None and isinstance(grid.every, CalendarLength) and isinstance(grid.size, CalendarLength):
+            month = bool(grid.every.months)
+            slide, size = (grid.every.months, grid.size.months) if month else (grid.every.days, grid.size.days)
+            if size and not size % slide and spec.size == longest:
+                found += size // slide
+                continue
+        step = grid.every.shortest if grid is not None and isinstance(grid.every, CalendarLength) else spec.every
+        found += 2 * -int(-longest // (step or 1))
+    return found
 
 
 def _grids(spec: WindowSpec) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:

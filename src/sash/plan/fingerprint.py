@@ -21,6 +21,7 @@ from sash.monoids.custom import Custom
 from sash.monoids.custom import itself as identity_function
 from sash.monoids.monoid_key import monoid_key
 from sash.plan.state_sharing import shared_states
+from sash.windows.calendar import CalendarLength
 from sash.windows.specs import Policy
 
 if TYPE_CHECKING:
@@ -55,8 +56,23 @@ def _window(spec: WindowSpec) -> list[Any]:
     measured = spec.axis.column if spec.axis is not None else None
     meaning = [spec.name, spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed, spec.full]
     policy = [code(spec.window.evict), spec.window.alone] if isinstance(spec.window, Policy) else None
-    moved = [["shift", spec.shift]] if spec.shift else []  # state of windows without one is older than shifts
-    return [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy, *moved]
+    found: list[Any] = [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy]
+    if spec.shift:  # state of windows without one is older than shifts
+        found.append(["shift", spec.shift])
+    return found + _calendar(spec) if spec.calendar_size or spec.grid else found
+
+
+def _calendar(spec: WindowSpec) -> list[Any]:
+    """The calendar lengths of a window, which its numbers only bound."""
+    grid = spec.grid
+    slides = None if grid is None else [_length(grid.every), _length(grid.size), grid.offset, grid.months]
+    return [_length(spec.calendar_size), slides]
+
+
+def _length(length: CalendarLength | int | None) -> Any:
+    if not isinstance(length, CalendarLength):
+        return length
+    return [length.clock.zone, length.months, length.days]
 
 
 def _aggregate(spec: AggregateSpec) -> list[Any]:

@@ -191,7 +191,10 @@ def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[i
 def but_size(spec: WindowSpec) -> tuple[object, ...]:
     """The properties that two windows must share for one structure to answer both."""
     over = id(spec.window) if spec.kind == "policy" else None
-    return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over, spec.shift)
+    # windows of months and of days do not contain one another
+    sizes = spec.calendar_size and (spec.calendar_size.clock, spec.calendar_size.months > 0)
+    slides = spec.grid and (spec.grid.every, spec.grid.months)
+    return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over, spec.shift, sizes, slides)
 
 
 # ---- which structure ----

@@ -62,6 +62,13 @@ class TimeAxis:
         return bool(is_.is_timestamp(self.type) or is_.is_date(self.type))
 
     @property
+    def has_dates(self) -> bool:
+        """Is it a column of dates?"""
+        import pyarrow.types as is_
+
+        return bool(is_.is_date(self.type))
+
+    @property
     def unit(self) -> int:
         """Nanoseconds in one unit of a column of timestamps or dates."""
         import pyarrow.types as is_
@@ -89,7 +96,7 @@ class TimeAxis:
             raise ValueError(
                 f"{what} is {value!r}, and the column {self.column!r} is of type {self.type}: give a whole number"
             )
-        return self._within(int(value), what, value)
+        return self.within(int(value), what, value)
 
     def _of_duration(self, value: Duration, what: str) -> int:
         if not self.timed:
@@ -97,18 +104,19 @@ class TimeAxis:
                 f"{what} is the duration {str(value)!r}, and the column {self.column!r} is of type {self.type}: give a "
                 "number in the column's units, or cast the column to timestamp"
             )
-        import pyarrow.types as is_
-
+        if value.calendar:
+            raise ValueError(f"{what} is {str(value)!r}, a calendar length: give days or hours")
         # dates in milliseconds are whole days, too
-        step, name = (UNITS["d"], "days") if is_.is_date(self.type) else (self.unit, self.type.unit)
+        step, name = (UNITS["d"], "days") if self.has_dates else (self.unit, self.type.unit)
         if value.nanoseconds % step:
             raise ValueError(
                 f"{what} is {str(value)!r}, not a whole number of {name}, and the column {self.column!r} is of type "
                 f"{self.type}: cast it to timestamp('ns')"
             )
-        return self._within(value.nanoseconds // self.unit, what, str(value))
+        return self.within(value.nanoseconds // self.unit, what, str(value))
 
-    def _within(self, number: int, what: str, value: Any) -> int:
+    def within(self, number: int, what: str, value: Any) -> int:
+        """A number in the column's units. Raises ValueError, naming `what`, if it is beyond 64 bits."""
         if abs(number) > INT64:
             raise ValueError(
                 f"{what} is {value!r}, beyond 64 bits in the units of the column {self.column!r} of type {self.type}: "

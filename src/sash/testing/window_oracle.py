@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sash.monoids.custom import Custom
 from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
+from sash.testing.calendar_oracle import slides_from, start_before
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec
@@ -114,7 +115,7 @@ def due_at(specs: Sequence[Spec], rows: Sequence[Row], i: int, forget: Number | 
 
 def _time(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for row in rows:
-        low, high = row.time - spec.behind, row.time + spec.shift
+        low, high = start_of(spec, row.time), row.time + spec.shift
         yield [r for r in rows if inside(spec.closed, low, r.time, high)]
 
 
@@ -182,6 +183,11 @@ _PER_ROW: dict[str, Callable[[Spec, Sequence[Row]], Iterator[Sequence[Row]]]] = 
 }
 
 
+def start_of(spec: Spec, time: Any) -> Any:
+    """The start of the Time window that ends at a row."""
+    return time - spec.behind if spec.calendar_size is None else start_before(spec.calendar_size, time)
+
+
 def inside(closed: str, low: Number, time: Any, high: Number) -> bool:
     """Is a time between two bounds, with the closed sides?
 
@@ -246,20 +252,18 @@ def _bounds(spec: Spec, rows: Sequence[Row], i: int, window: Sequence[Row]) -> t
     if row.time is None:
         return i + 1 - len(window), i + 1
     if spec.kind == "time":
-        return row.time - spec.size, row.time
+        return start_of(spec, row.time), row.time
     return window[0].time, row.time
 
 
 def _every_time(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iterator[Slide]:
     holding = _ends_that_hold if spec.kind == "time" else _end_after
-    ends = sorted({end for row in rows for end in holding(spec, row.time)})
-    for end in ends:
+    for end, begin in sorted({bounds for row in rows for bounds in holding(spec, row.time)}):
         if restart is not None and before_end(spec.closed, restart, end):
             continue
         earlier = [r for r in rows if before_end(spec.closed, r.time, end)]
         if spec.kind == "time":
-            window = [r for r in earlier if inside(spec.closed, end - spec.size, r.time, end)]
-            start = end - spec.size
+            start, window = begin, [r for r in earlier if inside(spec.closed, begin, r.time, end)]
         else:
             window = earlier[-spec.size :] if spec.kind == "count" else earlier
             start = window[0].time
@@ -267,20 +271,34 @@ def _every_time(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iter
         yield Slide(tuple(window), _is_full(spec, window), start, end, due)
 
 
-def _end_after(spec: Spec, time: Any) -> Iterator[Any]:
-    """The end of the slide in which a row is new: the first end after it."""
+def _from_end_after(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
+    """The ends and starts of slides, from the first end after a time on."""
+    for start, end in slides_from(spec, time) if spec.grid is not None else _numbered(spec, time):
+        if before_end(spec.closed, time, end):
+            yield end, start
+
+
+def _numbered(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
     steps = (time - spec.offset) // spec.every
-    while not before_end(spec.closed, time, spec.offset + steps * spec.every):
+    size = spec.size if spec.kind == "time" else 0
+    while True:
+        end = spec.offset + steps * spec.every
+        yield end - size, end
         steps += 1
-    yield spec.offset + steps * spec.every
 
 
-def _ends_that_hold(spec: Spec, time: Any) -> Iterator[Any]:
-    """The ends of all slides whose windows hold a row of this time."""
-    end = next(_end_after(spec, time))
-    while inside(spec.closed, end - spec.size, time, end):
-        yield end
-        end += spec.every
+def _end_after(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
+    """The slide in which a row is new: the first that ends after it. Its window begins with a row."""
+    end, _ = next(_from_end_after(spec, time))
+    yield end, None
+
+
+def _ends_that_hold(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
+    """All slides whose windows hold a row of this time: end and start."""
+    for end, start in _from_end_after(spec, time):
+        if not inside(spec.closed, start, time, end):
+            return
+        yield end, start
 
 
 def _closed_sessions(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iterator[Slide]:

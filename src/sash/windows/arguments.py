@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, SupportsIndex
 
 from sash.windows.duration import Duration, DurationLike, is_duration
+from sash.windows.zone_rules import zone_name
 
 Length = SupportsIndex | float | DurationLike
 """A length of time, or a number in the units of the column."""
@@ -63,9 +64,14 @@ def row_shift(value: Any, every: Any) -> int:
     return found
 
 
-def time_shift(value: Any, size: Any, every: Any) -> Any:
+def time_shift(value: Any, size: Any, every: Any, zone: str | None) -> Any:
     """The shift of a Time window: a length as `size` is, of either sign. Raises TypeError or ValueError."""
     found = shift("shift= of Time", value)
+    if found and isinstance(size, Duration) and (size.calendar or zone is not None):
+        raise ValueError(
+            f"shift={value!r} of Time moves windows of a fixed length, and size={size!s} is one of the calendar: give "
+            "it in days, without tz="
+        )
     if found and isinstance(found, Duration) != isinstance(size, Duration):
         raise TypeError(f"shift={value!r} of Time and size={size!s}: give both as durations or both as numbers")
     if found and every is not None:
@@ -74,6 +80,29 @@ def time_shift(value: Any, size: Any, every: Any) -> Any:
             "slides in time"
         )
     return found
+
+
+def same_calendar(offset: Any, every: Any) -> None:
+    """Raises ValueError for an offset in months of slides that are not."""
+    if isinstance(offset, Duration) and offset.calendar and not (isinstance(every, Duration) and every.calendar):
+        raise ValueError(
+            f"offset={str(offset)!r} of Time is a calendar length, and every={str(every)!r} is not: give both in "
+            "months, quarters or years, or the offset in days or hours"
+        )
+
+
+def time_zone(value: Any, size: Any, every: Any) -> str | None:
+    """The name of a time zone, or None. Raises TypeError or ValueError if it is none, or has no effect."""
+    if value is None:
+        return None
+    name = zone_name("tz= of Time", value)
+    if not any(isinstance(one, Duration) and one.days != 0 for one in (size, every)):
+        slides = f" every {every!s}" if isinstance(every, Duration) else ""
+        raise ValueError(
+            f"tz={name!r} of Time has no effect on {size!s}{slides}: give days, weeks, months, quarters or years, or "
+            "leave it out"
+        )
+    return name
 
 
 def column_name(what: str, name: Any) -> str:

@@ -75,8 +75,10 @@ class Duration:
 
     @property
     def days(self) -> int | None:
-        """The number of days, if it is a whole one."""
-        return None if self.calendar or self.nanoseconds % UNITS["d"] else self.nanoseconds // UNITS["d"]
+        """The number of days if it is a whole one, else 0; None for months."""
+        if self.calendar:
+            return None
+        return 0 if self.nanoseconds % UNITS["d"] else self.nanoseconds // UNITS["d"]
 
     def __lt__(self, other: Any) -> bool:
         """Is it shorter? A month counts with its mean length."""

@@ -18,9 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from datetime import tzinfo
 from typing import Any, ClassVar, Literal, Protocol, SupportsIndex, get_args
 
-from sash.windows.arguments import Length, column_name, length, row_shift, rows, shift, time_shift
+from sash.windows.arguments import (
+    Length,
+    column_name,
+    length,
+    row_shift,
+    rows,
+    same_calendar,
+    shift,
+    time_shift,
+    time_zone,
+)
 from sash.windows.duration import Duration, DurationLike, is_duration
 
 Slide = Literal["row", "rows", "time", "close"]
@@ -93,7 +104,8 @@ class Count(WindowKind):
 
     size: how many rows.
     every: how far the window slides. A number of rows k gives a window after each k-th row, without a remainder at the
-        end; a duration such as "1m" gives one a minute. By default there is a window for each row.
+        end; a duration such as "1m" gives one a minute, `Time("1d", tz="Europe/Berlin")` one a local day. By default
+        there is a window for each row.
     full: with True the aggregates are null until there are `size` rows.
     shift: moves the window by a number of rows against the row it belongs to. -1: up to the row before; 2: up to two
         rows later. Not with `every`.
@@ -136,12 +148,18 @@ class Time(WindowKind):
         written `every=Count(k)`.
     closed: which ends belong to the window: "right" (the default for a window for each row), "left" (the default with
         `every` in time), "both" or "neither".
-    offset: shifts the ends of hopping windows by a length of time, for example to another time zone.
+    offset: shifts the ends of hopping windows by a length of time. With an `every` of months or local days it is a
+        local time: "6h" for days that begin at 06:00, "3mo" for years that begin in April.
+    tz: a time zone such as "Europe/Berlin". Days and weeks are then those of its calendar: a window of "1d" every "1d"
+        begins at local midnight, weeks begin on Monday. Months, quarters and years are calendar lengths in any case,
+        without `tz` those of UTC. Lengths that are no whole number of days stay as they are.
     shift: moves the window of a row by a length of time: `(t + shift - size, t + shift]`. "-1h": it ends an hour before
-        the row; "1h": an hour after it. Not with `every`.
+        the row; "1h": an hour after it. Not with `every`, and not with sizes of the calendar.
 
     >>> Time("1h"), Time("24h", every="1m"), Time(60, every=10, closed="right"), Time("1h", every=100).slide
     (Time('1h'), Time('1d', every='1m'), Time(60, every=10, closed='right'), 'rows')
+    >>> Time("1d", every="1d", tz="America/New_York"), Time("1q", every="1mo")
+    (Time('1d', every='1d', tz='America/New_York'), Time('3mo', every='1mo'))
     >>> an_hour_earlier, the_next_hour = Time("1h", shift="-1h"), Time("1h", shift="1h")
 
     Raises TypeError or ValueError, naming the argument that does not fit.
@@ -151,6 +169,7 @@ class Time(WindowKind):
     every: Any = None
     closed: Any = None
     offset: Any = 0
+    tz: Any = None
     shift: Any = 0
 
     measured: ClassVar[bool] = True
@@ -162,11 +181,13 @@ class Time(WindowKind):
         every: Length | Count | None = None,
         closed: Closed | None = None,
         offset: Length = 0,
+        tz: str | tzinfo | None = None,
         shift: Length = 0,
     ) -> None:
-        _set(self, size=length("size= of Time", size), every=every, closed=closed, offset=offset)
+        _set(self, size=length("size= of Time", size, calendar=True), every=every, closed=closed, offset=offset, tz=tz)
         _set(self, every=self._every())
-        _set(self, closed=self._closed(), offset=self._offset(), shift=time_shift(shift, self.size, self.every))
+        _set(self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step))
+        _set(self, shift=time_shift(shift, self.size, self.every, self.tz))
 
     def _every(self) -> Any:
         every = self.every
@@ -174,7 +195,7 @@ class Time(WindowKind):
             return _plain("every= of Time", every)
         if isinstance(self.size, Duration):
             if is_duration(every):
-                return length("every= of Time", every)
+                return length("every= of Time", every, calendar=True)
             return Count(rows("every= of Time, a number of rows,", every))
         if is_duration(every):
             raise TypeError(
@@ -196,8 +217,9 @@ class Time(WindowKind):
         return str(self.closed)
 
     def _offset(self) -> Any:
-        offset = shift("offset= of Time", self.offset)
+        offset = shift("offset= of Time", self.offset, calendar=True)
         if not offset or self.slide == "time":
+            same_calendar(offset, self.every)
             if offset and isinstance(offset, Duration) != isinstance(self.size, Duration):
                 raise TypeError(
                     f"offset={self.offset!r} of Time and size={self.size!r}: give both as durations or both as numbers"
@@ -288,7 +310,7 @@ class Lifetime(WindowKind):
     """All rows of the key since its start: an expanding window (UNBOUNDED PRECEDING in SQL).
 
     every: a number of rows k gives a result after each k-th row, a duration such as "1h" one for each hour with new
-        rows. By default there is a result for each row.
+        rows, `Time("1d", tz="Europe/Berlin")` one for each local day. By default there is a result for each row.
 
     >>> Lifetime(), Lifetime(every="1h").slide
     (Lifetime(), 'time')
@@ -369,15 +391,18 @@ def _rows_or_time(window: Any) -> Any:
     every, what = window.every, f"every= of {type(window).__name__}"
     if every is None or isinstance(every, Count | Time):
         plain = _plain(what, every)
-        return plain.size if isinstance(plain, Count) or isinstance(getattr(plain, "size", None), Duration) else plain
+        if isinstance(plain, Time) and (plain.tz is not None or not isinstance(plain.size, Duration)):
+            return plain
+        return None if plain is None else plain.size
     if is_duration(every):
-        return length(what, every)
+        return length(what, every, calendar=True)
     return rows(f"{what}, a number of rows (or a duration),", every)
 
 
 def _plain(what: str, every: Any) -> Any:
-    """A Count or a Time as the distance of slides. Raises ValueError if it has more than a size."""
-    if every is not None and every != type(every)(every.size):
+    """A Count or a Time as the distance of slides. Raises ValueError if it has more than a size and a time zone."""
+    zone = {"tz": every.tz} if isinstance(every, Time) else {}
+    if every is not None and every != type(every)(every.size, **zone):
         raise ValueError(f"{what} must be a {type(every).__name__} with only a size; got {every!r}")
     return every
 

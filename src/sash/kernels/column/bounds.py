@@ -110,6 +110,38 @@ def _by_value(closed: bool, peers: int) -> Any:
     return by_value
 
 
+def _by_start(peers: int) -> Any:
+    """Bounds of windows whose starts are given: the least value in each. `peers` is as in `_by_value`."""
+
+    def by_start(values: Any, least: Any, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
+        key = key_at(edges, first)
+        shortest, longest = stop - edges[key], 0
+        while first < stop:
+            begin, end = edges[key], edges[key + 1]
+            upto = min(end, stop)
+            if upto > first:
+                lo = first_from(values, begin, first, least[first], True)
+                for i in range(first, upto):
+                    while lo < i and values[lo] < least[i]:
+                        lo += 1
+                    los[i] = lo
+                if peers > 0:
+                    _behind_peers(values, end, first, upto, his)
+                else:
+                    _before_peers(values, begin, first, upto, los, his)
+                short, long = _lengths(los[first:upto], his[first:upto])
+                shortest, longest = min(shortest, short), max(longest, long)
+                first = upto
+            key += 1
+        return shortest, longest
+
+    by_start.__qualname__ = f"by_start.{('', 'last', 'first')[peers]}"
+    return by_start
+
+
+BY_START = {peers: _by_start(peers) for peers in (-1, 1)}
+"""By where windows end."""
+
 BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
 """By whether the start is in the window, and by where windows end."""
 

@@ -29,8 +29,9 @@ TIME, COUNTED, DELTA, SESSION, LIFETIME = range(5)
 """Kinds of windows."""
 
 KIND, PEERS, INCLUSIVE, ROWS, COLUMN, LIFE, ANCHOR, FULL = range(8)
-DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR = range(8, 12)
-"""The integers of a rule. DELTA_SIZE is the size of a Delta window over integers less 1."""
+DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR, CALENDAR = range(8, 13)
+"""The integers of a rule. DELTA_SIZE is the size of a Delta window over integers less 1. CALENDAR is the column, among
+the integers of rows, with the start of the row's window if its size is a calendar length; else -1."""
 
 SIZE, FLOOR, LOWEST = range(3)
 """The numbers of a rule, of the type of times."""
@@ -106,12 +107,21 @@ def first_in_delta(rules: Any, w: int, rows: Any, a: int, position: int) -> int:
     return a
 
 
+def time_start(rules: Any, w: int, rows: Any, position: int) -> Any:
+    """The start of the Time window that ends at a row."""
+    ints, numbers, _ = rules
+    column = ints[w, CALENDAR]
+    if column >= 0:
+        return rows[4][rows[1][position], column]
+    return window_start(rows[0][position], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+
+
 # ---- windows ----
 
 
 def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> tuple[int, int]:
     """The positions [lo, hi) of the window that ends at a row."""
-    ints, numbers, _ = rules
+    ints = rules[0]
     time, breaks = rows[0], rows[2]
     kind = ints[w, KIND]
     start = a if ints[w, LIFE] < 0 else begin_of(breaks, ints[w, LIFE], a, position)
@@ -122,7 +132,7 @@ def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> t
     t = time[position]
     end = first_from(time, position, b, t, False) if ints[w, PEERS] else first_from(time, a, position, t, True)
     if kind == TIME:
-        least = window_start(t, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        least = time_start(rules, w, rows, position)
         return first_from(time, start, end, least, ints[w, INCLUSIVE] > 0), end
     if kind == SESSION:
         start = begin_of(breaks, ints[w, COLUMN], a, position)
@@ -187,7 +197,7 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
     """The indices [lo, hi) of the rows whose windows may hold a touched row."""
     slots, places, times, mine = touched
     time, rids, breaks = rows[0], rows[1], rows[2]
-    ints, numbers, _ = rules
+    ints = rules[0]
     kind, column = ints[w, KIND], ints[w, COLUMN]
     s, t = slots[j], times[j]
     a = heads[s, OFFSET] + heads[s, START]
@@ -210,7 +220,7 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
             above = b
             while hi < above:
                 middle = (hi + above) // 2
-                low = window_start(time[middle], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+                low = time_start(rules, w, rows, middle)
                 if not precedes(t, low, ints[w, INCLUSIVE] > 0):
                     hi = middle + 1
                 else:
@@ -277,7 +287,9 @@ def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
 
 def slide_number(t: Any, grid: Any) -> int:
     """The number of the first slide that ends after a time (or at it, if the end is closed)."""
-    of_floats, offset, every, right = grid
+    of_floats, offset, every, right, first, ends = grid
+    if len(ends) > 0:
+        return int(first + first_from(ends, 0, len(ends), t, right))
     if not of_floats:
         return int((t - offset - right) // every + 1)
     k = (t - offset) // every
@@ -288,6 +300,12 @@ def slide_number(t: Any, grid: Any) -> int:
     return int(k)
 
 
+def end_of_slide(k: int, grid: Any) -> Any:
+    """The end of a slide: by its number, or of a calendar from a table."""
+    _, offset, every, _, first, ends = grid
+    return ends[k - first] if len(ends) > 0 else offset + k * every
+
+
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
     """Write the slides in time of Count and Lifetime windows that may hold touched rows; counts if `out` is short."""
     slots, places, times, _ = touched
@@ -295,7 +313,6 @@ def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: 
     time, breaks = rows[0], rows[2]
     ints = rules[0]
     kind, column, size_in_rows, from_end = ints[w, KIND], ints[w, COLUMN], ints[w, ROWS], ints[w, PEERS] == 0
-    _, offset, every, _ = grid
     count = 0
     done = 0
     for j in range(len(slots)):
@@ -315,10 +332,10 @@ def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: 
                 upto = end_of(breaks, column, p, b)
         has_next = j + 1 < len(slots) and slots[j + 1] == s
         until = slide_number(times[j + 1], grid) if has_next else 0
-        position = first_from(time, p, b, offset + k * every, from_end)
+        position = first_from(time, p, b, end_of_slide(k, grid), from_end)
         while position < upto:
             k = slide_number(time[position], grid)
-            position = first_from(time, position, b, offset + k * every, from_end)
+            position = first_from(time, position, b, end_of_slide(k, grid), from_end)
             if (has_next and k >= until) or (kind == COUNTED and position - size_in_rows > p):
                 break
             if k > done:

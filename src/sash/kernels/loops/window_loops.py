@@ -121,6 +121,18 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
     return -1
 
 
+def slide_end(k: int, grid: Any) -> Any:
+    """The end of the k-th slide: by its number, or of a calendar from a table."""
+    offset, every, _, first, ends, _ = grid
+    return ends[k - first] if len(ends) > 0 else offset + k * every
+
+
+def slide_start(k: int, grid: Any) -> Any:
+    """The start of the window with the k-th end."""
+    offset, every, size, first, _, starts = grid
+    return starts[k - first] if len(starts) > 0 else offset + k * every - size
+
+
 def due_slides(
     of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, heads: Any, columns: Any, rings: Any,
     out: Any,
@@ -133,7 +145,6 @@ def due_slides(
     last, and the slide's number.
     """
     first_pane, behind, number = columns
-    offset, every, size = grid
     lows, firsts = rings
     entries, numbers, los, his = out
     count = 0
@@ -143,10 +154,8 @@ def due_slides(
         lo, hi, k = heads[s, first_pane], heads[s, behind], heads[s, number]
         if k == -NEVER and lo < back:
             k = firsts[block + (lo & mask)]
-        while k <= limits[e] and k != -NEVER:
-            end = offset + k * every
-            start = end - size
-            lo = first_beyond(lows, block, mask, lo, back, start, True)
+        while lo < back and k <= limits[e] and k != -NEVER:
+            lo = first_beyond(lows, block, mask, lo, back, slide_start(k, grid), True)
             if lo == back:
                 break
             if firsts[block + (lo & mask)] > k:
@@ -155,7 +164,7 @@ def due_slides(
             if count == len(entries):
                 heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
                 return e, count
-            hi = first_beyond(lows, block, mask, max(hi, lo), back, end, True)
+            hi = first_beyond(lows, block, mask, max(hi, lo), back, slide_end(k, grid), True)
             entries[count], numbers[count], los[count], his[count] = e, k, lo, hi
             count += 1
             k += 1
@@ -168,18 +177,16 @@ def due_slides(
 def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, is_due: Any) -> None:
     """Find when the next slide of a slot is due, and whether there is one; drops the panes before it."""
     first_pane, _, number = columns
-    offset, every, size = grid
     lows, firsts = rings
     for e in range(len(of)):
         s = of[e]
         block, mask, back = heads[s, OFFSET], heads[s, CAPACITY] - 1, heads[s, BACK]
         lo, k = heads[s, first_pane], heads[s, number]
-        if k > -NEVER:
-            start = offset + k * every - size
-            lo = first_beyond(lows, block, mask, lo, back, start, True)
+        if k > -NEVER and lo < back:
+            lo = first_beyond(lows, block, mask, lo, back, slide_start(k, grid), True)
         heads[s, first_pane] = lo
         if lo < back:
-            end = offset + max(k, firsts[block + (lo & mask)]) * every
+            end = slide_end(max(k, firsts[block + (lo & mask)]), grid)
             if not is_due[e] or end < due[e]:
                 due[e] = end
                 is_due[e] = True

@@ -1,0 +1,287 @@
+"""Calendar lengths and grids: months, and days of a time zone, on times that are numbers of one unit.
+
+    LocalClock        instants ◀──▶ local times, through changes of the clock
+    CalendarLength    t - 1 month, t - 7 local days: where a window of such a size starts
+    CalendarGrid      slides that end at local midnights or at starts of months, numbered from 1970 on
+
+A local time that a change of the clock skips stands for the instant of the change, one that occurs twice for the first
+of the two. So a local day begins at its first instant, in every zone.
+
+Starts must not go back while time goes on. Calendar subtraction does, in two places: Mar 30 12:00 and Mar 31 00:00 less
+a month are Feb 28 12:00 and Feb 28 00:00, and a repeated hour repeats. There a window begins at the earliest start that
+any later time has: for Mar 28 to Mar 30 at Feb 28 00:00.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.windows.zone_rules import ClockChanges, zone_rules
+
+Ints = NDArray[np.int64]
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+DAY = 86_400 * 10**9
+MOST_SLIDES = 1 << 25
+"""The greatest number of slides that a table holds."""
+
+_MONDAY = 4
+"""The first Monday after the epoch: 1970-01-05."""
+
+
+@dataclass(frozen=True)
+class LocalClock:
+    """The local time of a zone: the UTC time plus an offset, in units of `unit` nanoseconds."""
+
+    zone: str
+    unit: int
+
+    @property
+    def day(self) -> int:
+        """Units in a day."""
+        return DAY // self.unit
+
+    @property
+    def _second(self) -> int:
+        return 10**9 // self.unit
+
+    @property
+    def is_utc(self) -> bool:
+        """Is the local time the time itself? Dates have no zone."""
+        return self.zone == "UTC" or self.unit >= DAY
+
+    def _changes(self, seconds: Ints) -> ClockChanges:
+        return zone_rules(self.zone).between(int(seconds.min()), int(seconds.max()))
+
+    def local(self, t: Ints) -> Ints:
+        """The local times of instants; before the clock goes back, the time that it goes back to."""
+        if self.is_utc or not len(t):
+            return t
+        seconds = t // self._second
+        changes = self._changes(seconds)
+        place = np.searchsorted(changes.at, seconds, "right")
+        shift = changes.offset[place]
+        # within the time that is repeated later; beyond it the minimum is the local time itself
+        back = changes.lowest[place] <= seconds + shift
+        found: Ints = t + shift * self._second
+        return np.where(back, changes.lowest[place] * self._second, found) if back.any() else found
+
+    def instant(self, local: Ints) -> Ints:
+        """The first instants whose local times are not below these."""
+        if self.is_utc or not len(local):
+            return local
+        seconds = local // self._second
+        changes = self._changes(seconds)
+        place = np.searchsorted(changes.highest, seconds, "right")
+        found: Ints = local - changes.offset[place] * self._second
+        if not len(changes.at):
+            return found
+        begin = changes.at[np.maximum(place - 1, 0)]
+        early = (place > 0) & (found // self._second < begin)
+        return np.where(early, begin * self._second, found)
+
+
+def month_start(months: Ints) -> Ints:
+    """The first day of months, both counted from 1970-01 on."""
+    return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
+
+
+def month_of(days: Ints) -> Ints:
+    """The months of days, both counted from 1970-01 on."""
+    return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CalendarLength:
+    """A size of `months`, or of `days`, of a local calendar."""
+
+    clock: LocalClock
+    months: int
+    days: int
+
+    @property
+    def longest(self) -> int:
+        """The greatest length in units, changes of the clock included."""
+        days = self.days + self.months // 12 * 366 + self.months % 12 * 31
+        return (days + 2 * (not self.clock.is_utc)) * self.clock.day
+
+    @property
+    def shortest(self) -> int:
+        """The least length in units, changes of the clock by hours included; those of the date line are not."""
+        days = self.days + self.months * 28
+        return days * self.clock.day - (0 if self.clock.is_utc else self.clock.day // 8)
+
+    def before(self, t: Any) -> Ints:
+        """The starts of windows that end at t, below t; they do not decrease, and saturate."""
+        t = np.asarray(t, np.int64)
+        local = self.clock.local(t)
+        day = local // self.clock.day
+        start, of_day = self.moved(day, local - day * self.clock.day)
+        least = LEAST // self.clock.day + 3
+        safe = start >= least
+        found = self.clock.instant(np.maximum(start, least) * self.clock.day + of_day)
+        return np.where(safe, np.minimum(found, np.maximum(t, LEAST + 1) - 1), LEAST)
+
+    def moved(self, day: Ints, of_day: Ints) -> tuple[Ints, Ints]:
+        """Days less the length, and the times of day, which are 0 where several days become one."""
+        if self.days:
+            return day - self.days, of_day
+        month = month_of(day)
+        first, target = month_start(month), month_start(month - self.months)
+        last_of_target = month_start(month - self.months + 1) - target - 1
+        index = day - first
+        several = (index >= last_of_target) & (day < month_start(month + 1) - 1)
+        return target + np.minimum(index, last_of_target), np.where(several, 0, of_day)
+
+
+class SlideTable(NamedTuple):
+    """The slides from number `first` on: their ends, and the starts of their windows."""
+
+    first: int
+    ends: Ints
+    starts: Ints
+
+
+@dataclass(frozen=True)
+class CalendarGrid:
+    """Slides whose ends, or whose windows' starts, follow a calendar.
+
+    `every` is a CalendarLength, or a number of units: then `offset` is its shift, and only starts follow the calendar.
+    Else ends are shifted by `months` and by `offset` in local time. `size` is a CalendarLength, a number of units, or
+    None for windows that are not measured in time.
+    """
+
+    every: CalendarLength | int
+    size: CalendarLength | int | None
+    offset: int
+    months: int
+    _tables: list[SlideTable] = field(default_factory=list, compare=False, repr=False)
+
+    # ---- slides by number ----
+
+    def ends(self, k: Any) -> Ints:
+        """The k-th ends."""
+        shape, k = np.shape(k), np.atleast_1d(np.asarray(k, np.int64))
+        table = None if isinstance(self.every, int) else self._table_of(k)
+        return (self._ends(k) if table is None else table.ends[k - table.first]).reshape(shape)
+
+    def starts(self, k: Any) -> Ints:
+        """The starts of the windows with the k-th ends."""
+        shape, k = np.shape(k), np.atleast_1d(np.asarray(k, np.int64))
+        table = self._table_of(k)
+        found = self._starts(k, self._ends(k)) if table is None else table.starts[k - table.first]
+        return found.reshape(shape)
+
+    def _table_of(self, k: Ints) -> SlideTable | None:
+        """A table with these slides; None if they are too few for one."""
+        if len(k) < 16:
+            return None
+        low, high = int(k.min()), int(k.max())
+        return self.table(low, high) if high - low <= 4 * len(k) else None
+
+    def _ends(self, k: Ints) -> Ints:
+        if isinstance(self.every, int):
+            return self.offset + k * self.every
+        clock = self.every.clock
+        return clock.instant(self._days(k) * clock.day + self.offset)
+
+    def _days(self, k: Ints) -> Ints:
+        """The local days of the k-th ends, without their shift in time."""
+        assert isinstance(self.every, CalendarLength)
+        if self.every.months:
+            return month_start(k * self.every.months + self.months)
+        return k * self.every.days + (0 if self.every.days % 7 else _MONDAY)
+
+    def _starts(self, k: Ints, ends: Ints) -> Ints:
+        if isinstance(self.size, CalendarLength):
+            if isinstance(self.every, int):
+                return self.size.before(ends)
+            clock = self.every.clock
+            start, _ = self.size.moved(self._days(k), np.zeros(len(k), np.int64))
+            return clock.instant(start * clock.day + self.offset)
+        return ends if self.size is None else ends - self.size
+
+    # ---- slides by time ----
+
+    def last_end(self, x: Any, strict: bool) -> Ints:
+        """The greatest k whose end is at most x, or below it if `strict`."""
+        x = np.asarray(x, np.int64)
+        found: Ints = x
+        if isinstance(self.every, int):
+            found = (x - self.offset - strict) // self.every
+        elif len(x):
+            table = self._covering(x)
+            found = table.first - 1 + np.searchsorted(table.ends, x, "left" if strict else "right")
+        return found
+
+    def last_start(self, x: Any, strict: bool) -> Ints:
+        """The greatest k whose window starts at most at x, or before it if `strict`."""
+        x = np.asarray(x, np.int64)
+        found: Ints = x
+        if len(x):
+            table = self._covering(x)
+            found = table.first - 1 + np.searchsorted(table.starts, x, "left" if strict else "right")
+        return found
+
+    @cached_property
+    def least(self) -> int:
+        """The least time that it has slides for: in the year 1, or where times of 64 bits begin."""
+        return self._limit(-719_162 + 366, LEAST)
+
+    @cached_property
+    def greatest(self) -> int:
+        """The greatest time that it has slides for: in the year 9999, or where times of 64 bits end."""
+        return self._limit(2_932_896, GREATEST)
+
+    def _limit(self, day: int, bits: int) -> int:
+        size = self.size.longest if isinstance(self.size, CalendarLength) else self.size or 0
+        step = self.every.longest if isinstance(self.every, CalendarLength) else self.every
+        shift = abs(self.offset) + self.months * 31 * self._day
+        room = size + 2 * step + shift + 8 * self._day
+        return max(day * self._day, bits + room) if bits < 0 else min(day * self._day, bits - room)
+
+    @property
+    def _day(self) -> int:
+        length = self.every if isinstance(self.every, CalendarLength) else self.size
+        assert isinstance(length, CalendarLength)
+        return length.clock.day
+
+    def near(self, x: int) -> int:
+        """The number of a slide that ends a few slides from x."""
+        if isinstance(self.every, int):
+            return (x - self.offset) // self.every
+        day = (x - self.offset) // self.every.clock.day
+        if self.every.months:
+            month = int(month_of(np.array([day]))[0])
+            return (month - self.months) // self.every.months
+        return day // self.every.days
+
+    def _covering(self, x: Ints) -> SlideTable:
+        """A table with the slides around times, which are limited to the supported ones."""
+        low, high = (min(max(int(edge), self.least), self.greatest) for edge in (x.min(), x.max()))
+        reach = self.size.longest if isinstance(self.size, CalendarLength) else self.size or 0
+        return self.table(self.near(low) - 3, self.near(high + reach) + 4)
+
+    def table(self, first: int, last: int) -> SlideTable:
+        """A table with the slides between two numbers. Raises OverflowError if they are too many."""
+        if self._tables:
+            known = self._tables[0]
+            if known.first <= first and last < known.first + len(known.ends):
+                return known
+            more = len(known.ends) // 4
+            first = known.first if first >= known.first else first - more
+            last = known.first + len(known.ends) - 1 if last < known.first + len(known.ends) else last + more
+        if last - first >= MOST_SLIDES:
+            raise OverflowError(
+                f"the times are too far apart for windows of a calendar length that slide by {self.every}: there are "
+                f"{last - first + 1:,} slides between them"
+            )
+        k = np.arange(first, last + 1)
+        ends = self._ends(k)
+        self._tables[:] = [SlideTable(first, ends, self._starts(k, ends))]
+        return self._tables[0]
