@@ -251,8 +251,6 @@ class Bound(Aggregated):
                     f"{label} must be bound to columns by name, or to expressions made with sash.expr; got {column!r}, "
                     f"a {type(column).__name__}"
                 )
-        if self.where is not None and {*range(len(self.columns) or 1)} <= {*self.monoid.nullable}:
-            raise TypeError(f"where= of {label}: its inputs may be null, so that a condition leaves no row out")
         least, most = self.monoid.arity
         if self.where is not None and most == 0:
             raise TypeError(

@@ -23,13 +23,16 @@ FALLIBLE = frozenset(("+", "-", "*", "//", "%", "negate", "abs", "round"))
 
 
 def inputs_of(bound: Bound) -> tuple[ColumnNode | Node, ...]:
-    """The inputs of an aggregate as trees. One that may not be null has the condition, so that the row is skipped."""
+    """The inputs of an aggregate as trees. One that may not be null has the condition, so that the row is skipped.
+
+    An aggregate that counts null rows, such as `lag`, gets a null where the condition does not hold.
+    """
     trees: list[Node] = [one.tree if isinstance(one, Expr) else ColumnNode(one) for one in bound.columns]
     if bound.where is None:
         return tuple(trees)
     if not trees:
         return (CallNode("where", (LiteralNode("bool", True), bound.where.tree)),)
-    place = next(place for place in range(len(trees)) if place not in bound.monoid.nullable)
+    place = next((place for place in range(len(trees)) if place not in bound.monoid.nullable), 0)
     trees[place] = CallNode("where", (trees[place], bound.where.tree))
     return tuple(trees)
 

@@ -51,8 +51,8 @@ class BoundAggregate(Protocol):
         """The monoid."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+    def columns(self) -> tuple[Any, ...]:
+        """The columns that it reads, or expressions over them."""
 
 
 class WindowKind:
