@@ -203,6 +203,8 @@ def hashable_key(x: Any) -> Any:
 
     Values that are neither numbers, text, bytes, times nor tuples and sets of such are told apart by hash, type and
     text.
+
+    Raises TypeError for a value that is not hashable.
     """
     if isinstance(x, numbers.Number) and not isinstance(x, complex):
         return (0, None) if x != x else (1, x)
@@ -216,4 +218,9 @@ def hashable_key(x: Any) -> Any:
         return (5, tuple(sorted(map(hashable_key, x))))
     if isinstance(x, datetime) and x.tzinfo is not None:
         x = x.astimezone(UTC)  # equal times of two zones have different texts
-    return (6, hash(x), type(x).__qualname__, repr(x))
+    try:
+        return (6, hash(x), type(x).__qualname__, repr(x))
+    except TypeError as error:
+        raise TypeError(
+            f"count_distinct needs hashable values; got {x!r}, a {type(x).__name__}: convert it to a tuple or text"
+        ) from error

@@ -192,15 +192,6 @@ class CountDistinct(_Counted):
     empty: Any = 0
     key = staticmethod(multiset.hashable_key)
 
-    def lift(self, x: Any) -> Any:
-        try:
-            hash(x)
-        except TypeError as error:
-            raise TypeError(
-                f"count_distinct needs hashable values; got {x!r}, a {type(x).__name__}: convert it to a tuple or text"
-            ) from error
-        return multiset.single(self.key(x))
-
     def lower(self, a: Any) -> Any:
         return multiset.distinct(a)
 
