@@ -2,6 +2,7 @@
 
     assigner         elements of a slot                windows
     RowAssigner      its rows                          Time, Count, Delta and Policy that end at a row; Count at slides
+    AheadAssigner    its rows                          Time and Count that end after their row
     PaneAssigner     partials between slide edges      Time with slides in time
     CountedPanes     partials between row numbers      Count with slides in rows
     RunningAssigner  one partial that only grows       Session, Punctuation, Lifetime
