@@ -190,9 +190,8 @@ def test_state_of_a_run_that_waits() -> None:
     query = sash.Query(sash.Count(3, shift=9000), n=sash.count(), s=sash.sum("x"))
     schema, store = pa.schema({"x": pa.int64()}), MemoryStore()
     x = np.arange(30_000)
-    found = []
-    for start in range(0, len(x), 10_000):
-        found.append(query.operator(schema, store=store).process({"x": x[start : start + 10_000]}))
+    starts = range(0, len(x), 10_000)
+    found = [query.operator(schema, store=store).process({"x": x[at : at + 10_000]}) for at in starts]
     found.append(query.operator(schema, store=store).finish())
     got = pa.Table.from_batches(found)
     assert got["x"].to_pylist() == x.tolist()
