@@ -1,5 +1,6 @@
 """Calendar windows: the operator against the reference, over every combination of calendar and fixed lengths."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import sash
 import sash.engine as engine
+from sash.stores import MemoryStore
 from sash.windows import Count, Lifetime, Time
 from tests.engine.differential import duel
 from tests.shared.queries import Scale
@@ -86,3 +88,68 @@ def test_the_operator_gives_what_the_reference_gives(window: Any) -> None:
         duel(data.draw(calls(query, scale, mode), "case"), begin, resume)
 
     agrees()
+
+
+# ---- single cases ----
+
+
+SCHEMA = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.int64()})
+
+
+def rows(*when: str) -> pa.RecordBatch:
+    times = pa.array([datetime.fromisoformat(one).replace(tzinfo=UTC) for one in when], SCHEMA.field("t").type)
+    return pa.RecordBatch.from_pydict({"k": ["a"] * len(when), "t": times, "x": range(len(when))})
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_lookup_asks_by_the_calendar(emit: Any) -> None:
+    batch = rows("2024-01-20", "2024-02-10", "2024-02-25", "2024-03-05")
+    window = Time("1mo", tz=NEW_YORK)
+    per_row = sash.Query(window, by="k", on="t", lateness="1d", emit=emit, n=sash.count()).operator()
+    per_row.process(batch)
+    assert per_row.lookup({"k": ["a"]})["n"].to_pylist() == [3]
+    assert per_row.lookup({"k": ["a"]}, at=datetime(2024, 3, 10, tzinfo=UTC))["n"].to_pylist() == [2]
+    assert per_row.lookup({"k": ["a"]}, last="10d")["n"].to_pylist() == [2]
+    with pytest.raises(ValueError, match=r"last= of lookup\(\) is '1mo', a calendar length"):
+        per_row.lookup({"k": ["a"]}, last="1mo")
+    slides = sash.Query(Time("1mo", every="1mo"), by="k", on="t", lateness="1d", emit=emit, n=sash.count()).operator()
+    slides.process(batch)
+    assert slides.lookup({"k": ["a"]})["n"].to_pylist() == [1]
+    assert slides.lookup({"k": ["a"]}, at=datetime(2024, 4, 1, tzinfo=UTC))["n"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_reopened_operator_goes_on(emit: Any) -> None:
+    """The tables of another process know nothing of the slides that wait in its store."""
+    store = MemoryStore()
+    windows = {"m": Time("2mo", every="1mo", tz=NEW_YORK), "h": Time("1mo", every="6h")}
+    query = sash.Query(windows, by="k", on="t", lateness="40d", emit=emit, n=sash.count())
+    whole = query.operator()
+    expected, got = [], []
+    for batch in (rows("2023-12-30", "2024-01-05"), rows("2023-12-31", "2024-01-20"), rows("2024-08-01")):
+        expected += whole.process(batch).to_pylist()
+        got += query.operator(SCHEMA, store=store).process(batch).to_pylist()
+    assert got == expected
+    assert len(got) > 200
+
+
+def test_times_that_no_calendar_has_are_refused() -> None:
+    times = pa.array([2**60], pa.int64()).cast(pa.timestamp("s"))
+    batch = pa.RecordBatch.from_pydict({"k": ["a"], "t": times, "x": [1]})
+    operator = sash.Query(Time("1mo", every="1mo"), by="k", on="t", n=sash.count()).operator()
+    with pytest.raises(
+        OverflowError, match=r"the time 1152921504606846976 in column 't' is before the year 2 or after"
+    ):
+        operator.process(batch)
+
+
+def test_a_day_of_two_midnights_is_one_window() -> None:
+    """Havana went back from 01:00 to 00:00 on 2023-11-05."""
+    hours = [f"2023-11-{4 + (h >= 24):02}T{h % 24:02}:30" for h in range(2, 48)]
+    window = Time("1d", every="1d", tz="America/Havana")
+    got = sash.rolling(pa.table(rows(*hours)), window, on="t", n=sash.count())
+    assert got["n"].to_pylist() == [2, 24, 20]
+    assert [one.isoformat() for one in got["window_start"].to_pylist()][1:] == [
+        "2023-11-04T04:00:00+00:00",
+        "2023-11-05T04:00:00+00:00",
+    ]

@@ -77,6 +77,12 @@ def _cases() -> dict[str, Query]:
     found["dates"] = Query(Time("2d"), by="k", on=("day", "row"), days=sash.collect_distinct("day"), **FEW)
     found["money, row"] = Query(Count(3), by="k", on=ON, **MONEY)
     found["money, slide"] = Query(Time(6, every=2), by="k", on=ON, **MONEY)
+    new_york = "America/New_York"
+    calendars = {"m": Time("1mo"), "w": Time("1w", closed="both", tz=new_york)}
+    found["calendar lengths"] = Query(calendars, by="k", on=("day", "row"), **FEW)
+    hopping = {"m": Time("2mo", every="1mo"), "w": Time("1w", every="1w", tz=new_york), "c": Count(3, every="1mo")}
+    found["calendar slides"] = Query(hopping, by="k", on=("day", "row"), **FEW)
+    found["local days"] = Query(Time("1d", every="1d", tz=new_york), by="j", on=("d", "row"), **FEW)
     return found
 
 

@@ -37,7 +37,18 @@ def _named(windows: dict[str, Any]) -> dict[str, Any]:
 
 
 FEW: dict[str, Any] = {"held": sash.collect("row"), "high": sash.max("f"), "n_": sash.count()}
-QUERIES = {name: CASES[name] for name in ("forgotten keys", "floats", "timestamps, every", "local times", "dates")}
+QUERIES = {
+    name: CASES[name]
+    for name in (
+        "forgotten keys",
+        "floats",
+        "timestamps, every",
+        "local times",
+        "dates",
+        "calendar lengths",
+        "calendar slides",
+    )
+}
 QUERIES |= {f"all of rows, by {by}": Query(_named(PER_ROW), by=by, on=ON, **FEW) for by in ((), "k")}
 QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, **FEW) for by in ((), ("k", "p"))}
 QUERIES |= {name: CASES[name] for name in ("row: lifetime", "slide: lifetime by time")}

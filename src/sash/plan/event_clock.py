@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sash.windows.calendar import LocalClock
 from sash.windows.duration import UNITS, Duration
 
 _NAIVE = datetime(1970, 1, 1)
@@ -36,11 +37,12 @@ class EventClock:
     """The last value of a measured column, as a number.
 
     `what` is its name in messages. `size` is the Duration or number of the window that is measured on it, and `of` that
-    window; `hint` is the advice for a value before the last.
+    window; `hint` is the advice for a value before the last. With a zone, dates stand for local midnights.
     """
 
-    def __init__(self, what: str, of: str = "", size: Any = None, hint: str = "") -> None:
+    def __init__(self, what: str, of: str = "", size: Any = None, hint: str = "", zone: str | None = None) -> None:
         self.what, self.of, self.size, self.hint = what, of, size, hint
+        self.local = LocalClock(zone or "UTC", UNITS["s"])
         self.clear()
 
     def clear(self) -> None:
@@ -86,7 +88,8 @@ class EventClock:
             finer = getattr(value, "nanosecond", 0)  # of a Timestamp of pandas
             return "aware" if aware else "naive", (since // _MICROSECOND) * 1000 + finer
         if isinstance(value, date):
-            return "date", (value - _DAY).days * UNITS["d"]
+            midnight = self.local.instant(np.array([(value - _DAY).days * self.local.day]))
+            return "date", int(midnight[0]) * UNITS["s"]
         if isinstance(value, float | np.floating):
             if not math.isfinite(value):
                 raise ValueError(f"{self.what}={value!r} is not finite: leave such an event out")

@@ -98,7 +98,7 @@ class Window:
         named = _given(aggregate, aggregates)
         self._aggregates = [LoopAggregate(name, one, self._evictor, prefer, structure) for name, one in named.items()]
         self._timed = isinstance(self._window, Time | Session)
-        self._clock = EventClock("time", *self._measured(), _HINT)
+        self._clock = EventClock("time", *self._measured(), _HINT, getattr(self._window, "tz", None))
         self.clear()
 
     def push(self, x: Any, time: EventTime | None = None) -> Any:

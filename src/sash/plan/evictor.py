@@ -29,9 +29,13 @@ from sash.expressions.row_evaluation import row_value
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan.derived_columns import inputs_of
 from sash.plan.event_clock import EventClock, length
-from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+from sash.windows import Count, Delta, Duration, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+from sash.windows.calendar import CalendarLength, LocalClock
 
 Number = int | float
+_MICROSECOND = 1000
+"""In nanoseconds, the unit of an EventClock."""
+
 Placed = TypeVar("Placed")
 """The evictor's data of an accepted event."""
 
@@ -106,6 +110,7 @@ class TimeEvictor(Evictor[Number]):
     def __init__(self, window: Time) -> None:
         self.shift = length(window.shift)
         self.behind = length(window.size) - self.shift
+        self.calendar = calendar_length(window.size, window.tz)
         self.holds_end = window.closed in ("right", "both")
         self.waits = self.shift < 0 or not self.holds_end
         self.keeps_bound = window.closed in ("left", "both")
@@ -134,8 +139,13 @@ class TimeEvictor(Evictor[Number]):
 
     def leaving(self, held: int, now: Number | None) -> int:
         assert now is not None
-        times, bound = self.times, now - self.behind
-        gone = 0
+        times, gone = self.times, 0
+        if self.calendar is None:
+            bound = now - self.behind
+        elif not held or times[0] > now - (self.calendar.shortest - self.calendar.clock.day) * _MICROSECOND:
+            return 0  # no window of this length begins after its oldest event
+        else:
+            bound = _start(self.calendar, int(now))
         while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
             times.popleft()
             gone += 1
@@ -145,6 +155,20 @@ class TimeEvictor(Evictor[Number]):
         twin = super().copy()
         twin.times, twin.later = self.times.copy(), self.later.copy()
         return twin
+
+
+def calendar_length(size: Any, zone: str | None) -> CalendarLength | None:
+    """A calendar length in microseconds, in which 64 bits hold all datetimes; None for a fixed length."""
+    if not isinstance(size, Duration) or not (size.calendar or (zone and size.days)):
+        return None
+    return CalendarLength(LocalClock(zone or "UTC", _MICROSECOND), size.months, size.days or 0)
+
+
+def _start(size: CalendarLength, now: int) -> int:
+    """The start of a window that ends at a time in nanoseconds."""
+    whole, finer = divmod(now, _MICROSECOND)
+    start, after = size.before(np.array([whole, whole + 1])).tolist()
+    return int(start * _MICROSECOND + (finer if after > start else 0))
 
 
 class Measured(NamedTuple):
