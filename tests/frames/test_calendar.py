@@ -1,4 +1,4 @@
-"""Calendar windows beside pandas and polars: twenty time zones, ten years of hours, all changes of the clock."""
+"""Calendar windows beside pandas and polars: twenty zones, ten years of hours, through every change of the clock."""
 
 from functools import cache
 from typing import Any
