@@ -101,8 +101,8 @@ def test_several_columns_and_none() -> None:
 
 def test_a_column_of_nulls_has_no_samples() -> None:
     assert result(rows(len), pa.null()) == pa.int64()
-    with pytest.raises(TypeError, match=r"could not be found by trying sample values \(every result was None\)"):
-        result(rows(oldest), pa.null())
+    assert result(rows(oldest), pa.null()) == pa.null()
+    assert result(rows(oldest, empty=0.5), pa.null()) == pa.float64()
 
 
 def test_a_class_of_a_users_own_is_tried_too() -> None:

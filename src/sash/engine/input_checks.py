@@ -105,6 +105,9 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, names=list(given))
     if package == "pandas" and hasattr(given, "columns"):
         table = pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
+        for place, (name, kind) in enumerate(zip(table.schema.names, given.dtypes, strict=True)):
+            if kind.kind == "O":
+                require_one_zone(name, given.iloc[:, place], table.schema.field(place).type)
     elif package == "polars" and hasattr(given, "__arrow_c_stream__"):
         table = pa.table(given)
     else:

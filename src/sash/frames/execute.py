@@ -65,7 +65,9 @@ def compute(query: Query, frame: Adapter) -> Any:
             raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
     # a column that is not read may have a type that Arrow lacks, but its name is taken
     fields = {name: _field(name, column) for name, column in read.items()}
-    query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in frame.names]))
+    # a name that occurs twice does no harm where it is not read
+    names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
+    query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
     columns = {name: flat(column) for name, column in read.items()}
     if query.emit == "changes" or not columns:
         columns[validation.free_name("row", query, frame.names)] = array(np.arange(frame.rows))

@@ -14,35 +14,37 @@ from sash.engine.input_checks import require_one_zone
 from sash.frames.adapter import FrameResult, Ints, not_in_arrow, with_index
 from sash.kernels.column.column_kernels import RowThreads
 
+INDEX = "index"
+"""The name of an index that has none, as in `reset_index`."""
+
 NARROW = 64
 """Frames of up to this many columns hold each separately, which is cheap; pandas handles wide ones as blocks."""
 
 
 def pandas_adapter(data: Any) -> PandasAdapter:
-    """An adapter for pandas. Raises TypeError for other data, and for column names that are not text."""
+    """An adapter for pandas. Raises TypeError for other data."""
     if not isinstance(data, pd.DataFrame):
         raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}")
-    for name in data.columns:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"column names must be text; got the column {name!r}, a {type(name).__name__}: "
-                "df.rename(columns=str) renames it"
-            )
     return PandasAdapter(data)
 
 
 class PandasAdapter:
-    """A DataFrame. Its columns are found by name, and after them the levels of its index."""
+    """A DataFrame. Its columns are found by name, and after them the levels of its index.
+
+    Columns whose names are not text are not found: a query cannot name them. An index without a name is "index".
+    """
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         levels = [name for name in frame.index.names if isinstance(name, str)]
-        self.names: list[str] = with_index(list(frame.columns), levels)
+        levels += [INDEX] if [*frame.index.names] == [None] else []
+        self.names: list[str] = with_index([name for name in frame.columns if isinstance(name, str)], levels)
         self.rows: int = len(frame)
 
     def _given(self, name: str) -> Any:
         if name not in self.frame.columns:
-            return self.frame.index.get_level_values(name).to_series()
+            index = self.frame.index
+            return (index if [*index.names] == [None] else index.get_level_values(name)).to_series()
         return self.frame.iloc[:, list(self.frame.columns).index(name)]
 
     def column(self, name: str) -> pa.Array:
@@ -63,7 +65,8 @@ class PandasAdapter:
         # no copies of the columns
         frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
         made = {one.name: self._as_pandas(one) for one in results}
-        if type(frame) is pd.DataFrame and frame.columns.is_unique and len(frame.columns) < NARROW:
+        plain = type(frame) is pd.DataFrame and frame.columns.nlevels == 1
+        if plain and frame.columns.is_unique and len(frame.columns) < NARROW:
             return _beside(frame, made)
         for name, values in made.items():
             frame[name] = values

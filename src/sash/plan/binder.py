@@ -194,7 +194,8 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
     found = tuple(_input_type(tree, schema, label) for tree in trees)
     typed = typed_aggregate(bound.monoid, found)
     if typed is not None:
-        return AggregateSpec(name, typed.monoid, names, found, typed.result, trees)
+        read = slice(None) if typed.reads is None else slice(typed.reads, typed.reads + 1)
+        return AggregateSpec(name, typed.monoid, names[read], found[read], typed.result, trees[read])
     types.check(label, bound.monoid, names, found)
     if isinstance(bound.monoid, Custom):
         require_pure(bound.monoid, type_samples(found), label)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.time_index import time_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         several by name. Names are appended to the columns of results: `high_1h`.
     by: columns to partition by (the key); each key has windows of its own.
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
-        arrival.
+        arrival; a pandas frame with a DatetimeIndex is ordered by it if a window is measured in time.
     lateness: how far a row may be behind the latest time seen; the watermark is that far behind. On a frame all rows
         are sorted first, so it matters for streams alone.
     emit: when results leave. "final": once, when the watermark has passed. "changes": only results that differ from
@@ -135,7 +136,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     return Query(
         windows,
         by=by,
-        on=on,
+        on=time_column(data, windows, on),
         lateness=lateness,
         emit=emit,
         late=late,

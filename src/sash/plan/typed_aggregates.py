@@ -7,6 +7,8 @@
     time             -                      -                          duration
     date             -                      -                          duration
 
+A column of type null, which no row has a value in, gives nulls of the type that numbers, text or booleans would give.
+
 Digits are cut at 38 (of decimals of 256 bits at 76); a result that has more is an error. A mean is rounded half up.
 Durations have the unit of the column, those of dates are in seconds (of date64 in milliseconds).
 """
@@ -18,25 +20,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sash import monoids as m
 from sash.monoids.algebra import Monoid
+from sash.monoids.custom import Custom
 from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
+from sash.monoids.direct_product import DirectProduct
 from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
+from sash.monoids.no_values import NoValues
+from sash.plan.types import result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class TypedAggregate(NamedTuple):
-    """The monoid that computes an aggregate on a column of some type, and the type of its results."""
+    """The monoid that computes an aggregate on columns of some types, the type of its results, and the only column
+    that it reads, if it does not read all.
+    """
 
     monoid: Monoid
     result: pa.DataType
+    reads: int | None = None
 
 
 def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate | None:
     """The form of an aggregate on columns of these types; None if it takes them as they are, or not at all."""
     import pyarrow.types as is_
 
-    if len(types) != 1 or monoid.returns is not None:
+    if monoid.returns is not None or not types:
+        return None
+    nulls = [place for place, type_ in enumerate(types) if is_.is_null(type_) and place not in monoid.nullable]
+    if nulls:
+        return _of_nothing(monoid, types, nulls[0])
+    if len(types) != 1:
         return None
     (type_,) = types
     if is_.is_decimal(type_) and type(monoid) in _OF_DECIMALS:
@@ -44,6 +58,40 @@ def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggreg
     if is_.is_temporal(type_) and not is_.is_interval(type_):
         return _of_times(monoid, type_)
     return None
+
+
+# ---- no values ----
+
+_STAND_INS: dict[str, str] = {"number": "float64", "int": "int64", "bool": "bool", "text": "string"}
+"""By domain, the type whose results a column of type null has."""
+
+
+def _of_nothing(monoid: Monoid, types: Sequence[pa.DataType], place: int) -> TypedAggregate | None:
+    """An aggregate of a column of type null: nulls, or 0 if it counts. None for those that take any column."""
+    import pyarrow as pa
+
+    if isinstance(monoid, m.Count | DirectProduct):
+        return None
+    if isinstance(monoid, Custom):
+        return _custom_of_nothing(monoid, types)
+    if monoid.empty == 0:
+        return TypedAggregate(m.Count(), pa.int64(), place)
+    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
+    found = [
+        pa.type_for_alias(_STAND_INS[domain]) if domain in _STAND_INS and pa.types.is_null(type_) else type_
+        for type_, domain in zip(types, domains, strict=False)
+    ]
+    return TypedAggregate(NoValues(), result(monoid, found), place)
+
+
+def _custom_of_nothing(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate:
+    """A user's aggregate: its type, if samples of nulls tell it, else that of its empty result."""
+    import pyarrow as pa
+
+    try:
+        return TypedAggregate(monoid, result(monoid, types))
+    except TypeError:
+        return TypedAggregate(monoid, pa.null() if monoid.empty is None else pa.array([monoid.empty]).type)
 
 
 # ---- decimals ----
@@ -58,18 +106,18 @@ def _decimal(of: Any, more_digits: int, more_places: int) -> Any:
 
 
 def _sum(type_: Any) -> TypedAggregate:
-    result = _decimal(type_, 10, 0)
-    return TypedAggregate(DecimalSum(result.precision, type_.scale), result)
+    found = _decimal(type_, 10, 0)
+    return TypedAggregate(DecimalSum(found.precision, type_.scale), found)
 
 
 def _mean(type_: Any) -> TypedAggregate:
-    result = _decimal(type_, 4, 4)
-    return TypedAggregate(DecimalMean(result.precision, type_.scale, result.scale - type_.scale), result)
+    found = _decimal(type_, 4, 4)
+    return TypedAggregate(DecimalMean(found.precision, type_.scale, found.scale - type_.scale), found)
 
 
 def _range(type_: Any) -> TypedAggregate:
-    result = _decimal(type_, 1, 0)
-    return TypedAggregate(DecimalRange(result.precision, type_.scale), result)
+    found = _decimal(type_, 1, 0)
+    return TypedAggregate(DecimalRange(found.precision, type_.scale), found)
 
 
 _OF_DECIMALS: dict[type[Monoid], Callable[[Any], TypedAggregate]] = {m.Sum: _sum, m.Mean: _mean, m.Range: _range}
