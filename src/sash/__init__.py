@@ -156,7 +156,9 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     if name != "pipe":
-        raise AttributeError(f"module 'sash' has no attribute {name!r}")
+        from sash.monoids.synonyms import missing_name
+
+        raise AttributeError(missing_name(name, __all__))
     from sash.pipeline import pipe
 
     return pipe

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
+from sash.monoids.synonyms import parameter_advice
 
 AGGREGATES: dict[str, type[Monoid]] = {}
 """Every built-in aggregate, by the name of its function."""
@@ -50,7 +51,7 @@ def _require_parameters(name: str, signature: inspect.Signature, given: dict[str
     for key in given:
         if key not in names:
             takes = f"the parameters {', '.join(names)}" if names else "no parameters"
-            raise TypeError(f"{name}() got an unknown parameter {key!r}; it takes {takes}")
+            raise TypeError(f"{name}() got an unknown parameter {key!r}{parameter_advice(key)}; it takes {takes}")
     for one in known:
         if one.default is one.empty and one.name not in given:
             raise TypeError(f"{name}() needs the parameter {one.name}=")

@@ -17,6 +17,7 @@ from sash.monoids.sketches import SketchMonoid
 from sash.plan.api_types import Emit, Late
 from sash.plan.halflife import halflife_of
 from sash.plan.options import Options
+from sash.plan.query_advice import argument_advice
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
@@ -120,14 +121,14 @@ def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
             raise ValueError("an aggregate needs a name, which is that of its column; got ''")
         if name in PARAMETERS:
             raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of sash.rolling: rename it")
-        if name in OUTPUTS:
+        if name in OUTPUTS and isinstance(value, Bound | Monoid):
             raise ValueError(f"an aggregate cannot be named {name!r}, which is a column of the results: rename it")
         if isinstance(value, Monoid):
             raise TypeError(f"{name}={value!r} is not bound to columns: call it with their names, {name}=…('price')")
         if not isinstance(value, Bound):
             raise TypeError(
                 f"{name}= must be a parameter of Query or an aggregate of columns such as sash.max('price'); "
-                f"got {value!r}, a {type(value).__name__}"
+                f"got {value!r}, a {type(value).__name__}{argument_advice(name, PARAMETERS)}"
             )
     return dict(given)
 

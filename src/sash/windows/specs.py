@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import tzinfo
-from typing import Any, ClassVar, Literal, Protocol, SupportsIndex, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, SupportsIndex, get_args
 
 from sash.windows.arguments import (
     Length,
@@ -33,6 +33,7 @@ from sash.windows.arguments import (
     time_zone,
 )
 from sash.windows.duration import Duration, DurationLike, is_duration
+from sash.windows.window_advice import require_known
 
 Slide = Literal["row", "rows", "time", "close"]
 """When there is a window: at each row, every k rows, at multiples of a length of time, when one closes."""
@@ -62,6 +63,10 @@ class WindowKind:
 
     measured: ClassVar[bool] = False
     """Is the window itself measured in time?"""
+
+    def __new__(cls, *_given: Any, **named: Any) -> Self:
+        require_known(cls, named)
+        return super().__new__(cls)
 
     @property
     def slide(self) -> Slide:
