@@ -28,6 +28,7 @@ FEW: dict[str, Any] = {
     "oldest": sash.first("s"),
     "both": DirectProduct(Max(), Sum())("i"),
 }
+RECENT, RECENT_NUMBERS = sash.ewm_mean("i", halflife="40s"), sash.ewm_mean("i", halflife=0.5, times=True)
 COUNTS: dict[str, Any] = {"held": sash.count(), "total": sash.sum("i"), "high": sash.max("f")}
 """Aggregates that do not depend on the order of ties."""
 
@@ -68,9 +69,11 @@ def _cases() -> dict[str, Query]:
     found["slides, changes"] = Query(Time(6, every=2), by="k", on=ON, emit="changes", **FEW)
     found["forgotten keys"] = Query(three, by=("k", "j"), on=ON, forget=3, **FEW)
     found["ties"] = Query({"time": Time(4), "session": Session(2), "life": Lifetime()}, by="k", on="t", **COUNTS)
-    found["floats"] = Query({"a": Time(2.5), "b": Time(1.25, closed="both")}, by="k", on=("tf", "row"), **FEW)
-    found["timestamps"] = Query({"a": Time("90s"), "b": Session("70s")}, by="k", on=("ts", "row"), **FEW)
-    found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), **FEW)
+    found["floats"] = Query(
+        {"a": Time(2.5), "b": Time(1.25, closed="both")}, by="k", on=("tf", "row"), recent=RECENT_NUMBERS, **FEW
+    )
+    found["timestamps"] = Query({"a": Time("90s"), "b": Session("70s")}, by="k", on=("ts", "row"), recent=RECENT, **FEW)
+    found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), recent=RECENT, **FEW)
     found["local times"] = Query(Time("90s"), by="j", on=("d", "row"), last=sash.last("ts"), **FEW)
     found["conditions"] = Query(Time(4), by="k", on=ON, **DERIVED)
     found["conditions, every"] = Query(Time(6, every=2), by="k", on=ON, **DERIVED)

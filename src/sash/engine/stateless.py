@@ -21,11 +21,14 @@ from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
 from sash.engine.arrow_arrays import array
+from sash.engine.ewm_columns import ewm_column, ewm_of
 from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
+from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
 from sash.engine.order_columns import newest_values, order_column
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
+from sash.engine.weighted_columns import weighted_mean_column
 from sash.expressions.arrow_evaluation import evaluated
 from sash.expressions.tree import ColumnNode
 from sash.kernels.column import bounds
@@ -199,6 +202,9 @@ class StatelessExecutor:
     ) -> ResultColumn:
         rows, spec = inputs.rows, inputs.spec
         on = _full(window, rows, given) if window.full else None
+        made = self._by_position(inputs, given, on) or weighted_mean_column(inputs, given, on, self.bound_query)
+        if made is not None:
+            return made
         of_its_own = isinstance(spec.monoid, (m.Count, *PLACED))
         if not of_its_own and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
             return self._slid(inputs, given, structure, on)
@@ -226,6 +232,16 @@ class StatelessExecutor:
         there = self.threads.holds_at_least(ranges, abs(n))
         found = ranges.los + (n - 1) if n > 0 else ranges.his + n
         return inputs.payload(found, there if on is None else there & on, 0)
+
+    def _by_position(self, inputs: Inputs, given: CountBounds | RangeBounds, on: Flags | None) -> ResultColumn | None:
+        """The results of an aggregate that depends on the positions of its rows; None for others."""
+        if lag_of(inputs.spec.monoid) is None and ewm_of(inputs.spec.monoid) is None:
+            return None
+        ranges = self.threads.as_ranges(given, len(inputs.rows))
+        try:
+            return lag_column(inputs, ranges, on) or ewm_column(inputs, ranges, on, self.bound_query)
+        except RangeOverflow as overflow:
+            raise NeedsOperator from overflow
 
     def _enough(
         self, kernel: ColumnKernel | OrderKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.double_double import READERS, Pair, of_any
 from sash.monoids.ewm import deviation, first_moments, same_merged, variance
-from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, decay_of, merged_mean, merged_moments
-from sash.monoids.exact_integer import INT64_MAX, checked_kinds
+from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, age_between, decay_of, merged_mean, merged_moments
+from sash.monoids.exact_integer import checked_kinds
 
 
 class _ByTime(Monoid):
@@ -52,8 +52,8 @@ class _ByTime(Monoid):
         if a[1] == 0.0:
             return b
         if a[0] <= b[0]:
-            return (b[0], *self.merge(a[1:], b[1:], decay_of(_age(a[0], b[0]), self.halflife)))
-        return (a[0], *self.merge(b[1:], a[1:], decay_of(_age(b[0], a[0]), self.halflife)))
+            return (b[0], *self.merge(a[1:], b[1:], decay_of(age_between(a[0], b[0]), self.halflife)))
+        return (a[0], *self.merge(b[1:], a[1:], decay_of(age_between(b[0], a[0]), self.halflife)))
 
     def merge(self, a: Any, b: Any, decay: float) -> Any:
         """What is merged, of both, the first aged."""
@@ -69,13 +69,6 @@ class _ByTime(Monoid):
     def same(self, a: Any, b: Any) -> bool:
         alike = a[0] == b[0] or (a[0] != a[0] and b[0] != b[0])
         return bool(alike) and same_merged(a[1:], b[1:])
-
-
-def _age(older: Any, newer: Any) -> float:
-    """The time between both; beyond 64 bits, where compiled integers wrap around, as a difference of floats."""
-    if older < 0 and newer > INT64_MAX + older:
-        return float(newer) - float(older)
-    return float(newer - older)
 
 
 class EwmMeanByTime(_ByTime):

@@ -10,9 +10,11 @@ products of different weights, Σ w w' = W² - Σ w², without the cancellation 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from sash.monoids.algebra import noinline
 from sash.monoids.double_double import LARGEST, Pair, raw_add_float
+from sash.monoids.exact_integer import INT64_MAX
 from sash.monoids.relative import gap_between
 
 MeanState = tuple[float, float, float]
@@ -31,6 +33,13 @@ def decay_of(age: float, halflife: float) -> float:
     """The weight of a value of this age."""
     decay = 0.5 ** (age / halflife)
     return decay if decay >= _LEAST_WEIGHT else 0.0
+
+
+def age_between(older: Any, newer: Any) -> float:
+    """The time between both; beyond 64 bits, where compiled integers wrap around, as a difference of floats."""
+    if older < 0 and newer > INT64_MAX + older:
+        return float(newer) - float(older)
+    return float(newer - older)
 
 
 def merged_mean(a: MeanState, b: MeanState, decay: float) -> MeanState:

@@ -235,9 +235,14 @@ def _shifted(length: int) -> Callable[[Any, Any, int], Any]:
     """
     i = length - 1
     if length == 1:
-        return lambda a, b, count: (b[0] if count > 0 else a[0],)
+        return lambda a, b, count: (_picked(a, b, count, 0),)
     newer = _shifted(length - 1)
-    return lambda a, b, count: (*newer(a, b, count), b[i] if i < count else a[i - count])
+    return lambda a, b, count: (*newer(a, b, count), _picked(a, b, count, i))
+
+
+def _picked(a: Any, b: Any, count: int, i: int) -> Any:
+    """Value i of the first `count` values of b, followed by those of a."""
+    return b[i] if i < count else a[i - count]
 
 
 def _as_int(x: Any) -> Any:

@@ -22,6 +22,8 @@ from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.monoids.durations import DurationSum
+from sash.monoids.ewm_by_time import EwmMeanByTime, EwmStdByTime, EwmVarByTime
+from sash.monoids.null_rows import NullRows
 from sash.plan.api_types import Prefer
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.state_sharing import Member, shared_states
@@ -170,7 +172,8 @@ def is_stateless(bound_query: BoundQuery) -> bool:
 COLUMN_KERNELS: tuple[type[Monoid], ...] = (
     *(m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count),
     *(m.Median, m.Quantile, m.Rank, m.PercentRank, m.Mode, m.CountDistinct),
-    DurationSum,
+    *(m.EwmMean, m.EwmVar, m.EwmStd, EwmMeanByTime, EwmVarByTime, EwmStdByTime, m.Lag, m.Delta, m.PctChange),
+    *(m.WeightedMean, DurationSum),
 )
 """The aggregates that have whole-column kernels (`sash.kernels.column`)."""
 
@@ -179,7 +182,8 @@ def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool
     """Does an aggregate run its whole-column kernel on frames?"""
     options = bound_query.query.options
     as_planned = options.structure is None and options.prefer == "throughput"
-    return as_planned and is_stateless(bound_query) and type(aggregate.monoid) in COLUMN_KERNELS
+    monoid = aggregate.monoid.of if isinstance(aggregate.monoid, NullRows) else aggregate.monoid
+    return as_planned and is_stateless(bound_query) and type(monoid) in COLUMN_KERNELS
 
 
 def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[int, ...]:

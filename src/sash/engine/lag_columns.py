@@ -1,0 +1,84 @@
+"""Lag, delta and pct_change on whole columns: values at two positions of each window, without a structure.
+
+rows      a  b  c  d  e          n = 2, at e
+                ▲     ▲
+            before   last        null if the window begins after `before`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.engine.input_encoding import numbers, present
+from sash.kernels.column.column_kernels import RangeBounds
+from sash.kernels.loops.array_types import Flags
+from sash.monoids import Delta, Lag, Monoid
+from sash.monoids.null_rows import NullRows
+
+if TYPE_CHECKING:
+    from sash.engine.stateless import Inputs, ResultColumn
+
+
+class RangeOverflow(Exception):
+    """A difference of integers exceeds 64 bits."""
+
+
+def lag_of(monoid: Monoid) -> Lag | None:
+    """The lag, delta or pct_change that a query computes by this monoid; None for others."""
+    of = monoid.of if isinstance(monoid, NullRows) else monoid
+    return of if isinstance(of, Lag) else None
+
+
+def lag_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultColumn | None:
+    """The value of an earlier row of each window, or what has changed since; None if it needs a structure.
+
+    Raises RangeOverflow.
+    """
+    monoid, lag = inputs.spec.monoid, lag_of(inputs.spec.monoid)
+    if lag is None or (monoid is not lag and inputs.forms is None):
+        return None
+    there = inputs.threads.holds_at_least(ranges, lag.n + 1)
+    there = there if on is None else there & on
+    last = ranges.his - 1
+    if monoid is lag:
+        return inputs.payload(last - lag.n, there, 0)
+    values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, presence_of))
+    found, valid = changes(lag, values, known, (last, last - lag.n, there))
+    return inputs.back(inputs.spec.result, found, valid)
+
+
+def column_numbers(column: Any) -> NDArray[Any]:
+    """A column of numbers as int64 or float64."""
+    found = numbers(column)
+    return found.astype(np.float64 if found.dtype.kind == "f" else np.int64, copy=False)
+
+
+def changes(
+    monoid: Monoid, values: NDArray[Any], there: Flags, places: tuple[Any, Any, Flags]
+) -> tuple[NDArray[Any], Flags]:
+    """The differences or relative changes between values at two places, and which are valid.
+
+    `there`: which values are not null; `places`: the last rows, those before, and which windows hold both. Raises
+    RangeOverflow.
+    """
+    last, before, wanted = places
+    last, before = np.where(wanted, last, 0), np.where(wanted, before, 0)
+    valid = wanted & there[last] & there[before]
+    now, then = values[last], values[before]
+    with np.errstate(all="ignore"):
+        difference = now - then
+        if isinstance(monoid, Delta):
+            if now.dtype.kind == "i" and (((now ^ then) & (now ^ difference) < 0) & valid).any():
+                raise RangeOverflow
+            return difference, valid
+        ratio = now / then
+        near = (ratio >= 0.5) & (ratio <= 2.0)
+        return np.where(near, difference / then, ratio - 1.0), valid & (then != 0)
+
+
+def presence_of(column: Any) -> Flags:
+    """Which values of a column are not null."""
+    return present(column) if column.null_count else np.ones(len(column), np.bool_)
