@@ -74,6 +74,15 @@ def test_nan() -> None:
     assert np.isnan(theirs[1][1])
 
 
+@pytest.mark.usefixtures("column_aggregates")
+def test_the_nearest_of_two_places() -> None:
+    x = [1.0, 5.0]
+    assert pl.Series(x).quantile(0.5, "nearest") == 5.0, "polars: the upper"
+    assert pd.Series(x).rolling(2).quantile(0.5, interpolation="nearest").tolist()[1] == 1.0, "pandas: the even one"
+    ours = sash.rolling(pa.table({"x": x}), 2, q=sash.quantile("x", q=0.5, interpolation="nearest"))
+    assert ours.column("q").to_pylist() == [1.0, 1.0]
+
+
 def test_order() -> None:
     mixed = TIES.iloc[[1, 0, 2]]
     with pytest.raises(ValueError, match="monotonic"):
