@@ -86,6 +86,10 @@ def _cases() -> dict[str, Query]:
     hopping = {"m": Time("2mo", every="1mo"), "w": Time("1w", every="1w", tz=new_york), "c": Count(3, every="1mo")}
     found["calendar slides"] = Query(hopping, by="k", on=("day", "row"), **FEW)
     found["local days"] = Query(Time("1d", every="1d", tz=new_york), by="j", on=("d", "row"), **FEW)
+    ordered: dict[str, Any] = {"middle": sash.median("f"), "often": sash.mode("s"), "kinds": sash.count_distinct("s")}
+    ranks = {"rank": sash.rank("i", method="dense"), "part": sash.percent_rank("f")}
+    found["order statistics"] = Query({"time": Time(4), "count": Count(3)}, by="k", on=ON, **ordered, **ranks)
+    found["order statistics, every"] = Query(Time(6, every=2), by="k", on=ON, **ordered)
     return found
 
 
