@@ -33,6 +33,7 @@ CHOSEN = [
     "all windows of rows, by ('k', 'j')",
     "all windows with every, by ('k', 'j')",
     seldom("timestamps"),
+    seldom("order statistics"),
 ]
 """Every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
 
