@@ -183,12 +183,27 @@ def test_long_columns(column: str, threads: int) -> None:
                 judge(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, rows), every=611)
 
 
-def test_count_windows_of_keys() -> None:
-    x = np.array([5.0, 1.0, 3.0, 2.0, 9.0, 9.0, 7.0])
-    kernel = order_kernel_of(m.Median())
+@pytest.mark.parametrize("monoid", [m.Median(), m.CountDistinct()], ids=repr)
+def test_count_windows_of_keys(monoid: Any, how: str) -> None:
+    kernel = order_kernel_of(monoid)
     assert kernel is not None
-    found = kernel.aggregate(RowThreads(2), x, CountBounds(3, np.array([0, 4, 7]), 3), 7)
-    assert found.tolist() == [5.0, 3.0, 3.0, 2.0, 9.0, 9.0, 9.0]
+
+    @given(
+        st.lists(st.integers(-3, 3), min_size=1, max_size=40),
+        st.integers(1, 12),
+        st.lists(st.integers(0, 40), max_size=3),
+        st.integers(1, 3),
+    )
+    def agrees(values: list[int], size: int, cuts: list[int], threads: int) -> None:
+        x = np.array(values)
+        edges = np.array([0, *sorted(min(cut, len(x)) for cut in cuts), len(x)])
+        at = np.arange(1, len(x) + 1)
+        ranges = bounds(np.maximum(edges[np.searchsorted(edges, at, "left") - 1], at - size), at)
+        got = kernel.aggregate(RowThreads(threads), x, CountBounds(size, edges, ranges.longest), len(x))
+        judge(monoid, x, ranges, got)
+
+    agrees()
+    assert how
 
 
 def test_a_cursor_crosses_a_wide_gap() -> None:

@@ -1,15 +1,16 @@
 """The number of different keys in each window, over whole columns.
 
-A table has the last row of each key. A row adds one if its key does not occur before it in the window, and takes one
-off when it leaves if its key does not occur after it:
+Keys of a narrow range index a table of counts. Others are hashed, into a table of the last row of each key: a row adds
+one if its key does not occur before it in the window, and takes one off when it leaves if its key does not occur after
+it:
 
     keys      a   b   a   c   a
     rows      0   1   2   3   4
     next      2   –   4   –   –       row 2 enters: next[0] = 2; a counts already
               ╰───────▶╰──────▶       row 0 leaves: next[0] is in the window; a still counts
 
-Keys of a narrow range index the table; others are hashed, into a table that is built again, from the keys of the
-window, when it is half full. Cost a row: one access of the table, some 1.3 if most keys differ.
+The hash table is built again, from the keys of the window, when it is half full. Cost a row: two accesses of the table
+of counts; one of the hash table, some 1.3 if most keys differ.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from sash.kernels.column.per_key import key_at
 from sash.kernels.jit.word_operations import mixed
 
 _ROW_BITS = 40
-"""An entry of the table is the row, plus 1, in the lower bits, and bits of the hash above them; 0 is no row."""
+"""An entry of the hash table is the row, plus 1, in the lower bits, and bits of the hash above them; 0 is no row."""
 
 _ROW = np.uint64((1 << _ROW_BITS) - 1)
 
@@ -34,36 +36,73 @@ def key_range(keys: Any, first: int, stop: int) -> tuple[int, int]:
     return least, greatest
 
 
-def indexed_counts(
-    keys: Any, los: Any, his: Any, first: int, stop: int, least: int, table: Any, nexts: Any, out: Any
-) -> None:
-    """Counts for rows [first, stop), for keys that index a table of zeros, from `least` on.
+# ---- keys that index a table of counts, from `least` on; the table has zeros before and after ----
 
-    `nexts` has a place for each row from the first window's start on, and one before these.
-    """
-    low = high = base = los[first]
+
+def indexed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, least: int, table: Any, out: Any) -> None:
+    """Counts for rows [first, stop) over Count windows; keys of the table begin at the edges."""
+    key = key_at(edges, first)
+    while first < stop:
+        begin, end = edges[key], min(edges[key + 1], stop)
+        if end > first:
+            low, distinct = max(begin, first + 1 - size), 0
+            for row in range(low, first):
+                distinct += _enter(keys, row, least, table)
+            full = min(max(first, begin + size), end)  # the first row whose window another row leaves
+            for row in range(first, full):
+                distinct += _enter(keys, row, least, table)
+                out[np.uint64(row)] = distinct
+            for row in range(full, end):
+                distinct += _enter(keys, row, least, table) - _leave(keys, row - size, least, table)
+                out[np.uint64(row)] = distinct
+            for row in range(max(low, end - size), end):
+                _leave(keys, row, least, table)
+            first = end
+        key += 1
+
+
+def indexed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, least: int, table: Any, out: Any) -> None:
+    """Counts for rows [first, stop) over ranges."""
+    low = high = los[first]
     distinct = 0
     for row in range(first, stop):
-        start, end = los[row], his[row]
-        while high < end:
-            at = np.uint64(keys[np.uint64(high)] - least)
-            last = table[at]  # 1 + the row, from base on
+        while high < his[row]:
+            distinct += _enter(keys, high, least, table)
             high += 1
-            table[at] = high - base
-            nexts[np.uint64(last)] = high
-            nexts[np.uint64(high - base)] = 0
-            distinct += int(last + base <= low)
-        distinct, low = _leave(low, start, end, base, nexts, distinct)
+        while low < los[row]:
+            distinct -= _leave(keys, low, least, table)
+            low += 1
         out[row] = distinct
 
 
-def hashed_counts(
-    keys: Any, los: Any, his: Any, first: int, stop: int, bits: int, table: Any, nexts: Any, out: Any
-) -> None:
-    """Counts for rows [first, stop), by a table of 2 ** bits entries, for any keys; `nexts` as in `indexed_counts`."""
+def _enter(keys: Any, row: int, least: int, table: Any) -> int:
+    """Count the key of a row; is it the first?"""
+    at = np.uint64(keys[np.uint64(row)] - least)
+    count = table[at]
+    table[at] = count + 1
+    return int(count == 0)
+
+
+def _leave(keys: Any, row: int, least: int, table: Any) -> int:
+    """Take the key of a row off its count; was it the last?"""
+    at = np.uint64(keys[np.uint64(row)] - least)
+    count = table[at]
+    table[at] = count - 1
+    return int(count == 1)
+
+
+# ---- keys that are hashed into a table of 2 ** bits entries ----
+
+
+def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: int, tables: Any, out: Any) -> None:
+    """Counts for rows [first, stop) over ranges.
+
+    `tables` are the hash table, and the next rows: a place for each row from the first window's start on, and one
+    before these.
+    """
+    table, nexts = tables
     low = high = base = los[first]
-    distinct = 0
-    left = 0
+    distinct = left = 0
     for row in range(first, stop):
         start, end = los[row], his[row]
         while high < end:
@@ -75,17 +114,11 @@ def hashed_counts(
             nexts[np.uint64(last)] = high
             nexts[np.uint64(high - base)] = 0
             distinct += int(last + base <= low)
-        distinct, low = _leave(low, start, end, base, nexts, distinct)
+        while low < start:
+            low += 1
+            following = nexts[np.uint64(low - base)]  # 1 + the row, or 0
+            distinct -= int((following == 0) | (following > end))
         out[row] = distinct
-
-
-def _leave(low: int, start: int, end: int, base: int, nexts: Any, distinct: int) -> tuple[int, int]:
-    """Let rows [low, start) leave a window that ends at `end`; the number of different keys, and the start."""
-    while low < start:
-        low += 1
-        following = nexts[np.uint64(low - base)]  # 1 + the row, or 0
-        distinct -= int((following == 0) | (following > end))
-    return distinct, low
 
 
 def _replace(keys: Any, row: int, base: int, bits: int, table: Any) -> tuple[int, int]:

@@ -5,7 +5,7 @@
     quantile                arrays, eight at once
     rank                    window_ranks: compared  window_ranks: sets of ranks
     mode                    modes: a tournament of counts
-    distinct                distinct_counts: a table of the last row of each key
+    distinct                distinct_counts: a table of counts, or of the last row of each key
 
 Results are exact, so that they do not depend on where ranges of rows begin.
 """
@@ -75,17 +75,17 @@ class OrderKernel:
         return out
 
     def _fill(self, threads: RowThreads, keys: Numbers, is_float: bool, ranges: RangeBounds, out: Numbers) -> None:
-        is_wide = ranges.longest > self.narrow
+        is_wide = int(ranges.longest > self.narrow)
         kernel, scratch = self.kernels[is_wide], self.scratch[is_wide]
         before = (keys, ranges.los, ranges.his)
-        after = (ranges.longest, (*self.asked, is_float), (out.view(np.float64), out.view(np.int64)))
-        longest = max(ranges.longest, 1)
+        longest = int(ranges.longest)
+        after = (longest, (*self.asked, is_float), (out.view(np.float64), out.view(np.int64)))
         code = coded(kernel, (*before, 0, 0, *after, scratch(longest, len(keys))))
 
         def task(first: int, stop: int) -> None:
             code(*before, first, stop, *after, scratch(longest, len(keys)))
 
-        share(threads, task, ranges)
+        share(threads, task, len(out), longest)
 
 
 @dataclass(frozen=True)
@@ -97,32 +97,52 @@ class DistinctKernel:
 
     def aggregate(self, threads: RowThreads, x: Numbers, given: CountBounds | RangeBounds, rows: int) -> Numbers:
         """The results."""
-        ranges = threads.as_ranges(given, rows)
         out = np.zeros(rows, np.int64)
-        if ranges.longest:
-            self._fill(threads, keys_of(threads, x), ranges, out)
+        if not given.longest:
+            return out
+        keys, is_float = keys_of(threads, x), x.dtype == np.float64
+        least, greatest = (0, 2**64) if is_float else _key_range(threads, keys)
+        if greatest - least < max(_INDEXED, 4 * given.longest):
+            self._indexed(threads, keys, given, least, greatest - least + 1, out)
+        else:
+            self._hashed(threads, keys, threads.as_ranges(given, rows), out)
         return out
 
-    def _fill(self, threads: RowThreads, keys: Numbers, ranges: RangeBounds, out: Numbers) -> None:
-        found = threads.loop(distinct_counts.key_range, len(keys), (keys,), ())
-        least, greatest = min(int(low) for low, _ in found), max(int(high) for _, high in found)
-        is_indexed = greatest - least < max(_INDEXED, 4 * ranges.longest)
+    def _indexed(
+        self,
+        threads: RowThreads,
+        keys: Numbers,
+        given: CountBounds | RangeBounds,
+        least: int,
+        length: int,
+        out: Numbers,
+    ) -> None:
         kernel: Any
-        if is_indexed:
-            kernel, start, length = distinct_counts.indexed_counts, least, greatest - least + 1
+        bounds: Any
+        if isinstance(given, CountBounds):
+            kernel, bounds = distinct_counts.indexed_rows, (given.size, given.edges)
         else:
-            start = table_bits(ranges.longest)
-            kernel, length = distinct_counts.hashed_counts, 1 << start
-        entry = ranges.los.dtype if is_indexed else np.dtype(np.uint64)
-        before, los, his = (keys, ranges.los, ranges.his), ranges.los, ranges.his
-        nexts = np.empty(1, los.dtype)
-        code = coded(kernel, (*before, 0, 0, start, np.empty(1, entry), nexts, out))
+            kernel, bounds = distinct_counts.indexed_ranges, (given.los, given.his)
+        index = index_type(given.longest)
+        code = coded(kernel, (keys, *bounds, 0, 0, least, np.empty(1, index), out))
 
         def task(first: int, stop: int) -> None:
-            table, nexts = np.zeros(length, entry), np.empty(int(his[stop - 1] - los[first]) + 1, los.dtype)
-            code(*before, first, stop, start, table, nexts, out)
+            code(keys, *bounds, first, stop, least, np.zeros(length, index), out)
 
-        share(threads, task, ranges)
+        share(threads, task, len(out), given.longest)
+
+    def _hashed(self, threads: RowThreads, keys: Numbers, ranges: RangeBounds, out: Numbers) -> None:
+        los, his, bits = ranges.los, ranges.his, table_bits(int(ranges.longest))
+
+        def tables(length: int) -> Any:
+            return np.empty(1 << bits, np.uint64), np.empty(length, los.dtype)
+
+        code = coded(distinct_counts.hashed_ranges, (keys, los, his, 0, 0, bits, tables(1), out))
+
+        def task(first: int, stop: int) -> None:
+            code(keys, los, his, first, stop, bits, tables(int(his[stop - 1] - los[first]) + 1), out)
+
+        share(threads, task, len(out), ranges.longest)
 
 
 def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
@@ -157,10 +177,14 @@ def keys_of(threads: RowThreads, x: Numbers) -> Numbers:
     return keys
 
 
-def share(threads: RowThreads, task: Callable[[int, int], None], ranges: RangeBounds) -> None:
+def _key_range(threads: RowThreads, keys: Numbers) -> tuple[int, int]:
+    found = threads.loop(distinct_counts.key_range, len(keys), (keys,), ())
+    return min(int(low) for low, _ in found), max(int(high) for _, high in found)
+
+
+def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, longest: int) -> None:
     """Run a task for ranges of rows, each of at least two windows: it also reads the window before its first row."""
-    rows = len(ranges.los)
-    shares = max(1, min(threads.threads, rows // max(column_kernels.SHARE, 2 * ranges.longest)))
+    shares = max(1, min(threads.threads, rows // max(column_kernels.SHARE, 2 * longest)))
     RowThreads(shares).run(task, rows)
 
 

@@ -1,0 +1,193 @@
+"""Exact medians, quantiles, ranks and numbers of distinct values beside those of pandas, polars, bottleneck and DuckDB.
+
+All take turns on the same columns. A figure is nanoseconds a row, end to end on the contestant's own kind of frame;
+ours have in brackets how many times as long the fastest of the others takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import bottleneck
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+from numpy.typing import NDArray
+
+import sash
+from benchmarks import page
+from benchmarks.timing import best_of
+
+OURS = ("sash on pandas", "sash on polars")
+RIVALS = ("pandas", "polars", "bottleneck", "DuckDB")
+GOAL = 3.0
+"""How many times as fast as the fastest of the others ours must be."""
+
+X = pl.col("x")
+AGGREGATES = {
+    "median": sash.median("x"),
+    "quantile 0.9": sash.quantile("x", q=0.9),
+    "rank": sash.rank("x"),
+    "count_distinct": sash.count_distinct("x"),
+}
+PANDAS: dict[str, Callable[[Any], Any]] = {
+    "median": lambda rolling: rolling.median(),
+    "quantile 0.9": lambda rolling: rolling.quantile(0.9),
+    "rank": lambda rolling: rolling.rank(),
+}
+POLARS: dict[str, Callable[[int], pl.Expr]] = {
+    "median": lambda width: X.rolling_median(width, min_samples=1),
+    "quantile 0.9": lambda width: X.rolling_quantile(0.9, "linear", window_size=width, min_samples=1),
+    "rank": lambda width: X.rolling_rank(width, min_samples=1),
+    "count_distinct": lambda width: X.n_unique().rolling(pl.int_range(pl.len()), period=f"{width}i"),
+}
+BOTTLENECK: dict[str, Callable[..., NDArray[Any]]] = {
+    "median": bottleneck.move_median,
+    "rank": bottleneck.move_rank,  # from -1 to 1
+}
+DUCKDB = {
+    "median": "median(x)",
+    "quantile 0.9": "quantile_cont(x, 0.9)",
+    "count_distinct": "count(DISTINCT x)",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    rows: int = 1_000_000
+    widths: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
+    sampled: int = 250_000
+    """Rows for the slow: pandas, DuckDB, and everybody but us for ranks."""
+    folded: int = 100_000_000
+    """Values that those who compute each window anew may read."""
+    repeats: int = 5
+    seconds: float = 2.0
+
+
+QUICK = Sizes(100_000, (10, 1000), 20_000, 1_000_000, 1, 0.2)
+
+
+def columns(rows: int) -> dict[str, NDArray[np.float64]]:
+    """Values at random, values that rise and fall, and twenty different values."""
+    chance = np.random.default_rng(13)
+    return {
+        "random": chance.random(rows),
+        "random walk": np.cumsum(chance.normal(size=rows)),
+        "20 values": chance.integers(0, 20, rows).astype(np.float64),
+    }
+
+
+def ours_on(frame: Any, name: str, width: int) -> Any:
+    """Ours, on a frame of pandas or polars."""
+    return sash.rolling(frame, width, out=AGGREGATES[name])
+
+
+def by_pandas(frame: pd.DataFrame, name: str, width: int) -> pd.DataFrame:
+    result = frame.copy(deep=False)
+    result["out"] = PANDAS[name](frame["x"].rolling(width, min_periods=1))
+    return result
+
+
+def by_polars(frame: pl.DataFrame, name: str, width: int) -> pl.DataFrame:
+    return frame.with_columns(out=POLARS[name](width))
+
+
+def by_bottleneck(x: NDArray[Any], name: str, width: int) -> NDArray[Any]:
+    return BOTTLENECK[name](x, width, min_count=1)
+
+
+def by_duckdb(connection: duckdb.DuckDBPyConnection, name: str, width: int) -> Any:
+    over = f"(ORDER BY i ROWS BETWEEN {width - 1} PRECEDING AND CURRENT ROW)"
+    return connection.execute(
+        f"CREATE OR REPLACE TABLE result AS SELECT *, {DUCKDB[name]} OVER {over} AS out FROM rows"
+    )
+
+
+def in_duckdb(x: NDArray[Any]) -> duckdb.DuckDBPyConnection:
+    """A table in memory."""
+    connection = duckdb.connect()
+    connection.register("given", pl.DataFrame({"i": np.arange(len(x)), "x": x}).to_arrow())
+    connection.execute("CREATE TABLE rows AS SELECT * FROM given")
+    return connection
+
+
+def rows_of(rival: str, name: str, width: int, sizes: Sizes) -> int:
+    """How many rows a rival gets; 0: it lacks the function, or its share does not hold two windows."""
+    has = {"pandas": PANDAS, "polars": POLARS, "bottleneck": BOTTLENECK, "DuckDB": DUCKDB}[rival]
+    if name not in has:
+        return 0
+    rows = sizes.rows
+    if rival in ("pandas", "DuckDB") or name == "rank":
+        rows = min(rows, sizes.sampled)
+    folds = (rival, name) in (("bottleneck", "rank"), ("polars", "count_distinct"))
+    if folds or rival == "DuckDB":
+        rows = min(rows, sizes.folded // width)
+    return rows if rows >= 2 * width else 0
+
+
+def measure(x: NDArray[Any], name: str, width: int, sizes: Sizes) -> dict[str, float]:
+    """Nanoseconds a row of everybody who can, in turn, the best of some; and of our `max`."""
+    make: dict[str, Callable[[NDArray[Any]], Any]] = {
+        "pandas": lambda x: pd.DataFrame({"x": x}),
+        "polars": lambda x: pl.DataFrame({"x": x}),
+        "bottleneck": lambda x: x,
+        "DuckDB": in_duckdb,
+    }
+    by = {"pandas": by_pandas, "polars": by_polars, "bottleneck": by_bottleneck, "DuckDB": by_duckdb}
+    rows: dict[str, int] = dict.fromkeys((*OURS, "max"), len(x))
+    runs: dict[str, Any] = {
+        "sash on pandas": partial(ours_on, make["pandas"](x), name, width),
+        "sash on polars": partial(ours_on, make["polars"](x), name, width),
+        "max": partial(sash.rolling, make["polars"](x), width, out=sash.max("x")),
+    }
+    for run in runs.values():
+        run()  # compiles
+    for rival in RIVALS:
+        rows[rival] = rows_of(rival, name, width, sizes)
+        if rows[rival]:
+            runs[rival] = partial(by[rival], make[rival](x[: rows[rival]]), name, width)
+    return {who: s / rows[who] * 1e9 for who, s in best_of(runs, sizes.repeats, sizes.seconds).items()}
+
+
+def cells(figures: dict[str, float]) -> list[str]:
+    """A line of the table: ours with the ratio, in bold where the goal is missed; the ratio to `max`."""
+    best = min((figures[rival] for rival in RIVALS if rival in figures), default=None)
+    line = []
+    for who in (*OURS, *RIVALS):
+        text = f"{figures[who]:,.1f}" if who in figures else "–"
+        if who in OURS and best is not None:
+            ratio = f"{best / figures[who]:.2f}×"
+            text += f" ({ratio if best >= GOAL * figures[who] else f'**{ratio}**'})"
+        line.append(text)
+    return [*line, f"{figures['sash on polars'] / figures['max']:.1f}×"]
+
+
+def main(quick: bool) -> str:
+    """Time, and give the section."""
+    sizes = QUICK if quick else Sizes()
+    parts = [
+        "## Order statistics",
+        (
+            f"Exact medians, quantiles, ranks and numbers of distinct values: nanoseconds a row, {sizes.rows:,} rows "
+            "of float64, against the number of rows in the window. In brackets: how many times as long the fastest of "
+            f"the others takes, **bold** where that is less than {GOAL:.0f}. The last column: ours on polars in times "
+            f"of our `max` over the same windows. pandas and DuckDB get {sizes.sampled:,} rows, and for ranks all "
+            "others, too. polars computes the numbers of distinct values, bottleneck the ranks of each window anew; "
+            f"they and DuckDB get no more rows than make {sizes.folded:,} values; – where that is less than two "
+            "windows, or where there is no such function. numbagg has none of them."
+        ),
+    ]
+    for kind, x in columns(sizes.rows).items():
+        lines = [
+            [f"{name}, {width:,}", *cells(measure(x, name, width, sizes))]
+            for name in AGGREGATES
+            for width in sizes.widths
+        ]
+        parts += [f"### Order statistics: {kind}", page.table(["", *OURS, *RIVALS, "to max"], lines)]
+    return "\n\n".join(parts)
