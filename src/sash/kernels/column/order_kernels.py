@@ -62,23 +62,31 @@ class OrderKernel:
     kernels: tuple[Any, Any]
     scratch: tuple[Scratch, Scratch]
     narrow: int = 0
+    rows: Any = None
+    """The kernel over narrow Count windows; None: that over ranges."""
     least: int = 1
     """How many values a window must hold to have a result."""
 
     def aggregate(self, threads: RowThreads, x: Numbers, given: CountBounds | RangeBounds, rows: int) -> Numbers:
         """The results; those of windows without values are undefined."""
-        ranges = threads.as_ranges(given, rows)
         kinds: dict[str, Any] = {"same": x.dtype, "float": np.float64, "int": np.int64}
         out: Numbers = np.zeros(rows, kinds[self.result])
-        if ranges.longest:
-            self._fill(threads, keys_of(threads, x), x.dtype == np.float64, ranges, out)
+        if given.longest:
+            self._fill(threads, keys_of(threads, x), x.dtype == np.float64, given, out)
         return out
 
-    def _fill(self, threads: RowThreads, keys: Numbers, is_float: bool, ranges: RangeBounds, out: Numbers) -> None:
-        is_wide = int(ranges.longest > self.narrow)
+    def _fill(
+        self, threads: RowThreads, keys: Numbers, is_float: bool, given: CountBounds | RangeBounds, out: Numbers
+    ) -> None:
+        longest = int(given.longest)
+        is_wide = int(longest > self.narrow)
         kernel, scratch = self.kernels[is_wide], self.scratch[is_wide]
-        before = (keys, ranges.los, ranges.his)
-        longest = int(ranges.longest)
+        before: Any
+        if isinstance(given, CountBounds) and self.rows is not None and not is_wide:
+            kernel, before = self.rows, (keys, given.size, given.edges)
+        else:
+            ranges = threads.as_ranges(given, len(out))
+            before = keys, ranges.los, ranges.his
         after = (longest, (*self.asked, is_float), (out.view(np.float64), out.view(np.int64)))
         code = coded(kernel, (*before, 0, 0, *after, scratch(longest, len(keys))))
 
@@ -156,7 +164,8 @@ def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
         result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
         kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
         scratch = _arrays_scratch, _set_scratch
-        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW)
+        by_rows = quantiles.narrow_quantile_rows
+        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW, by_rows)
     if isinstance(monoid, Rank) and one in (Rank, PercentRank):
         method, is_percent = METHODS.index(monoid.method), one is PercentRank
         narrow = 0 if method == window_ranks.DENSE else window_ranks.NARROW
