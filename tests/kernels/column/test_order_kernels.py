@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels, order_kernels, rank_compression
+from sash.kernels.column import column_kernels, distinct_counts, order_kernels, rank_compression
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
 from sash.kernels.column.order_kernels import OrderKernel, order_kernel_of
 from sash.monoids.order_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
@@ -118,7 +118,7 @@ def how(request: pytest.FixtureRequest) -> Iterator[str]:
             patch.setattr(rank_compression, "LEAST_CHUNK", 3)
             patch.setattr(rank_compression, "_SHORT", 2)
             patch.setattr(order_kernels, "_INDEXED", 8)
-            patch.setattr(order_kernels, "table_bits", lambda longest: max(2, (2 * longest + 1).bit_length()))
+            patch.setattr(distinct_counts, "_FEWEST", 3)
         yield request.param
 
 
@@ -183,8 +183,9 @@ def test_long_columns(column: str, threads: int) -> None:
                 judge(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, rows), every=611)
 
 
+@pytest.mark.parametrize("factor", [1, 2**40])
 @pytest.mark.parametrize("monoid", [m.Median(), m.CountDistinct()], ids=repr)
-def test_count_windows_of_keys(monoid: Any, how: str) -> None:
+def test_count_windows_of_keys(monoid: Any, factor: int, how: str) -> None:
     kernel = order_kernel_of(monoid)
     assert kernel is not None
 
@@ -195,7 +196,7 @@ def test_count_windows_of_keys(monoid: Any, how: str) -> None:
         st.integers(1, 3),
     )
     def agrees(values: list[int], size: int, cuts: list[int], threads: int) -> None:
-        x = np.array(values)
+        x = np.array(values) * factor
         edges = np.array([0, *sorted(min(cut, len(x)) for cut in cuts), len(x)])
         at = np.arange(1, len(x) + 1)
         ranges = bounds(np.maximum(edges[np.searchsorted(edges, at, "left") - 1], at - size), at)

@@ -9,8 +9,8 @@ it:
     next      2   –   4   –   –       row 2 enters: next[0] = 2; a counts already
               ╰───────▶╰──────▶       row 0 leaves: next[0] is in the window; a still counts
 
-The hash table is built again, from the keys of the window, when it is half full. Cost a row: two accesses of the table
-of counts; one of the hash table, some 1.3 if most keys differ.
+The hash table is built again, from the keys of the window, when it is half full; its length follows their number. Cost
+a row: two accesses of the table of counts; one of the hash table, some 1.3 if most keys differ.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ import numpy as np
 
 from sash.kernels.column.per_key import key_at
 from sash.kernels.jit.word_operations import mixed
+from sash.monoids.algebra import noinline
 
 _ROW_BITS = 40
 """An entry of the hash table is the row, plus 1, in the lower bits, and bits of the hash above them; 0 is no row."""
+
+_FEWEST = 11
+"""The bits of the length of a new hash table."""
 
 _ROW = np.uint64((1 << _ROW_BITS) - 1)
 
@@ -91,10 +95,35 @@ def _leave(keys: Any, row: int, least: int, table: Any) -> int:
     return int(count == 1)
 
 
-# ---- keys that are hashed into a table of 2 ** bits entries ----
+# ---- keys that are hashed into a table of up to 2 ** most entries ----
 
 
-def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: int, tables: Any, out: Any) -> None:
+def hashed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, most: int, tables: Any, out: Any) -> None:
+    """Counts for rows [first, stop) over Count windows; `tables` as in `hashed_ranges`."""
+    table, nexts = tables
+    key = key_at(edges, first)
+    base = max(edges[key], first + 1 - size)
+    bits, left = min(_FEWEST, most), 0
+    while edges[key] < stop:
+        low, end = max(edges[key], base), min(edges[key + 1], stop)
+        distinct = 0
+        for row in range(low, end):
+            if left == 0:
+                bits, left = _rebuild(keys, low, row, base, (bits, most), table)
+            last, is_new = _replace(keys, row, base, bits, table)
+            left -= is_new
+            nexts[np.uint64(last)] = row + 1
+            nexts[np.uint64(row + 1 - base)] = 0
+            distinct += int(last + base <= low)
+            if row - low >= size:
+                low += 1
+                distinct -= int(nexts[np.uint64(low - base)] == 0)
+            if row >= first:
+                out[np.uint64(row)] = distinct
+        key += 1
+
+
+def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, most: int, tables: Any, out: Any) -> None:
     """Counts for rows [first, stop) over ranges.
 
     `tables` are the hash table, and the next rows: a place for each row from the first window's start on, and one
@@ -102,12 +131,12 @@ def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: in
     """
     table, nexts = tables
     low = high = base = los[first]
-    distinct = left = 0
+    distinct, bits, left = 0, min(_FEWEST, most), 0
     for row in range(first, stop):
         start, end = los[row], his[row]
         while high < end:
             if left == 0:
-                left = _rebuild(keys, low, high, base, bits, table)
+                bits, left = _rebuild(keys, low, high, base, (bits, most), table)
             last, is_new = _replace(keys, high, base, bits, table)
             left -= is_new
             high += 1
@@ -139,11 +168,22 @@ def _replace(keys: Any, row: int, base: int, bits: int, table: Any) -> tuple[int
     return 0, 1
 
 
-def _rebuild(keys: Any, low: int, high: int, base: int, bits: int, table: Any) -> int:
-    """Fill the table with the keys of rows [low, high); returns how many keys may still be added."""
-    for i in range(1 << bits):
-        table[i] = np.uint64(0)
-    left = 1 << (bits - 1)
-    for row in range(low, high):
-        left -= _replace(keys, row, base, bits, table)[1]
-    return left
+@noinline
+def _rebuild(keys: Any, low: int, high: int, base: int, lengths: Any, table: Any) -> tuple[int, int]:
+    """Fill the table with the keys of rows [low, high).
+
+    It grows until these fill no more than an eighth of it, so that few different keys need few entries. `lengths` are
+    its bits and the most that they may become; returns its bits, and how many keys may still be added.
+    """
+    bits, most = lengths
+    while True:
+        for i in range(1 << bits):
+            table[i] = np.uint64(0)
+        left = 1 << (bits - 1)
+        for row in range(low, high):
+            left -= _replace(keys, row, base, bits, table)[1]
+            if left == 0:
+                break
+        if left >= 3 << (bits - 3) or bits == most:
+            return bits, left
+        bits += 1

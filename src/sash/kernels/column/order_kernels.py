@@ -113,7 +113,7 @@ class DistinctKernel:
         if greatest - least < max(_INDEXED, 4 * given.longest):
             self._indexed(threads, keys, given, least, greatest - least + 1, out)
         else:
-            self._hashed(threads, keys, threads.as_ranges(given, rows), out)
+            self._hashed(threads, keys, given, out)
         return out
 
     def _indexed(
@@ -125,12 +125,7 @@ class DistinctKernel:
         length: int,
         out: Numbers,
     ) -> None:
-        kernel: Any
-        bounds: Any
-        if isinstance(given, CountBounds):
-            kernel, bounds = distinct_counts.indexed_rows, (given.size, given.edges)
-        else:
-            kernel, bounds = distinct_counts.indexed_ranges, (given.los, given.his)
+        kernel, bounds = _by_bounds(given, distinct_counts.indexed_rows, distinct_counts.indexed_ranges)
         index = index_type(given.longest)
         code = coded(kernel, (keys, *bounds, 0, 0, least, np.empty(1, index), out))
 
@@ -139,18 +134,30 @@ class DistinctKernel:
 
         share(threads, task, len(out), given.longest)
 
-    def _hashed(self, threads: RowThreads, keys: Numbers, ranges: RangeBounds, out: Numbers) -> None:
-        los, his, bits = ranges.los, ranges.his, table_bits(int(ranges.longest))
+    def _hashed(self, threads: RowThreads, keys: Numbers, given: CountBounds | RangeBounds, out: Numbers) -> None:
+        kernel, bounds = _by_bounds(given, distinct_counts.hashed_rows, distinct_counts.hashed_ranges)
+        bits, index = table_bits(int(given.longest)), index_type(len(keys))
 
-        def tables(length: int) -> Any:
-            return np.empty(1 << bits, np.uint64), np.empty(length, los.dtype)
+        def tables(first: int, stop: int) -> Any:
+            if isinstance(given, CountBounds):
+                length = stop - first + given.longest
+            else:
+                length = int(given.his[stop - 1] - given.los[first])
+            return np.empty(1 << bits, np.uint64), np.empty(length + 1, index)
 
-        code = coded(distinct_counts.hashed_ranges, (keys, los, his, 0, 0, bits, tables(1), out))
+        code = coded(kernel, (keys, *bounds, 0, 0, bits, tables(0, 1), out))
 
         def task(first: int, stop: int) -> None:
-            code(keys, los, his, first, stop, bits, tables(int(his[stop - 1] - los[first]) + 1), out)
+            code(keys, *bounds, first, stop, bits, tables(first, stop), out)
 
-        share(threads, task, len(out), ranges.longest)
+        share(threads, task, len(out), given.longest)
+
+
+def _by_bounds(given: CountBounds | RangeBounds, rows: Any, ranges: Any) -> tuple[Any, Any]:
+    """The kernel for such bounds, and the bounds as it takes them."""
+    if isinstance(given, CountBounds):
+        return rows, (given.size, given.edges)
+    return ranges, (given.los, given.his)
 
 
 def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
@@ -198,8 +205,11 @@ def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, long
 
 
 def table_bits(longest: int) -> int:
-    """The bits of the length of a hash table, of which windows of so many keys fill an eighth, long ones a quarter."""
-    return max(10, (longest * (8 if longest <= 1 << 13 else 4) - 1).bit_length())
+    """The bits of the greatest length of a hash table, of which the keys of a window fill up to an eighth.
+
+    Those of a long window fill up to a quarter: then the cache counts for more than collisions.
+    """
+    return max(11, (longest * (8 if longest <= 1 << 13 else 4) - 1).bit_length())
 
 
 # ---- scratch ----
