@@ -114,8 +114,9 @@ LOOSE = {
 }
 
 
+@pytest.mark.usefixtures("column_aggregates", "kernels")
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_frames_give_what_the_reference_gives(window: Any, column_aggregates: str, kernels: None) -> None:
+def test_frames_give_what_the_reference_gives(window: Any) -> None:
     data = pa.Table.from_pandas(events(True).head(80), preserve_index=False)
     query = Query(window, on="t", **AGGREGATES)  # one key: reference and frame have one order
     reference = Reference(query, data.schema, mode="sorted")
@@ -172,7 +173,7 @@ def test_a_half_life_in_time_needs_a_time_of_its_kind() -> None:
     with pytest.raises(ValueError, match="must be positive"):
         Query(3, on="t", m=sash.ewm_mean("x", halflife=timedelta(0)))
     with pytest.raises(ValueError, match="which a policy does not see"):
-        Query(sash.Policy(lambda t, p: False, x), on="t", n=sash.count())
+        Query(sash.Policy(lambda *_: False, x), on="t", n=sash.count())
     schema = pa.schema([("t", pa.int64()), ("x", pa.float64())])
     with pytest.raises(TypeError, match=r"halflife= of m=ewm_mean\('x'\) is the duration '10m', and the column 't'"):
         Query(3, on="t", m=x).bind(schema)
