@@ -2,7 +2,6 @@
 
 import math
 import random
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -79,7 +78,7 @@ def test_numbers_are_taken(given: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("monoid", GENERIC, ids=repr)
-@pytest.mark.parametrize("given", ["3", Decimal(3), Fraction(1, 3), 3 + 0j, None, b"3", [3], (3,)])
+@pytest.mark.parametrize("given", ["3", Fraction(1, 3), 3 + 0j, None, b"3", [3], (3,)])
 def test_other_types_are_refused_by_name(monoid: Monoid, given: Any) -> None:
     with pytest.raises(TypeError, match=r"not a number: .*sash\.monoid\(") as refusal:
         monoid.lift(given)

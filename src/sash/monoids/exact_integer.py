@@ -18,6 +18,7 @@ import numbers
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.loop_totals import LoopTotal, total_of
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -53,7 +54,8 @@ def number(x: Any) -> int | float:
     if type(x).__name__ in ("bool", "bool_") and type(x).__module__ == "numpy":
         return int(x)
     raise TypeError(
-        f"not a number: {x!r}, a {type(x).__name__}; inputs are int, float and bool. "
+        f"not a number: {x!r}, a {type(x).__name__}; inputs are int, float and bool (sum, mean and range also take "
+        "Decimal and timedelta). "
         "For other types write the aggregate with sash.monoid(...)"
     )
 
@@ -73,9 +75,12 @@ def checked_kinds(monoid: Monoid, kinds: tuple[Kind, ...], inputs: int) -> tuple
     return kinds
 
 
-def units(x: Any) -> int:
-    """A number as an exact sum of one."""
+def units(x: Any) -> Any:
+    """A number as an exact sum of one; a decimal or a duration as a total of one (`loop_totals.py`)."""
     if type(x) is not float and type(x) is not int:
+        total = total_of(x)
+        if total is not None:
+            return total
         x = number(x)
     if isinstance(x, float):
         if x - x != 0.0:
@@ -118,7 +123,7 @@ def _bounded(x: int) -> int:
     return x if -_ABSURD < x < _ABSURD else int(number(x))
 
 
-def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
+def lowered_sum(state: Any, unit: int, what: str) -> Any:
     """The sum: None without inputs, an int for ints, else a float, correctly rounded.
 
     >>> lowered_sum(units(3) + units(-0.5), UNIT, "sum")
@@ -126,6 +131,8 @@ def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
 
     Raises OverflowError, naming `what`, if a sum of integers left the 64-bit range.
     """
+    if isinstance(state, LoopTotal):
+        return state.total
     counts = state & _ALL_COUNTS
     if not counts:
         return None
@@ -134,18 +141,22 @@ def lowered_sum(state: int, unit: int, what: str) -> int | float | None:
     return _quotient(state >> _COUNTS, counts, 1 << unit)
 
 
-def plain_sum(state: int, unit: int) -> int | float:
+def plain_sum(state: Any, unit: int) -> Any:
     """The sum, of any size: an int for ints, 0 without inputs, else a float.
 
     >>> plain_sum(2 * units(2**63), UNIT) == 2**64
     True
     """
+    if isinstance(state, LoopTotal):
+        return state.total
     counts = state & _ALL_COUNTS
     return state >> (_COUNTS + unit) if counts <= _COUNT else _quotient(state >> _COUNTS, counts, 1 << unit)
 
 
-def lowered_mean(state: int, unit: int) -> float | None:
+def lowered_mean(state: Any, unit: int) -> Any:
     """The sum divided by the number of inputs, correctly rounded; None without inputs."""
+    if isinstance(state, LoopTotal):
+        return state.mean()
     counts = state & _ALL_COUNTS
     return _quotient(state >> _COUNTS, counts, (counts & _COUNT) << unit) if counts else None
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.exact_integer import INT64_MAX, checked_kinds, in_range, number, one_kind
+from sash.monoids.loop_totals import difference, subtracts
 
 _LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
 _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}
@@ -220,7 +221,7 @@ class Range(Monoid):
         self.identity = identity
         self.least = Min()
         self.greatest = Max()
-        self.read: Callable[[Any], Any] = number
+        self.read: Callable[[Any], Any] = _read
         self.minus: Callable[[Any, Any], Any] = _minus
 
     def typed(self, *kinds: Kind) -> Monoid:
@@ -249,9 +250,15 @@ def _as_float(x: Any) -> Any:
     return float(x)
 
 
+def _read(x: Any) -> Any:
+    return x if subtracts(x) else number(x)
+
+
 def _minus(greatest: Any, least: Any) -> Any:
-    difference = greatest - least
-    return difference if isinstance(difference, float) else in_range(difference, "range")
+    if subtracts(greatest):
+        return difference(greatest, least)
+    found = greatest - least
+    return found if isinstance(found, float) else in_range(found, "range")
 
 
 def _minus_ints(greatest: Any, least: Any) -> Any:
