@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import ArithmeticException
 from pyspark.sql import Window
@@ -9,6 +10,7 @@ from pyspark.sql import functions as fn
 
 import sash
 from sash import Count, Query
+from sash.spark.spark_types import casts, wire_schema
 
 
 def test_where_spark_differs(spark: Any) -> None:
@@ -25,3 +27,9 @@ def test_where_spark_differs(spark: Any) -> None:
         frame.select(fn.sum("big").over(last)).collect()
     with pytest.raises(Exception, match="the sum left the range of 64-bit integers"):
         Query(Count(3), on="t", total=sash.sum("big")).run(frame).collect()
+
+
+def test_nanoseconds_that_spark_would_cut_are_an_error_by_name() -> None:
+    times = pa.record_batch({"latest": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(ValueError, match=r"the column 'latest' of type timestamp\[ns\] does not fit timestamp\[us\]"):
+        casts(times, wire_schema(times.schema))

@@ -121,7 +121,7 @@ class Operator(OperatorBase):
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
-            require_categories(batch, self.schema)
+            require_categories(batch, self.categories)
         return self._call(lambda progress: self._process(batch, progress), offset, before_commit)
 
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:

@@ -25,6 +25,7 @@ from sash.engine.state_header import Header
 from sash.engine.time_numbers import finite
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Mode
+from sash.plan.category_order import schema_categories
 from sash.plan.query import Query
 from sash.stores import Store
 from sash.stores.store import checked_store
@@ -46,6 +47,8 @@ class OperatorBase:
     def _open(self, schema: pa.Schema) -> None:
         self.bound_query = self.query.bind(schema)
         self.plain = decoded_schema(schema)
+        self.categories = schema_categories(schema)
+        """The ordered categories that all batches must have, by column."""
         require_movable(self.plain)
         self.plan = self.query.plan(schema)
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)

@@ -86,13 +86,16 @@ def schema_with_categories(batch: pa.RecordBatch) -> pa.Schema:
     return pa.schema(fields, schema.metadata)
 
 
-def require_categories(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Raises ValueError, naming the column, if ordered categories of a batch have another order than the schema's."""
-    for place, field in enumerate(schema):
-        if is_ordered(field.type):
-            known = categories_of(field)
-            if known is not None:
-                _require_same(field.name, known, batch.column(place).dictionary)
+def schema_categories(schema: pa.Schema) -> dict[str, pa.Array]:
+    """The ordered categories of the dictionaries of a schema, by column."""
+    known = {field.name: categories_of(field) for field in schema if is_ordered(field.type)}
+    return {name: found for name, found in known.items() if found is not None}
+
+
+def require_categories(batch: pa.RecordBatch, known: dict[str, pa.Array]) -> None:
+    """Raises ValueError, naming the column, if ordered categories of a batch have another order than those known."""
+    for name, categories in known.items():
+        _require_same(name, categories, batch.column(name).dictionary)
 
 
 def _require_same(name: str, known: pa.Array, given: pa.Array) -> None:

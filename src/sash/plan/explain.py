@@ -96,7 +96,7 @@ def _results(found: Plan) -> list[str]:
     first = "one row for each input row" if bound_query.per_row else "one row per key and slide"
     keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
     made = table(
-        (aggregate.name, repr(query.aggregates[aggregate.name]), str(aggregate.result))
+        (aggregate.name, repr(query.aggregates[aggregate.name]), str(aggregate.output_type))
         for aggregate in bound_query.aggregates
     )
     return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
