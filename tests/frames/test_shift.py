@@ -81,6 +81,21 @@ def test_an_hour_at_another_time_is_that_of_a_moved_clock(shift: str) -> None:
     np.testing.assert_allclose(ours.to_numpy(float), moved.map(sums).to_numpy(float))
 
 
+def test_results_stand_at_their_rows_also_where_an_operator_runs() -> None:
+    """`forget`, and a policy beside them, need an operator: it takes sorted rows, and their results go back."""
+    rng = np.random.default_rng(5)
+    keys = rng.integers(0, 4, 200)
+    data = pa.table({"k": keys, "t": rng.permutation(200), "x": rng.integers(0, 9, 200)})
+    windows = {"ahead": Time(40, shift=30), "rows": Count(3, shift=1), "last": Count(2), "all": sash.Lifetime()}
+    aggregates: dict[str, Any] = {"s": sash.sum("x"), "held": sash.collect("t")}
+    plain = sash.rolling(data, windows, by="k", on="t", **aggregates)
+    assert sash.rolling(data, windows, by="k", on="t", forget=1000, **aggregates).equals(plain)
+    policy = sash.Policy(lambda total, prefix: total - prefix >= 2, over=sash.count())
+    beside = sash.rolling(data, {**windows, "two": policy}, by="k", on="t", **aggregates)
+    assert beside.select(plain.column_names).equals(plain)
+    assert beside["held_two"].to_pylist() == plain["held_last"].to_pylist()
+
+
 def test_shifts_far_beyond_all_rows() -> None:
     data = pa.table({"t": [1, 2, 3], "x": [1, 2, 4]})
     for shift in (-(2**70), 2**70, -4, 4):

@@ -35,6 +35,7 @@ WINDOWS: list[Any] = [
     *(Punctuation("p"), Punctuation("p", every="close"), Policy(KeepLast(4), sash.count())),
     *(Time(10, every=3, closed="right"), Policy(FromHigh(6), (sash.last("n"), sash.count())), Lifetime(every=3)),
     *({"a": Time(4), "b": Count(3)}, {"a": Time(8, every=2), "b": Count(4, every=3)}),
+    *(Time(6, shift=-4), Count(3, shift=2), {"a": Time(5, shift=4), "b": Count(3, shift=-2), "c": Session(5)}),
 ]
 
 LONGEST = sash.monoid(
@@ -85,7 +86,8 @@ def listed(rng: Random) -> Case:
     slides = all(one.slide != "row" or isinstance(one, Lifetime) for one in every)
     group = rng.choice(aggregates() if slides else aggregates()[:-SKETCHES])
     emits = ["final", "changes", "eager"]
-    if any(isinstance(one, Policy | Punctuation) or one.slide == "close" for one in every):
+    shifted = any(isinstance(one, Count | Time) and one.shift for one in every)
+    if shifted or any(isinstance(one, Policy | Punctuation) or one.slide == "close" for one in every):
         emits.remove("eager")
     emit = rng.choice(emits)
     mode = rng.choice(["rows", "given"] if emit == "eager" else ["rows", "rows", "given", "sorted"])

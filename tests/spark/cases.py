@@ -68,6 +68,8 @@ def _cases() -> dict[str, Query]:
     found["rows, changes"] = Query(three["time"], by="k", on=ON, emit="changes", **FEW)
     found["slides, changes"] = Query(Time(6, every=2), by="k", on=ON, emit="changes", **FEW)
     found["forgotten keys"] = Query(three, by=("k", "j"), on=ON, forget=3, **FEW)
+    ahead = {"time": Time(4, shift=3), "count": Count(3, shift=1), "before": Count(2, shift=-1)}
+    found["windows ahead"] = Query(ahead, by="k", on=ON, **FEW)
     found["ties"] = Query({"time": Time(4), "session": Session(2), "life": Lifetime()}, by="k", on="t", **COUNTS)
     found["floats"] = Query(
         {"a": Time(2.5), "b": Time(1.25, closed="both")}, by="k", on=("tf", "row"), recent=RECENT_NUMBERS, **FEW

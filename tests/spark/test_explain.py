@@ -21,6 +21,8 @@ FRAME = SimpleNamespace(schema=spark_schema(pa.schema({"k": pa.string(), "t": pa
         (3, {"options": sash.Options(split=1)}, "not split: split=1"),
         (3, {"by": "k", "options": sash.Options(split=8)}, "split: a key with a large share of the rows, by ranges"),
         (sash.Delta("x", 3), {}, "not split: Delta('x', 3) depends on all rows before"),
+        (sash.Count(3, shift=-1), {}, "split: all rows, by ranges of time"),
+        (sash.Count(3, shift=1), {}, "not split: Count(3, shift=1) holds rows after its own"),
         (sash.Lifetime(), {}, "split: all rows, by ranges of time"),
     ],
 )

@@ -57,18 +57,24 @@ class AheadAssigner(RowAssigner):
         self.waiting = WaitingRows(bound_query, early, self.arena)
         self.step: tuple[Ints, Watermark, Ints | None] = (NO_INTS, None, None)
         self.early: Sequence[WindowResults] = ()
+        self.by_arrival = False
         self.left: BatchColumns = BatchColumns(self.waiting.table(self.waiting.log.take(NO_INTS)))
         """The rows that leave in this step."""
 
     # ---- a step ----
 
-    def expect(self, slots: Ints, now: Watermark, done: Ints | None, early: Sequence[WindowResults]) -> None:
-        """Begin a step: the slots that change, the watermark, the slots that end, and the results of other windows."""
-        self.step, self.early = (slots, now, done), early
+    def expect(
+        self, step: tuple[Ints, Watermark, Ints | None], early: Sequence[WindowResults], by_arrival: bool
+    ) -> None:
+        """Begin a step: its slots, the watermark and the slots that end; and the results of other windows.
+
+        `by_arrival`: rows leave in the order of arrival, which is that of keys and times; else in order of time.
+        """
+        self.step, self.early, self.by_arrival = step, early, by_arrival
 
     def assign(self, rows: StepRows) -> None:
         super().assign(rows)
-        self.waiting.put(rows.table, self.early, self.at)
+        self.waiting.put(rows, self.early, self.at)
 
     def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
         slots, now, done = self.step
@@ -136,11 +142,12 @@ class AheadAssigner(RowAssigner):
         batch = self.waiting.leave(places)
         self.left = BatchColumns(self.waiting.table(batch))
         self.early = self.waiting.early_results(batch, placed.slots, placed.time, life)
-        rising = (placed.time[1:] >= placed.time[:-1]).all()
-        self.order = None if rising else np.lexsort((placed.pos, placed.time))
+        turn = self.waiting.arrival(batch) if self.by_arrival else placed.time
+        rising = (turn[1:] >= turn[:-1]).all()
+        self.order = None if rising else np.lexsort((placed.pos, turn))
 
     def step_result(self, rows: StepRows, found: list[WindowResults]) -> StepResult:
-        """The output of a step: the rows that leave, in order of time, with the results of all windows."""
+        """The output of a step: the rows that leave, in their order, with the results of all windows."""
         found = sorted([*found, *self.early], key=lambda one: one.results.window)
         self.early = ()
         if self.order is None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.bucket_log import NUMBER, LogRange, segment_mark, segment_name
 from sash.engine.column_sharing import restored
 from sash.engine.key_values import keys_of
@@ -90,7 +91,20 @@ class BucketReader:
             elements += segments
             with decoding(f"page {listed.name!r}"):
                 self._check_counts(a, stored, [one for one in elements if one.arena == a])
+        for one in elements:
+            with decoding(f"page {one.page!r}"):
+                self._check_waiting(one, stored)
         return Bucket(stored, elements, tuple(logs), meta["emit"])
+
+    def _check_waiting(self, elements: StoredElements, stored: Stored) -> None:
+        """Raises ValueError if rows that wait are missing."""
+        assigner = self.codec.arenas[elements.arena]
+        if isinstance(assigner, AheadAssigner):
+            counts = elements.stops - elements.starts
+            entry = np.repeat(elements.entry, counts)
+            positions = np.arange(len(entry)) + np.repeat(elements.starts - (np.cumsum(counts) - counts), counts)
+            waits = positions >= stored.scalars[assigner.arena.name][entry, assigner.asked]
+            assigner.waiting.check(elements.batch, waits)
 
     def _check_keys(self, listed: Listed, stored: Stored) -> None:
         """Raises ValueError unless a bucket has the keys that belong to it, as many as the header says."""

@@ -158,7 +158,7 @@ class LiveEngine:
             found.sort(key=lambda one: one.results.window)
         step = StepResult(rows, found)
         if self.ahead is not None:
-            self.ahead.expect(slots, now, done, found)
+            self.ahead.expect((slots, now, done), found, last_key_open)
             aggregates = self.aggregates[self.assigners.index(self.ahead)]
             step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, endings))
         self._settle(slots, now, done)

@@ -21,12 +21,11 @@ from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import RowLog
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import decoded_schema
-from sash.engine.step_data import WindowRanges, WindowResults
+from sash.engine.step_data import StepRows, WindowRanges, WindowResults
 from sash.engine.value_encoder import is_wasteful
-from sash.kernels.loops.array_types import Ints, Numbers
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK
 from sash.plan.bound_query import BoundQuery
-from sash.stores.envelope import PageError
 
 CODE = "row"
 """The column of the arena with the codes."""
@@ -43,7 +42,7 @@ class WaitingRows:
         self.arena, self.early = arena, early
         self.aggregates = len(bound_query.aggregates)
         self.schema = decoded_schema(bound_query.schema)
-        fields = {f"c{i}": field.type for i, field in enumerate(self.schema)}
+        fields = {f"c{i}": field.type for i, field in enumerate(self.schema)} | {"arrival": pa.int64()}
         for w in early:
             for p, aggregate in enumerate(bound_query.aggregates):
                 fields |= {f"r{w}.{p}": aggregate.result, f"l{w}.{p}": pa.int64(), f"h{w}.{p}": pa.int64()}
@@ -55,11 +54,11 @@ class WaitingRows:
 
     # ---- a step ----
 
-    def put(self, table: pa.RecordBatch, early: Sequence[WindowResults], places: Ints) -> None:
+    def put(self, rows: StepRows, early: Sequence[WindowResults], places: Ints) -> None:
         """Let rows wait at these places, with results of the early windows, in their order."""
         if not len(places):
             return
-        arrays = list(table.columns)
+        arrays = [*rows.table.columns, array(rows.arrival)]
         for found in early:
             on = found.results.on
             for column, low, high in zip(found.columns, found.low, found.high, strict=True):
@@ -68,10 +67,8 @@ class WaitingRows:
         self.arena.columns[CODE][places] = self.log.append(pa.RecordBatch.from_arrays(arrays, schema=self.log.schema))
 
     def leave(self, places: Ints) -> pa.RecordBatch:
-        """The rows at these places, which leave. Raises PageError if one is missing."""
+        """The rows at these places, which leave."""
         codes = self.arena.columns[CODE][places]
-        if len(codes) and codes.min() < 0:
-            raise PageError("the state has lost a row that waits for the rows after it: it was damaged")
         found = self.log.take(codes)
         self._left = places, codes
         self.arena.columns[CODE][places] = -1
@@ -81,11 +78,15 @@ class WaitingRows:
         """The columns of rows that have left."""
         return pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
 
+    def arrival(self, batch: pa.RecordBatch) -> Ints:
+        """The arrival numbers of rows that have left."""
+        return numbers(batch.column(len(self.schema)))
+
     def early_results(
         self, batch: pa.RecordBatch, slots: Ints, time: Numbers, life: Ints | None
     ) -> list[WindowResults]:
         """The results that rows had when they came."""
-        found, at = [], len(self.schema)
+        found, at = [], len(self.schema) + 1
         for w in self.early:
             parts = batch.columns[at : at + 3 * self.aggregates]
             at += 3 * self.aggregates
@@ -139,6 +140,15 @@ class WaitingRows:
         found = self.log.take(codes[waits])
         at = array(np.cumsum(waits) - 1, waits)
         return [array(waits), *(column.take(at) for column in found.columns)]
+
+    def check(self, batch: pa.RecordBatch, waiting: Flags) -> None:
+        """Raises ValueError unless a batch of elements has the rows of those that wait."""
+        rows = batch.filter(array(waiting))
+        if not rows.column(WAITS).fill_null(False).to_numpy(zero_copy_only=False).all():
+            raise ValueError("it has lost rows that wait for rows after them")
+        counts = [field.name for field in self.log.schema if field.name[0] in "lh" or field.name == "arrival"]
+        if any(rows.column(name).null_count for name in counts):
+            raise ValueError("it has rows that wait without their numbers")
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Load stored rows into the places of their elements."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash import Query
+from sash import Count, Query
 from sash.plan.time_axis import TimeAxis
 from tests.shared.queries import rewritten
 from tests.spark.cases import CASES, SCHEMA, rows
@@ -21,7 +21,16 @@ LAST = {"t": 10**6, "tf": 1e6, "ts": datetime(2030, 1, 1), "d": datetime(2030, 1
 """A time for each column after which all else is final."""
 
 
-STREAMS = {name: rewritten(query, lateness=LATENESS[query.on[0]]) for name, query in CASES.items()}
+FORGET = 10**5
+"""Longer than any gap, shorter than the time up to `LAST`: it ends the wait of rows for later rows of their key."""
+
+
+def _stream(query: Query) -> Query:
+    waits = any(isinstance(window, Count) and window.shift > 0 for window in query.windows.values())
+    return rewritten(query, lateness=LATENESS[query.on[0]], forget=FORGET if waits else query.forget)
+
+
+STREAMS = {name: _stream(query) for name, query in CASES.items()}
 """The cases of a batch, with a lateness."""
 
 
