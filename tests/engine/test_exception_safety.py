@@ -40,6 +40,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "closed": {"windows": {"s": sash.Session(4, every="close"), "t": sash.Time(6, every=2)}},
     "counted": {"windows": sash.Count(5, every=2), "forget": 8},
     "policy": {"windows": sash.Policy(keep_three, sash.count())},
+    "ahead": {"windows": {"t": sash.Time(6, shift=4), "c": sash.Count(3, shift=2), "s": sash.Session(4)}, "forget": 9},
     "eager": {"windows": {"t": sash.Time(9), "c": sash.Count(3)}, "emit": "eager"},
     "eager slides": {"windows": {"t": sash.Time(9, every=4)}, "emit": "eager"},
     "changes": {"windows": {"t": sash.Time(9), "c": sash.Count(3)}, "emit": "changes", "forget": 6},

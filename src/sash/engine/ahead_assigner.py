@@ -10,7 +10,7 @@ leave in order. `WaitingRows` has their columns, and the results of windows that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -155,17 +155,12 @@ class AheadAssigner(RowAssigner):
         order = array(self.order)
         return StepResult(rows, [_taken(one, self.order, order) for one in found], self.left.table.take(order))
 
-    # ---- all or nothing ----
-
-    def undo(self) -> None:
-        """Undo a step in the rows that wait; the journal restores the slots and the log."""
-        self.waiting.undo()
-
-    def commit(self, live: Any, slots: int, pack: bool = False) -> None:
-        """The step has succeeded. `live` gives all slots in use; the log is compacted where it is worth it."""
-        self.waiting.committed()
+    def compact(self, live: Callable[[], Ints], slots: int, pack: bool = False) -> None:
+        """Drop rows from memory that have left, where it is worth it, between steps; `live` gives all slots in use."""
+        self.waiting.settle()
         if pack or self.waiting.is_due_for_compaction(slots):
-            self.waiting.compact(live(), self.arena.heads[live(), self.asked])
+            of = live()
+            self.waiting.compact(of, self.arena.heads[of, self.asked])
 
     # ---- retention ----
 

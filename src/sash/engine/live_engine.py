@@ -292,7 +292,7 @@ class LiveEngine:
         self.journal = None
         self.release()
         if self.ahead is not None:
-            self.ahead.commit(lambda: self.live, self.keys.count)
+            self.ahead.compact(lambda: self.live, self.keys.count)
         if not self.coded:
             return
         shrunk = self._released > self.keys.count
@@ -333,7 +333,7 @@ class LiveEngine:
             if assigner.arena.is_sparse or (pack and assigner.arena.is_half_free):
                 assigner.arena.pack(self.live)
         if pack and self.ahead is not None:
-            self.ahead.commit(lambda: self.live, 0, pack=True)
+            self.ahead.compact(lambda: self.live, 0, pack=True)
 
     def retain_slots(self) -> None:
         """Cancel the release of slots and the move of rings that the step has noted."""

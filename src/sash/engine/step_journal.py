@@ -53,8 +53,9 @@ class StepJournal:
             found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]
             aggregate.begin_step()
         if engine.ahead is not None:
-            log = engine.ahead.waiting.log
-            found.marks.append((log, log.mark()))
+            waiting = engine.ahead.waiting
+            waiting.settle()
+            found.marks.append((waiting.log, waiting.log.mark()))
         found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
         return found
 
@@ -78,7 +79,7 @@ class StepJournal:
         for dictionary, mark in self.marks:
             dictionary.rollback(mark)
         if engine.ahead is not None:
-            engine.ahead.undo()
+            engine.ahead.waiting.undo()
         for aggregate in engine.all_aggregates:
             aggregate.rollback(dense=aggregate in self.dense)
         engine.timers.lowered(self.slots, engine.table["stamps"][self.slots, DUE])

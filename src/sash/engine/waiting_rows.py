@@ -103,8 +103,8 @@ class WaitingRows:
             places, codes = self._left
             self.arena.columns[CODE][places] = codes
 
-    def committed(self) -> None:
-        """The step has succeeded."""
+    def settle(self) -> None:
+        """The last step has succeeded, or was undone."""
         self._left = None
 
     def is_due_for_compaction(self, slots: int) -> bool:
