@@ -93,6 +93,19 @@ def test_starts_never_go_back() -> None:
             assert (starts < times).all(), zone
 
 
+@pytest.mark.parametrize("unit", [1, SECOND, 86_400 * SECOND])
+@pytest.mark.parametrize("zone", ZONES)
+def test_many_times_are_as_each_alone(zone: str, unit: int) -> None:
+    begin, end = seconds(2011, 9, 1) * SECOND // unit, seconds(2012, 4, 1) * SECOND // unit
+    times = np.arange(begin, end, max(1, 1_207 * SECOND // unit)).repeat(1 if unit < 10**10 else 8)
+    for months, days in ((1, 0), (12, 0), (0, 1), (0, 7)):
+        length = CalendarLength(LocalClock(zone, unit), months, days)
+        alone = np.concatenate([length.before(part) for part in np.array_split(times, len(times) // 500)])
+        many = length._before_by_day(times)
+        assert many is not None
+        assert many.tolist() == alone.tolist() == length.before(times).tolist()
+
+
 def test_the_end_of_february() -> None:
     clock = LocalClock("UTC", SECOND)
     at = [(2024, 3, 28, 12), (2024, 3, 29, 0), (2024, 3, 29, 12), (2024, 3, 30, 0), (2024, 3, 31, 9), (2024, 4, 1, 0)]
