@@ -166,8 +166,8 @@ def calendar_length(size: Any, zone: str | None) -> CalendarLength | None:
 
 def _start(size: CalendarLength, now: int) -> int:
     """The start of a window that ends at a time in nanoseconds."""
-    whole, finer = divmod(now, _MICROSECOND)
-    start, after = size.before(np.array([whole, whole + 1])).tolist()
+    micros, finer = divmod(now, _MICROSECOND)
+    start, after = size.before(np.array([micros, micros + 1])).tolist()
     return int(start * _MICROSECOND + (finer if after > start else 0))
 
 
