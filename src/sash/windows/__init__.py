@@ -1,8 +1,9 @@
 """Windows as plain data. Imports nothing else of sash.
 
-`duration`   lengths of time: "500ms", "1h", timedelta
-`specs`      the windows: Count, Time, Delta, Session, Punctuation, Lifetime, Policy
-`arguments`  checks of their arguments
+`duration`       lengths of time: "500ms", "1h", "1mo", timedelta; `duration_text` parses them
+`specs`          the windows: Count, Time, Delta, Session, Punctuation, Lifetime, Policy
+`arguments`      checks of their arguments
+`calendar`       months and local days, as sizes and as slides; `zone_rules`: when the clocks of zones change
 """
 
 from sash.windows.duration import Duration
