@@ -20,7 +20,7 @@ VALUES: dict[Kind, list[Any]] = {"bool": [True, False], "int": [0, 1, -4, 9], "f
 ALIKE = {
     *("count", "sum", "mean", "geometric_mean", "min", "max", "first", "last", "any", "all", "bit_and", "bit_or"),
     *("bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope"),
-    *("intercept", "var(ddof=0)"),
+    *("intercept", "var(ddof=0)", "weighted_mean"),
 }
 """What docs/queries.md says."""
 
