@@ -125,7 +125,7 @@ class EwmVar(_Ewm):
     single value, and where all others are too old to have a weight. The other parameters are those of `EwmMean`.
 
     >>> m = EwmVar(halflife=1)
-    >>> m.lower(m.combine(m.lift(1e9), m.lift(1e9 + 2)))
+    >>> round(m.lower(m.combine(m.lift(1e9), m.lift(1e9 + 2))), 9)
     2.0
 
     Raises what `EwmMean` raises, TypeError if bias is no boolean.

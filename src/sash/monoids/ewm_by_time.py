@@ -89,7 +89,7 @@ class EwmVarByTime(_ByTime):
     """The exponentially weighted variance of values at times; `halflife` is in units of the times.
 
     >>> m = EwmVarByTime(10)
-    >>> m.lower(m.combine(m.lift(1, 100), m.lift(3, 110)))
+    >>> round(m.lower(m.combine(m.lift(1, 100), m.lift(3, 110))), 9)
     2.0
     """
 

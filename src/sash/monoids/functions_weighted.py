@@ -82,8 +82,8 @@ def ewm_var(  # noqa: PLR0913 (public, keyword-only)
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.ewm_var("x", halflife=1))
-    >>> [window.push({"x": x}) for x in (1, 3)]
-    [None, 2.0]
+    >>> window.push({"x": 1}), round(window.push({"x": 3}), 9)
+    (None, 2.0)
 
     Raises what `ewm_mean` raises, TypeError if bias is not a boolean.
     """
