@@ -75,7 +75,8 @@ def test_explain_says_which_rows() -> None:
     assert "10 rows up to 1 row before it" in text
     assert "(t - 2h, t - 1h]" in text
     assert "at each row, once its end has passed:  (t + 30m, t + 90m]" in text
-    assert "the last 11 rows; the rows of the last 2h" in text
+    assert "before, earlier: each key holds the last 11 rows; the rows of the last 2h" in text
+    assert "rows wait, with all their columns, until next has all rows" in text
 
 
 # ---- loops ----

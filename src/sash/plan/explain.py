@@ -224,6 +224,9 @@ def _state(found: Plan) -> list[str]:
         else:
             held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
         lines.append(f"{_names(found, group.windows)}: each key holds {held}")
+    ahead = [place for place, spec in enumerate(bound_query.windows) if spec.shift > 0]
+    if ahead:
+        lines.append(f"rows wait, with all their columns, until {_names(found, ahead)} has all rows")
     if query.lateness is not None:
         lines.append(f"rows of the last {explain_text.amount(query.lateness)} wait in the reorder buffer")
     return lines
