@@ -127,7 +127,7 @@ def test_any_other_name_is_free() -> None:
         ("soon", ValueError, r"size= of Time must be a number and a unit, .*; got 'soon'"),
         (2.5, TypeError, r"windows= must be a window such as sash\.Time\('1h'\), .*; got 2\.5, a float"),
         (True, TypeError, r"windows= must be a window .*; got True, a bool"),
-        (None, TypeError, r"windows= must be a window .*; got None"),
+        (None, ValueError, r"n=count\(\) has no window: give the query windows="),
         (["1h", "2h"], TypeError, r"windows= must be a window .* or a dict of named ones; got \['1h', '2h'\]"),
         ({}, ValueError, r"windows= names no window"),
         ({"": 5}, TypeError, r"names of windows= must be text; got the name ''"),
@@ -226,7 +226,7 @@ def test_per_row_beside_per_slide() -> None:
 
 
 def test_two_results_of_one_name() -> None:
-    says = r"two results would be named 'a_b_c': 'a_b' over the window 'c' and 'a' over 'b_c'"
+    says = r"two results would be named 'a_b_c': 'a_b' over the window 'c' and 'a' over the window 'b_c'"
     with pytest.raises(ValueError, match=says):
         Query({"c": 5, "b_c": 6}, a=sash.count(), a_b=sash.count())
     Query({"c": Count(5, every=5), "b_c": Count(6, every=5)}, a=sash.count(), a_b=sash.count())

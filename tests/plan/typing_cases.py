@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame as SparkFrame
 import sash
 from sash.engine import Operator
 from sash.monoids import Bound
+from sash.monoids.arithmetic import Formula
 
 # ---- aggregates ----
 
@@ -37,6 +38,20 @@ sash.nth("x", 3)  # wrong: n is a keyword
 sash.nth("x", n="3")  # wrong: n is an integer
 sash.mean("x", ddof=0)  # wrong: an unknown parameter
 sash.concat("x", separator=1)  # wrong: a separator is text
+
+assert_type(sash.count(where="status = 'ok'"), Bound)
+assert_type(sash.sum(sash.expr("price * qty"), where=sash.expr("qty > 0")), Bound)
+assert_type(sash.arg_max(sash.expr("abs(x)"), "id"), Bound)
+assert_type(sash.monoids.Max()("price", where="ok"), Bound)
+assert_type(sash.sum("x") / sash.sum("y"), Formula)
+assert_type(1 - 2.5 * sash.mean("x") + 3, Formula)
+assert_type(-sash.max("x").over("1h"), Formula)
+assert_type(sash.max("x").over(sash.Count(10)), Bound)
+assert_type((sash.max("x") - sash.min("x")).over(10), Formula)
+sash.expr(3)  # wrong: an expression is text
+sash.sum("x", where=True)  # wrong: a condition is text
+sash.sum("x") / "y"  # wrong: an operand is an aggregate or a number
+"y" + sash.sum("x")  # wrong: an operand is an aggregate or a number
 
 # ---- windows ----
 
@@ -65,6 +80,9 @@ sash.Policy(lambda _total, _prefix: True, over="x")  # wrong: an aggregate of co
 query = sash.Query({"1h": "1h", "day": sash.Time("1d")}, by=["a", "b"], on="ts", high=high, n=sash.count())
 sash.Query(100, by="k", lateness="10s", on=("ts", "seq"), emit="changes", late="flag", forget=timedelta(1), high=high)
 sash.Query("1h", on="ts", emit="eager", retract="undo", options=sash.Options(prefer="latency"), high=high)
+sash.Query("1h", min_periods=3, vwap=sash.sum(sash.expr("p * q")) / sash.sum("q"))
+sash.Query(on="ts", high=high.over("1h"), rise=sash.max("p").over("1h") / sash.mean("p").over("7d"))
+sash.Query("1h", min_periods="3", high=high)  # wrong: a number of inputs
 several: dict[str, Any] = {f"max_{name}": sash.max(name) for name in "abc"}
 sash.Query("1h", by="k", **several)
 assert_type(query.explain(), str)
@@ -95,7 +113,7 @@ def frames(pandas: pd.DataFrame, eager: pl.DataFrame, lazy: pl.LazyFrame, spark:
     assert_type(query.run(lazy), pl.LazyFrame)
     assert_type(sash.rolling(spark, "1h", on="ts", high=high), SparkFrame)
     assert_type(query.run(spark), SparkFrame)
-    sash.rolling(eager, high=high)  # wrong: windows are missing
+    assert_type(sash.rolling(eager, on="ts", high=high.over("1h")), pl.DataFrame)
     sash.rolling(eager, "1h", emit="never", high=high)  # wrong: an unknown word
     sash.rolling(eager, "1h", "k", high=high)  # wrong: options are keywords
     sash.rolling(eager, "1h", high=sash.max)  # wrong: not bound to a column

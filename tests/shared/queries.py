@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from sash.expressions.parser import expr
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
+from sash.monoids.arithmetic import Aggregated
 from sash.monoids.custom import monoid
 from sash.plan import Query
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
@@ -257,6 +258,43 @@ def aggregates(per_row: bool) -> st.SearchStrategy[dict[str, Bound]]:
     return st.lists(one, min_size=1, max_size=4).map(lambda bound: {f"a{i}": one for i, one in enumerate(bound)})
 
 
+_NUMBERS: tuple[Bound, ...] = (
+    _f.count(), _f.sum("i"), _f.max("n"), _f.count("f", where="b"), _f.sum("x"), _f.mean("f"), _f.min(expr("i - n")),
+    _f.sum("i", where="b"), _f.var("f"),
+)  # fmt: skip
+
+
+@st.composite
+def _formulas(draw: st.DrawFn, own: Any) -> Aggregated:
+    """Arithmetic on two or three aggregates and numbers; `own` draws a window for some of them."""
+
+    def leaf() -> Aggregated:
+        bound = draw(st.sampled_from(_NUMBERS))
+        return bound if own is None or draw(st.integers(0, 2)) else bound.over(draw(own))
+
+    found = leaf()
+    for _ in range(draw(st.integers(1, 2))):
+        other: Any = leaf() if draw(st.integers(0, 3)) else draw(st.sampled_from([2, -0.5, 0]))
+        found = draw(st.sampled_from([found + other, other - found, found * other, other / found, found / other]))
+    return -found if draw(st.booleans()) else found
+
+
+@st.composite
+def combined(draw: st.DrawFn, one: Any, per_row: bool) -> tuple[dict[str, Aggregated], bool]:
+    """Aggregates by name: some are formulas, some have windows of their own, which `one` draws. Are all such?"""
+    found: dict[str, Aggregated] = dict(draw(aggregates(per_row)))
+    for name in found:
+        if draw(st.integers(0, 3)) == 3:
+            found[name] = draw(_formulas(one if per_row else None))
+    if draw(st.integers(0, 2)) == 2:
+        share = draw(st.sampled_from([1, 2, 3]))
+        for name, aggregated in found.items():
+            if draw(st.integers(1, 3)) <= share and all(leaf.window is None for leaf in aggregated.leaves()):
+                found[name] = aggregated.over(draw(one))
+    own = [all(leaf.window is not None for leaf in aggregated.leaves()) for aggregated in found.values()]
+    return found, all(own)
+
+
 def loose(query: Query) -> dict[str, float]:
     """Columns of a query's output that get a tolerance of their own, for `sash.testing.compare`."""
     made = query.aggregates.items()
@@ -279,6 +317,10 @@ def queries(
     per_row = draw(st.booleans())
     emit = draw(st.sampled_from(emits))
     found = draw(windows(scale, per_row, emit == "eager"))
+    one = _row_windows(scale, emit == "eager") if per_row else _slide_windows(scale, emit == "eager")
+    made, own = draw(combined(one, per_row))
+    used = [] if own else [*found.values()] if isinstance(found, dict) else [found]
+    used += [leaf.window for one in made.values() for leaf in one.leaves() if leaf.window is not None]
     by = draw(st.sampled_from([("k",), (), ("k", "j"), ("j",), ("b",), ("d", "i")]))
     arguments: dict[str, Any] = {"by": by, "emit": emit}
     if scale is not None:
@@ -286,13 +328,13 @@ def queries(
         if draw(st.integers(0, 3)):
             arguments["lateness"] = scale.length(draw(st.integers(0, 10)))
         arguments["late"] = draw(st.sampled_from([late for late in lates if per_row or late != "flag"]))
-        in_rows = any(one.slide == "rows" for one in (found.values() if isinstance(found, dict) else [found]))
+        in_rows = any(one.slide == "rows" for one in used)
         if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
             arguments["forget"] = scale.length(draw(_sizes))
-    asked = cast(dict[str, Any], draw(aggregates(per_row)))
-    if scale is not None and draw(st.integers(0, 3)) == 3:
-        asked["e"] = _by_time(draw(st.sampled_from([_f.ewm_mean, _f.ewm_var])), scale)
-    return Query(found, **arguments, **asked)
+    arguments["min_periods"] = draw(st.sampled_from([0, 0, 0, 1, 2, 3]))
+    if scale is not None and not own and draw(st.integers(0, 3)) == 3:
+        made["e"] = _by_time(draw(st.sampled_from([_f.ewm_mean, _f.ewm_var])), scale)
+    return Query(None if own else found, **arguments, **cast(dict[str, Any], made))
 
 
 def _by_time(aggregate: Any, scale: Scale) -> Bound:
@@ -307,9 +349,7 @@ def rewritten(query: Query, **changes: Any) -> Query:
     >>> rewritten(Query(2, emit="changes", n=functions.count()), emit="final")
     Query(Count(2), n=count())
     """
-    names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
-    kept = {name: getattr(query, name) for name in names}
-    return Query(query.windows.get("", query.windows), **{**kept, **query.aggregates, **changes})
+    return query.rewritten(**changes)
 
 
 def columns_read(query: Query) -> set[str]:
@@ -318,7 +358,7 @@ def columns_read(query: Query) -> set[str]:
     >>> sorted(columns_read(Query(Delta("g", 3), by="k", on=["t", "q"], n=functions.count(), s=functions.sum("i"))))
     ['g', 'i', 'k', 'q', 't']
     """
-    windows = query.windows.values()
+    windows = query.all_windows.values()
     bound = [*query.aggregates.values(), *(one for window in windows for one in getattr(window, "over", ()))]
     measured = [window.column for window in windows if isinstance(window, Delta | Punctuation)]
     leaves = [leaf for one in bound for leaf in one.leaves()]

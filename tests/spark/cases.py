@@ -45,8 +45,9 @@ DERIVED: dict[str, Any] = {
     "scaled": sash.sum(sash.expr("i * 2 + n"), where="f is not null"),
     "ratio": sash.max(sash.expr("f / i")),
     "who": sash.arg_max(sash.expr("abs(i)"), "s", where="s <> 'a' or b"),
+    "share": sash.sum("i", where="b") / sash.count("i") - 1,
 }
-"""Aggregates of expressions and under conditions."""
+"""Aggregates of expressions and under conditions, and a formula."""
 
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
@@ -77,8 +78,12 @@ def _cases() -> dict[str, Query]:
     found["timestamps"] = Query({"a": Time("90s"), "b": Session("70s")}, by="k", on=("ts", "row"), recent=RECENT, **FEW)
     found["timestamps, every"] = Query(Time("5m", every="1m"), by=("k", "d"), on=("ts", "row"), recent=RECENT, **FEW)
     found["local times"] = Query(Time("90s"), by="j", on=("d", "row"), last=sash.last("ts"), **FEW)
-    found["conditions"] = Query(Time(4), by="k", on=ON, **DERIVED)
-    found["conditions, every"] = Query(Time(6, every=2), by="k", on=ON, **DERIVED)
+    own = {"near": sash.max("i").over(2) - sash.mean("i").over(Time(5)), "all": sash.count("f").over(Time(9))}
+    found["formulas"] = Query(Time(4), by="k", on=ON, min_periods=2, **DERIVED, **own)
+    found["formulas, every"] = Query(Time(6, every=2), by="k", on=ON, min_periods=2, **DERIVED)
+    found["own windows, every"] = Query(by="k", on=ON, **{
+        name: one.over(Time(6, every=2) if i % 2 else Time(9, every=3)) for i, (name, one) in enumerate(DERIVED.items())
+    })  # fmt: skip
     found["dates"] = Query(Time("2d"), by="k", on=("day", "row"), days=sash.collect_distinct("day"), **FEW)
     found["money, row"] = Query(Count(3), by="k", on=ON, **MONEY)
     found["money, slide"] = Query(Time(6, every=2), by="k", on=ON, **MONEY)

@@ -18,8 +18,8 @@ class KeyLookup(Protocol):
     def newest(self) -> Any:
         """The time of the newest row of these keys; None if they have none."""
 
-    def results(self, at: Any, last: Any) -> list[pa.Array]:
-        """A column for each window and aggregate, in the order of the keys."""
+    def results(self, at: Any, last: Any) -> dict[tuple[int, int], pa.Array]:
+        """A column for each pair of window and aggregate, in the order of the keys."""
 
     def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
         """May structures stand, after this, behind the windows of rows to come?"""
@@ -64,7 +64,7 @@ class Backend:
         if self.durable is not None:
             self.durable.transaction.require_owner()
 
-    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Watermark) -> list[pa.Array]:
+    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Watermark) -> dict[tuple[int, int], pa.Array]:
         """The results of some keys at a time; without one at the later of their newest row and the watermark."""
         if at is None and self.bound_query.time is not None:
             at = max((x for x in (found.newest(), watermark) if x is not None), default=0)

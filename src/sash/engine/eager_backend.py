@@ -13,6 +13,7 @@ from sash.engine.eager_codec import EagerCodec
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
+from sash.engine.lookup import Pairs
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
@@ -116,8 +117,8 @@ class EagerBackend(Backend):
 
     # ---- lookups ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark) -> list[pa.Array]:
-        """A column for each window and aggregate, in the order of these keys."""
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark) -> Pairs:
+        """A column for each pair of window and aggregate, in the order of these keys."""
         return self.look(EagerLookup(self.engine, columns, watermark), at, last, watermark)
 
     @property
@@ -134,4 +135,4 @@ class EagerBackend(Backend):
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
         names = [catalogue_name(aggregate.kernel.spec.structure) for aggregate in self.engine.state.aggregates]
-        return {(w, p): name for w in range(len(self.bound_query.windows)) for p, name in enumerate(names)}
+        return {(w, p): names[p] for w, p in self.bound_query.projection.asked}

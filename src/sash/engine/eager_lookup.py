@@ -17,7 +17,7 @@ from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import key_column
-from sash.engine.lookup import open_slide, rows_up_to, shorter, window_start
+from sash.engine.lookup import Pairs, open_slide, rows_up_to, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.time_numbers import Watermark, lasts
 from sash.kernels.loops.array_types import Numbers
@@ -57,8 +57,8 @@ class EagerLookup:
         """The time of the newest row of these keys; None if they have none."""
         return self.state.last[self.slots].max().item() if len(self.slots) else None
 
-    def results(self, at: Any, last: Any) -> list[pa.Array]:
-        """A column for each window and aggregate, in the order of the keys. Raises the exception of a monoid."""
+    def results(self, at: Any, last: Any) -> Pairs:
+        """A column for each pair of window and aggregate, in the order of the keys. Raises a monoid's exception."""
         rules, state = self.state.rules.rules, self.state
         sizes = [r.window.size if last is None else shorter(r.window, self.engine.bound_query, last) for r in rules]
         parts = [
@@ -66,7 +66,8 @@ class EagerLookup:
             for rule, size in zip(rules, sizes, strict=True)
             for slot in self.slots.tolist()
         ]
-        ranges = LabelRanges(np.array(parts, np.int64).reshape(-1, RANGE), 0)
+        windows = None if state.asks_all else np.repeat(np.arange(len(rules)), len(self.slots))
+        ranges = LabelRanges(np.array(parts, np.int64).reshape(-1, RANGE), 0, windows)
         try:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
             answers = state.turn(works, ranges)
@@ -76,11 +77,10 @@ class EagerLookup:
                 self.engine.bound_query, blamed.number, blamed.failed, where
             ) from blamed.failed.error
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
-        found = []
-        for w in range(len(rules)):
+        found: Pairs = {}
+        for w, number in self.engine.bound_query.projection.asked:
             places = np.arange(w * len(self.slots), (w + 1) * len(self.slots))
-            for aggregate, answer in zip(state.aggregates, answers, strict=True):
-                found.append(aggregate.column(answer, ranges, places).take(order))
+            found[w, number] = state.aggregates[number].column(answers[number], ranges, places).take(order)
         return found
 
     def is_ahead(self, _at: Any, _last: Any, _watermark: Any) -> bool:

@@ -16,9 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, integers
+from sash.engine.compared_cells import compared_cells
 from sash.engine.eager_aggregate import MovedRows
 from sash.engine.eager_change import Touched
+from sash.engine.eager_comparison import Answered, mark_changed
 from sash.engine.eager_state import EagerState
+from sash.engine.projected_results import Projector
 from sash.engine.time_numbers import Watermark
 from sash.kernels.loops import eager_changes, eager_order, eager_windows
 from sash.kernels.loops.array_types import Flags, Ints
@@ -50,6 +53,8 @@ class RowResults:
     def __init__(self, state: EagerState, flags: bool) -> None:
         self.state, self.flags = state, flags
         self.windows = len(state.rules.rules)
+        self.projector = Projector(state.bound_query)
+        self.cells = compared_cells(state.bound_query, state.bound_query.projection.outputs)
         self._room = np.empty(256, np.int64), np.empty(256, np.int64)
 
     def before(self, touched: Touched) -> tuple[Ints, Ints]:
@@ -79,16 +84,20 @@ class RowResults:
         if found < room:  # some were removed
             slots, index, changed = slots[:found], index[:found], changed[:found]
             table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
-        return RowTurn(slots, index, changed, pairs, LabelRanges(table, self.windows * count), touched)
+        ranges = LabelRanges(table, self.windows * count)
+        if not state.asks_all:
+            of = np.arange(self.windows)
+            ranges.windows = np.append(np.repeat(of, count), np.repeat(of, len(slots)))
+        return RowTurn(slots, index, changed, pairs, ranges, touched)
 
     def after(self, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed; retracted rows come first."""
         state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
         count = len(changed)
+        moved = MovedRows(turn.touched.entered, turn.touched.left, rows.labels)
+        answered = Answered(state.aggregates, answers, ranges, moved)
         if len(turn.pairs):
-            moved = MovedRows(turn.touched.entered, turn.touched.left, rows.labels)
-            for aggregate, found in zip(state.aggregates, answers, strict=True):
-                aggregate.compare(found, ranges, turn.pairs, changed, moved)
+            self._compare(answered, turn.pairs, changed)
         out = np.empty((3, count), np.int64)
         arguments = (changed, turn.slots, turn.index, rows.heads, rows.rids, rows.revision, out)
         emitted = rows.run(eager_changes.emitted_rows, *arguments)
@@ -98,15 +107,23 @@ class RowResults:
         state.journal.revised.append((rids, before))
         rows.revision[rids] = revision
         columns = rows.columns.take(rids)
-        for window in range(self.windows):
-            places = at + (ranges.split + window * count)
-            for aggregate, found in zip(state.aggregates, answers, strict=True):
-                columns.append(aggregate.column(found, ranges, places))
+        columns += self.projector.outputs(
+            lambda window, number: answered.column(number, at + (ranges.split + window * count))
+        )
         columns = self._finished(columns, rids, revision)
         removed = turn.touched.removed.rids
         if not len(removed):
             return columns
         return [pa.concat_arrays(pair) for pair in zip(self._taken_back(removed), columns, strict=True)]
+
+    def _compare(self, answered: Answered, pairs: Ints, changed: Flags) -> None:
+        """Mark the results that have changed. Pairs are those of the first window, then of the next."""
+        if self.projector.is_plain:
+            for number in range(len(answered.aggregates)):
+                answered.compare(number, pairs, changed)
+            return
+        count = len(pairs) // self.windows
+        mark_changed(self.cells, self.projector, answered, lambda w: pairs[w * count : (w + 1) * count], changed)
 
     def _finished(self, columns: list[pa.Array], rids: Ints, revision: Ints) -> list[pa.Array]:
         if self.flags:
@@ -117,8 +134,7 @@ class RowResults:
         """The columns of retracted rows: emitted once more, without results."""
         state, rows = self.state, self.state.rows
         columns = rows.columns.take(rids)
-        for _ in state.rules.rules:
-            columns += [pa.nulls(len(rids), spec.result) for spec in state.bound_query.aggregates]
+        columns += [pa.nulls(len(rids), one.result) for one in state.bound_query.projection.outputs]
         return self._finished(columns, rids, rows.revision[rids] + 1)
 
     def row_of(self, turn: RowTurn, place: int) -> int | None:

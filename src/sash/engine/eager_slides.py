@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
+from sash.engine.compared_cells import compared_cells
 from sash.engine.eager_aggregate import MovedRows
 from sash.engine.eager_change import RowPlaces, Touched
+from sash.engine.eager_comparison import Answered, mark_changed
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
 from sash.engine.eager_results import united
 from sash.engine.eager_state import EagerState
@@ -78,7 +80,8 @@ class SlideResults:
 
     def __init__(self, state: EagerState, output: Output) -> None:
         self.state, self.output = state, output
-        self.windows = state.bound_query.windows
+        self.windows, self.projector = state.bound_query.windows, output.projector
+        self.cells = [compared_cells(state.bound_query, one) for one in state.bound_query.projection.slides]
         self.records: list[TimeRecords | RowRecords] = [
             TimeRecords() if window.slide == "time" else RowRecords() for window in self.windows
         ]
@@ -110,8 +113,12 @@ class SlideResults:
             one.at = at
             at += len(one.slots)
         table = np.concatenate([one.ranges for one in (*old, *after)])
+        ranges = LabelRanges(table, after[0].at)
+        if not self.state.asks_all:
+            lengths = [len(one.slots) for one in (*old, *after)]
+            ranges.windows = np.repeat(np.tile(np.arange(len(old)), 2), lengths)
         moved = MovedRows(touched.entered, touched.left, rows.labels)
-        return SlideTurn(known, after, LabelRanges(table, after[0].at), [], moved)
+        return SlideTurn(known, after, ranges, [], moved)
 
     def after(self, turn: SlideTurn, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
@@ -174,7 +181,7 @@ class SlideResults:
         there, was = new.some, old.some & (old.revisions >= 0)
         changed = there & ~was
         both = np.flatnonzero(there & was)
-        changed[both] = self._differ(turn, (old, new), both, both)
+        changed[both] = self._differ(place, turn, both, both)
         emptied = was & ~there
         at = np.flatnonzero(changed | emptied)
         revisions = old.revisions[at] + 1
@@ -184,13 +191,17 @@ class SlideResults:
         new.starts = np.where(emptied, old.starts, new.starts)
         return self._columns(place, (new, at), revisions, emptied[at], turn)
 
-    def _differ(self, turn: SlideTurn, slides: tuple[Slides, Slides], at: Ints, was: Ints) -> Flags:
-        """Which slides have changed, given their places after and before."""
-        old, new = slides
+    def _differ(self, place: int, turn: SlideTurn, at: Ints, was: Ints) -> Flags:
+        """Which slides of a window have changed, given their places after and before."""
+        old, new = turn.old[place].slides, turn.new[place]
         found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
         pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
-        for aggregate, answers in zip(self.state.aggregates, turn.answers, strict=True):
-            aggregate.compare(answers, turn.ranges, pairs, found, turn.moved)
+        answered = Answered(self.state.aggregates, turn.answers, turn.ranges, turn.moved)
+        if self.projector.is_plain:
+            for number in range(len(turn.answers)):
+                answered.compare(number, pairs, found)
+        else:
+            mark_changed(self.cells[place], self.projector, answered, lambda _: pairs, found)
         return found
 
     # ---- slides by rows ----
@@ -258,7 +269,7 @@ class SlideResults:
         was = offset[order] + rank
         changed = ~paired
         pairs = np.flatnonzero(paired)
-        changed[pairs] = self._differ(turn, (old, new), some[pairs], was[pairs])
+        changed[pairs] = self._differ(place, turn, some[pairs], was[pairs])
         new.revisions = self._revise(place, known, numbers[some], changed, counts)
         at = some[changed]
         columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), turn)
@@ -308,11 +319,13 @@ class SlideResults:
         keys = state.keys.keys(slots)
         columns = self.output.slide_head(keys, place, found.starts[at], found.ends[at])
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        for aggregate, answers in zip(state.aggregates, turn.answers, strict=True):
-            column = aggregate.column(answers, turn.ranges, at + found.at)
+        answered = Answered(state.aggregates, turn.answers, turn.ranges, turn.moved)
+        for column in self.projector.of_slides(
+            place, len(at), lambda _, number: answered.column(number, at + found.at)
+        ):
             if blank is not None:
                 there = np.where(emptied, -1, np.arange(len(at)))
-                column = column.take(array(there, ~emptied))
+                column = column.take(array(there, ~emptied))  # noqa: PLW2901
             columns.append(column)
         return [*columns, array(slide_ids(keys, place, names)), array(revisions)]
 

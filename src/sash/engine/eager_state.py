@@ -29,6 +29,7 @@ from sash.kernels.loops.eager_kernel import (
     TreeWork,
 )
 from sash.kernels.loops.eager_order import DONE
+from sash.kernels.loops.eager_trees import ASKING
 from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
 from sash.plan.bound_query import BoundQuery
 
@@ -45,6 +46,9 @@ class EagerState:
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
         self.aggregates = [EagerAggregate(spec, self.rules.anchors) for spec in bound_query.aggregates]
         self.rows.followers += self.aggregates
+        self.asked = [bound_query.projection.windows_of(number) for number in range(len(self.aggregates))]
+        """By aggregate: the windows over which it is asked for."""
+        self.asks_all = all(len(windows) == len(bound_query.windows) for windows in self.asked)
         self.alive = np.zeros(0, np.bool_)
         self.last = np.zeros(0, self.numbers)
         self.timers = BlockTimers(self.numbers)
@@ -93,10 +97,16 @@ class EagerState:
         """Update each aggregate's trees, and answer ranges. Raises AggregateRaised."""
         found = []
         for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
+            asked = None if ranges is None or ranges.windows is None else np.isin(ranges.windows, self.asked[p])
+            places = None if asked is None or asked.all() else np.flatnonzero(asked)
+            some = ranges if ranges is None or places is None else ranges.subset(places)
             try:
-                found.append(aggregate.turn(work, self.rows.heads, self.rows.labels, ranges))
+                answers = aggregate.turn(work, self.rows.heads, self.rows.labels, some)
             except TreeFailed as failed:
+                if failed.phase == ASKING and places is not None:
+                    failed = TreeFailed(failed.phase, int(places[failed.place]), failed.error)
                 raise AggregateRaised(p, failed) from failed.error
+            found.append(answers if places is None else answers.spread(aggregate.kernel, places, len(ranges or ())))
         return found
 
     # ---- windows ----

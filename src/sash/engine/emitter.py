@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
 from sash.engine.chunk_log import PlaceLog
+from sash.engine.compared_cells import compared_cells
 from sash.engine.live_engine import LiveEngine
+from sash.engine.projected_results import Projector, flags
 from sash.engine.step_data import StepResult, WindowResults
 from sash.engine.value_compare import differ
 from sash.kernels.loops.array_types import Flags, Ints
@@ -41,33 +43,45 @@ class ChangeEmitter:
     def __init__(self, engine: LiveEngine) -> None:
         self.engine = engine
         bound_query = engine.bound_query
-        self.per_row = bound_query.per_row
-        specs = [spec for _ in (bound_query.windows if self.per_row else (None,)) for spec in bound_query.aggregates]
-        exact = {view.number: view.exact for aggregate in engine.aggregates[0] for view in aggregate.views}
-        self.exact = [exact[i % len(exact)] for i in range(len(specs))]
-        self.groups = 1 if self.per_row else len(bound_query.windows)
-        self.logs = [[PlaceLog(spec.result) for spec in specs] for _ in range(self.groups)]
-        for g in range(self.groups):
+        self.per_row, projection = bound_query.per_row, bound_query.projection
+        self.projector = Projector(bound_query)
+        outputs = [projection.outputs] if self.per_row else projection.slides
+        self.cells = [compared_cells(bound_query, some) for some in outputs]
+        self.groups = len(outputs)
+        self.logs = [[PlaceLog(cell.type) for cell in cells] for cells in self.cells]
+        for g, cells in enumerate(self.cells):
             # the position of the last result in the logs, -1 for none; the counts
-            engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(specs))
+            engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(cells))
 
     def chosen(self, step: StepResult) -> list[Flags]:
         """Which results of a step are emitted, for each window (per row: for all of them together)."""
         self._marks = [log.mark() for logs in self.logs for log in logs]
-        groups: Sequence[list[WindowResults]] = [step.found] if self.per_row else [[found] for found in step.found]
-        return [self._differing(g, self._compared(found), step) for g, found in enumerate(groups)]
+        return [self._differing(g, self._compared(g, step.found), step) for g in range(self.groups)]
 
-    def _compared(self, group: list[WindowResults]) -> Compared:
-        results = group[0].results
-        columns = [column for found in group for column in found.columns]
+    def _compared(self, g: int, found: Sequence[WindowResults]) -> Compared:
+        results = found[0 if self.per_row else g].results
+        columns: list[pa.Array] = []
         low: list[Ints] = []
         high: list[Ints] = []
-        for found in group:
-            for start, end in zip(found.low, found.high, strict=True):
-                some, on = start < end, found.results.on
-                for side, count in ((low, start), (high, end)):
-                    held = np.where(some, count, 0)
-                    side.append(np.where(on, held, ~held))
+
+        def read(window: int, number: int) -> pa.Array:
+            return found[window].columns[number]
+
+        for one in self.cells[g]:
+            if one.output is not None:
+                columns.append(self.projector.output(one.output, read))
+                low.append(np.zeros(len(results), np.int64))
+                high.append(low[-1])
+                continue
+            columns.append(self.projector.cell(one.cell, read))
+            of, enough = found[one.cell.window], self.projector.enough(one.cell, read)
+            start, end = of.low[one.cell.aggregate], of.high[one.cell.aggregate]
+            some, on = start < end, of.results.on
+            if enough is not None:
+                some, on = some & flags(enough), on | ~flags(enough)
+            for side, count in ((low, start), (high, end)):
+                held = np.where(some, count, 0)
+                side.append(np.where(on, held, ~held))
         return Compared(results.slots, results.life, columns, np.stack(low, 1), np.stack(high, 1))
 
     def _differing(self, g: int, given: Compared, step: StepResult) -> Flags:
@@ -84,10 +98,11 @@ class ChangeEmitter:
         known = np.where(first & (life == 0), emitted[slots, 0], -1)
         found = first & (known < 0)
         later = np.flatnonzero(~first)
-        found[later] = self._unlike(given, order[later], given, order[later - 1])
+        found[later] = self._unlike(g, (given, order[later]), (given, order[later - 1]))
         stored = np.flatnonzero(known >= 0)
         if len(stored):
-            found[stored] = self._unlike(given, order[stored], self._remembered(g, slots[stored], known[stored]), None)
+            remembered = self._remembered(g, slots[stored], known[stored])
+            found[stored] = self._unlike(g, (given, order[stored]), (remembered, None))
         emitted[lost, 0] = -1
         last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
         current = last if not step.rows.has_restarts else last[life[last] == step.rows.lives_of(slots[last])]
@@ -110,12 +125,13 @@ class ChangeEmitter:
         columns = [log.decode(codes) for log in self.logs[g]]
         return Compared(slots, None, columns, rows[:, 1 : 1 + width], rows[:, 1 + width :])
 
-    def _unlike(self, one: Compared, places: Ints, other: Compared, others: Ints | None) -> Flags:
+    def _unlike(self, g: int, these: tuple[Compared, Ints], those: tuple[Compared, Ints | None]) -> Flags:
         """Which results differ, place by place: exact ones by value, others by what entered or left."""
+        (one, places), (other, others) = these, those
         there = slice(None) if others is None else others
         found = np.zeros(len(places), np.bool_)
-        for i, exact in enumerate(self.exact):
-            if exact:
+        for i, cell in enumerate(self.cells[g]):
+            if cell.exact:
                 column = other.columns[i] if others is None else other.columns[i].take(array(others))
                 found |= differ(one.columns[i].take(array(places)), column)
             else:

@@ -49,24 +49,27 @@ SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 CountedColumn = tuple[pa.Array, Ints, Ints]
 """A column of results, and the number of values that the aggregate had seen at each window's start and end."""
 
+NOT_ASKED: Any = (None, NO_INTS, NO_INTS)
+"""In place of results over a window that an aggregate is not asked for."""
+
 
 class LiveAggregate:
     """One aggregate over the elements of an assigner, and the aggregates that share its state.
 
     `group` are these aggregates, the owner of the state first; `structures` are those of the assigner's windows, in
-    order.
+    order, None for windows that are not asked for.
     """
 
     def __init__(
         self,
         group: Sequence[Member],
         assigner: WindowAssigner,
-        structures: Sequence[type[InOrder]],
+        structures: Sequence[type[InOrder] | None],
         table: SlotTable,
         name: str,
     ) -> None:
         self.assigner, self.table, self.name = assigner, table, name
-        kinds = tuple(dict.fromkeys(structures))
+        kinds = tuple(dict.fromkeys(structure for structure in structures if structure is not None))
         spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
         aggregate = Aggregate(
             spec, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
@@ -106,10 +109,12 @@ class LiveAggregate:
             for i, kind in enumerate(leaves):
                 table.add((name, i), kind, None if kind.kind == "O" else 0, apart=True)
 
-    def _add_structures(self, assigner: ArenaAssigner, structures: Sequence[type[InOrder]]) -> None:
+    def _add_structures(self, assigner: ArenaAssigner, structures: Sequence[type[InOrder] | None]) -> None:
         """One set of structures for each window, or for several windows that differ only in size."""
         alike: dict[Any, list[int]] = {}
         for w, structure in enumerate(structures):
+            if structure is None:
+                continue
             window = assigner.windows[w]
             alike.setdefault((structure, but_size(window) if structure in SEVERAL else w), []).append(w)
         for (structure, _), members in alike.items():
@@ -119,14 +124,13 @@ class LiveAggregate:
             self.groups.append(sorted(members, key=lambda w: -(assigner.windows[w].size or 0)))
             self.windows.append(made)
 
-    def structures(self) -> list[str]:
-        """The name of the structure that computes each window of the assigner."""
+    def structures(self) -> dict[int, str]:
+        """The name of the structure that computes each window of the assigner, by its place there."""
         if not self.windows:
-            return [FOLD]
-        found = {
+            return {0: FOLD}
+        return {
             w: catalogue_name(self.windows[number].spec.structure) for number, of in enumerate(self.groups) for w in of
         }
-        return [found[w] for w in range(len(found))]
 
     # ---- rows in ----
 
@@ -225,7 +229,7 @@ class LiveAggregate:
                         made[w] = self._slid(number, found[w], rows)
         if len(found) == 1:
             return [[one] for one in made[0]]
-        return [[made[w][v] for w in range(len(found))] for v in range(len(self.views))]
+        return [[made[w][v] if w in made else NOT_ASKED for w in range(len(found))] for v in range(len(self.views))]
 
     def _running(self, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
         self.failed_in = found

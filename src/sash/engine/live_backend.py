@@ -19,7 +19,7 @@ from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
-from sash.engine.lookup import Lookup
+from sash.engine.lookup import Lookup, Pairs
 from sash.engine.memory_bound import MemoryBound
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows
@@ -198,8 +198,8 @@ class LiveBackend(Backend):
 
     # ---- looks ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> list[pa.Array]:
-        """For each window and aggregate a column, in the order of these keys."""
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> Pairs:
+        """A column for each pair of window and aggregate, in the order of these keys."""
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
             try:
@@ -279,6 +279,6 @@ class LiveBackend(Backend):
         found: dict[tuple[int, int], str] = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
             for aggregate in aggregates:
-                for w, name in enumerate(aggregate.structures()):
+                for w, name in aggregate.structures().items():
                     found |= {(assigner.places[w], view.number): name for view in aggregate.views}
-        return found
+        return {pair: name for pair, name in found.items() if pair in self.bound_query.projection.asked}

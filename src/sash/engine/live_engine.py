@@ -29,7 +29,7 @@ from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, KeyTable
 from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_values import key_column
-from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.live_aggregate import NOT_ASKED, LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.result_errors import failed_place
@@ -48,7 +48,7 @@ from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
 from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import FOLD, Plan
+from sash.plan.planner import FOLD, Choice, Plan, asked_windows
 from sash.plan.types import value_type
 
 ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
@@ -88,11 +88,12 @@ class LiveEngine:
                     LiveAggregate(
                         group,
                         assigner,
-                        [_structure(plan.choices[place, group[0].number].structure) for place in series.windows],
+                        [_structure(plan.choices.get((place, group[0].number))) for place in series.windows],
                         self.table,
                         f"a{s}.{group[0].number}",
                     )
                     for group in plan.states
+                    if asked_windows(bound_query, group, series)
                 ]
             )
         self.all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
@@ -241,7 +242,8 @@ class LiveEngine:
             windows = assigner.results(rows, endings)
         except AggregateError as failed:
             raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
-        made: list[Any] = [None] * len(self.bound_query.aggregates)
+        nothing = [NOT_ASKED] * len(windows)
+        made: list[Any] = [nothing] * len(self.bound_query.aggregates)
         for aggregate in aggregates:
             try:
                 results = aggregate.results(windows, rows)
@@ -401,5 +403,8 @@ class LiveEngine:
         return self.table.nbytes + self.keys.nbytes + arenas + dictionaries + waiting
 
 
-def _structure(name: str) -> type[InOrder]:
-    return Running if name == FOLD else sequential(name)
+def _structure(choice: Choice | None) -> type[InOrder] | None:
+    """The structure of a window; None if the aggregate is not asked for there."""
+    if choice is None:
+        return None
+    return Running if choice.structure == FOLD else sequential(choice.structure)

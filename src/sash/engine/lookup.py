@@ -38,7 +38,6 @@ from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, OPEN
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.validation import labels
 from sash.windows.arguments import length
 
 
@@ -58,6 +57,10 @@ def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
     if len({len(column) for column in found}) > 1:
         raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
     return found
+
+
+Pairs = dict[tuple[int, int], pa.Array]
+"""Columns of results by the numbers of window and aggregate."""
 
 
 class Lookup:
@@ -112,9 +115,10 @@ class Lookup:
         """The time of the newest row of these keys; None if they have none."""
         return None if not len(self.slots) else self.engine.table["stamps"][self.slots, LAST].max().item()
 
-    def results(self, at: Any, last: Any) -> list[pa.Array]:
-        """For each window and aggregate a column, in the order of the keys asked for."""
-        found: dict[int, list[pa.Array]] = {}
+    def results(self, at: Any, last: Any) -> Pairs:
+        """A column for each pair of window and aggregate, in the order of the keys asked for."""
+        order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
+        found: Pairs = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
             if isinstance(assigner, ArenaAssigner):
@@ -122,10 +126,10 @@ class Lookup:
             made: dict[int, list[pa.Array]] = {}
             for aggregate in aggregates:
                 made |= self._values(aggregate, windows)
-            for w, window in enumerate(windows):
-                found[window.window] = [made[number][w] for number in sorted(made)]
-        order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
-        return [column.take(order) for place in sorted(found) for column in found[place]]
+            for number, columns in made.items():
+                pairs = zip(windows, columns, strict=True)
+                found |= {(window.window, number): one.take(order) for window, one in pairs if one is not None}
+        return found
 
     def restore(self) -> None:
         """Let structures forget these keys, which may stand behind where the next rows need them."""
@@ -318,9 +322,3 @@ def shorter(window: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
     raise ValueError(
         f"last= of lookup() asks for a shorter range of a Time or Count window per row; got {window.window!r}"
     )
-
-
-def names(bound_query: BoundQuery) -> list[str]:
-    """The names of a lookup's columns beside those of the keys."""
-    query = bound_query.query
-    return labels(query.windows, query.aggregates)

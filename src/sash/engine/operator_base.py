@@ -14,7 +14,7 @@ from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import number, require_movable
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
-from sash.engine.lookup import key_columns, names
+from sash.engine.lookup import key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.root_page import has_state
@@ -110,9 +110,10 @@ class OperatorBase:
                 "left the windows since then are no longer stored"
             )
         self._recover()
-        results = self.backend.lookup(columns, reached, last, watermark)
+        found = self.backend.lookup(columns, reached, last, watermark)
+        results = self.output.projector.outputs(lambda window, number: found[window, number])
         fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
-        fields += [pa.field(name, column.type) for name, column in zip(names(self.bound_query), results, strict=True)]
+        fields += [pa.field(one.label, one.result) for one in self.bound_query.projection.outputs]
         return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
 
     @property

@@ -16,11 +16,13 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import array, no_rows, together
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
+from sash.engine.projected_results import Projector
 from sash.engine.step_data import StepResult, WindowRanges, WindowResults
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
+from sash.plan.derived_columns import source_column
 from sash.plan.category_order import categories_of
 from sash.plan.types import value_type
 
@@ -60,16 +62,17 @@ class Output:
         """The schema of rows that need no conversion; None if some do."""
         self.categories = self._categories()
         """The ordered categories of the output's columns, by place."""
+        self.projector = Projector(bound_query)
         self.has_names = any(window.name for window in bound_query.windows)
         self.key_by_key = mode == "given" and len(bound_query.windows) == 1
 
     def _categories(self) -> dict[int, pa.Array]:
         bound_query = self.bound_query
         names = [(field.name, field.name) for field in self.schema if field.name in bound_query.schema.names]
-        for spec in bound_query.aggregates:
-            if spec.encoding is not None:
-                labels = [f"{spec.name}_{w.name}" if w.name else spec.name for w in bound_query.windows]
-                names += [(label, spec.columns[-1]) for label in (labels if bound_query.per_row else [spec.name])]
+        for one in bound_query.projection.outputs:
+            spec = bound_query.aggregates[one.cells[0].aggregate]
+            if one.tree is None and spec.encoding is not None and (source := source_column(spec.trees[-1])):
+                names.append((one.label if bound_query.per_row else one.name, source))
         known = {name: categories_of(bound_query.schema.field(source)) for name, source in names}
         places = self.schema.get_field_index
         return {places(name): found for name, found in known.items() if found is not None and places(name) >= 0}
@@ -85,7 +88,7 @@ class Output:
         return self._slides(keys, step, chosen)
 
     def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
-        results = [column for found in step.found for column in found.columns]
+        results = self.projector.of_rows(step.found)
         if self.flags:
             results.append(array(np.zeros(step.table.num_rows, np.bool_)))
         table = step.table
@@ -119,6 +122,8 @@ class Output:
         """The columns of one window's slides."""
         of = found.results
         slots, starts, ends, results = of.slots, of.starts, of.ends, found.columns
+        if not self.projector.is_plain:
+            results = self.projector.of_slides(of.window, len(of), lambda _, number: found.columns[number])
         if places is not None:
             slots, starts, ends = slots[places], starts[places], ends[places]
             some = array(places)

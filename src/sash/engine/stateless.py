@@ -26,6 +26,7 @@ from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, 
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
 from sash.engine.order_columns import newest_values, order_column
+from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
 from sash.engine.weighted_columns import weighted_mean_column
@@ -124,6 +125,7 @@ class StatelessExecutor:
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
         self.plan, self.bound_query, self.clock = plan, plan.bound_query, clock
+        self.projector = Projector(self.bound_query)
         self.threads = RowThreads(self.bound_query.query.options.threads or threads)
 
     def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
@@ -139,10 +141,18 @@ class StatelessExecutor:
         found: dict[tuple[int, int], ResultColumn] = {}
         for p, spec in enumerate(self.bound_query.aggregates):
             inputs = Inputs(spec, table, rows, self.threads)
-            for s, window in enumerate(self.bound_query.windows):
+            for s in self.bound_query.projection.windows_of(p):
+                window = self.bound_query.windows[s]
                 found[s, p] = self._column(inputs, window, given[s], self.plan.choices[s, p].structure)
-        columns = [found[s, p] for s in range(len(given)) for p in range(len(self.bound_query.aggregates))]
-        return ColumnResults(columns, rows, given, self.bound_query.looks_ahead)
+        return ColumnResults(self._projected(found), rows, given, self.bound_query.looks_ahead)
+
+    def _projected(self, found: Mapping[tuple[int, int], ResultColumn]) -> list[ResultColumn]:
+        """The results of the query, from those of its aggregates."""
+        outputs = self.bound_query.projection.outputs
+        if self.projector.is_plain:
+            return [found[output.cells[0][:2]] for output in outputs]
+        columns = [self.projector.output(one, lambda w, number: found[w, number].arrow()) for one in outputs]
+        return [ResultColumn(column.type, made=column) for column in columns]
 
     # ---- bounds ----
 

@@ -23,7 +23,7 @@ from sash.engine.input_encoding import numbers
 from sash.engine.key_values import decoded_schema
 from sash.engine.step_data import StepRows, WindowRanges, WindowResults
 from sash.engine.value_encoder import is_wasteful
-from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK
 from sash.plan.bound_query import BoundQuery
 
@@ -40,11 +40,15 @@ class WaitingRows:
 
     def __init__(self, bound_query: BoundQuery, early: Sequence[int], arena: Arena) -> None:
         self.arena, self.early = arena, early
+        asked = bound_query.projection.asked
+        self.asked = {w: [p for p in range(len(bound_query.aggregates)) if (w, p) in asked] for w in early}
+        """By early window: the aggregates that are computed over it."""
         self.aggregates = len(bound_query.aggregates)
         self.schema = decoded_schema(bound_query.schema)
         fields = {f"c{i}": field.type for i, field in enumerate(self.schema)} | {"arrival": pa.int64()}
         for w in early:
-            for p, aggregate in enumerate(bound_query.aggregates):
+            for p in self.asked[w]:
+                aggregate = bound_query.aggregates[p]
                 fields |= {f"r{w}.{p}": aggregate.result, f"l{w}.{p}": pa.int64(), f"h{w}.{p}": pa.int64()}
         self.log = RowLog(pa.schema(fields))
         arena.add(CODE, np.int64)
@@ -61,9 +65,14 @@ class WaitingRows:
         arrays = [*rows.table.columns, array(rows.arrival)]
         for found in early:
             on = found.results.on
-            for column, low, high in zip(found.columns, found.low, found.high, strict=True):
+            for p in self.asked[found.results.window]:
+                low, high = found.low[p], found.high[p]
                 # the counts of a window that has no result yet are stored as complements
-                arrays += [column, array(np.where(on, low, ~low)), array(np.ascontiguousarray(high, np.int64))]
+                arrays += [
+                    found.columns[p],
+                    array(np.where(on, low, ~low)),
+                    array(np.ascontiguousarray(high, np.int64)),
+                ]
         self.arena.columns[CODE][places] = self.log.append(pa.RecordBatch.from_arrays(arrays, schema=self.log.schema))
 
     def leave(self, places: Ints) -> pa.RecordBatch:
@@ -88,13 +97,18 @@ class WaitingRows:
         """The results that rows had when they came."""
         found, at = [], len(self.schema) + 1
         for w in self.early:
-            parts = batch.columns[at : at + 3 * self.aggregates]
-            at += 3 * self.aggregates
-            lows = [numbers(column) for column in parts[1::3]]
-            highs = [numbers(column) for column in parts[2::3]]
-            on = lows[0] >= 0 if lows else everyone(len(slots))
+            asked = self.asked[w]
+            parts = batch.columns[at : at + 3 * len(asked)]
+            at += 3 * len(asked)
+            first = numbers(parts[1]) if parts else NO_INTS
+            on = first >= 0 if parts else everyone(len(slots))
+            columns: list[pa.Array] = [None] * self.aggregates
+            lows, highs = [NO_INTS] * self.aggregates, [NO_INTS] * self.aggregates
+            for i, p in enumerate(asked):
+                low = numbers(parts[3 * i + 1])
+                columns[p], lows[p], highs[p] = parts[3 * i], np.where(on, low, ~low), numbers(parts[3 * i + 2])
             ranges = WindowRanges(w, slots, on, time, time, slots, life=life)
-            found.append(WindowResults(ranges, list(parts[0::3]), [np.where(on, low, ~low) for low in lows], highs))
+            found.append(WindowResults(ranges, columns, lows, highs))
         return found
 
     def undo(self) -> None:

@@ -38,9 +38,14 @@ def evaluated(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
     that does not: an integer overflow, text that is no number.
     """
     try:
-        return _as_array(_value(tree, column), rows)
+        return unchecked(tree, column, rows)
     except pa.ArrowInvalid as error:
         raise _failure(tree, column, rows, error) from None
+
+
+def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
+    """The values of an expression for each row. Raises Arrow's own error for a value that does not fit."""
+    return _as_array(_value(tree, column), rows)
 
 
 def _failure(tree: Node, column: ReadColumn, rows: int, error: Exception) -> ValueError:
@@ -189,7 +194,11 @@ def _case(_node: CallNode, operands: list[Datum]) -> Datum:
 
 def _where(_node: CallNode, operands: list[Datum]) -> Datum:
     """A value where a condition holds, of any type, and else null."""
-    value, on = operands[0], pc.fill_null(_bool(operands[1]), False)
+    return masked(operands[0], pc.fill_null(_bool(operands[1]), False))
+
+
+def masked(value: Datum, on: Datum) -> Datum:
+    """A value of any type where a flag is set, and else null."""
     nothing = pa.scalar(None, value.type)
     if isinstance(on, pa.Scalar):
         return value if on.as_py() else nothing

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sash.expressions.sql_functions import ALIASES, FUNCTIONS, SUPPORTED
+from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
 from sash.expressions.tree import RESERVED, CallNode, CastNode, ColumnNode, Expr, LiteralNode, Node
 
 DIALECT = "duckdb"

@@ -18,10 +18,11 @@ from sash.engine.stateless import NeedsOperator, ResultColumn, StatelessExecutor
 from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
-from sash.plan.bound_query import AggregateSpec, BoundQuery
+from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.planner import is_stateless, plan
+from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
 from sash.plan.types import selects
 
@@ -99,7 +100,7 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
     except NeedsOperator:
         return None
     names = list(bound_query.output("sorted").names)[table.num_columns :]
-    sources = [_source(one) for _ in bound_query.windows for one in bound_query.aggregates]
+    sources = [_source(bound_query, one) for one in bound_query.projection.outputs]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 
 
@@ -125,7 +126,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     if bound_query.query.emit == "changes":
         given = _joined(found.column(width - 1)).to_numpy()
     back = places(rows, given)
-    sources = [_source(one) for _ in bound_query.windows for one in bound_query.aggregates]
+    sources = [_source(bound_query, one) for one in bound_query.projection.outputs]
     results = [
         FrameResult(field.name, _made(back.put(_joined(found.column(width + i)))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
@@ -133,8 +134,11 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     return frame.with_results(results, back.kept)
 
 
-def _source(aggregate: AggregateSpec) -> str | None:
+def _source(bound_query: BoundQuery, output: OutputSpec) -> str | None:
     """The column whose values the results are, if there is one."""
+    if output.tree is not None:
+        return None
+    aggregate = bound_query.aggregates[output.cells[0].aggregate]
     return source_column(aggregate.trees[-1]) if selects(aggregate.monoid) else None
 
 
@@ -157,7 +161,9 @@ def _slides(
     sources = dict(zip(bound_query.by, bound_query.by, strict=True))
     if bound_query.time is not None:
         sources |= dict.fromkeys(validation.SLIDE, bound_query.time.column)
-    sources |= {one.name: source for one in bound_query.aggregates if (source := _source(one)) is not None}
+    for one in bound_query.projection.outputs:
+        source = _source(bound_query, one)
+        sources |= {one.name: source} if source is not None else {}
     made = []
     for name, column in columns.items():
         values = column.take(order)

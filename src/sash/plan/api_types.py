@@ -12,7 +12,8 @@ from typing import Any, Literal, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 
-from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.algebra import Monoid
+from sash.monoids.arithmetic import Aggregated
 from sash.windows.duration import DurationLike
 from sash.windows.specs import WindowKind
 
@@ -59,7 +60,7 @@ OneWindow = WindowKind | SupportsIndex | DurationLike
 Windows = OneWindow | Mapping[str, OneWindow]
 """A window, or several by name."""
 
-Aggregate = Bound | Monoid
+Aggregate = Aggregated | Monoid
 """An aggregate of a `Window`: an aggregate of columns, or a monoid that takes whole events."""
 
 EventTime = SupportsIndex | float | date

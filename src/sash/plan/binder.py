@@ -20,6 +20,7 @@ from sash.plan.category_order import Categories, UnknownCategories, categories_o
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.fingerprint import fingerprint
 from sash.plan.halflife import halflife_in_units
+from sash.plan.projection import project
 from sash.plan.time_axis import TimeAxis
 from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
@@ -59,6 +60,10 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     time = TimeAxis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
     for name in query.on[1:]:
         _sortable(schema, name)
+    windows = tuple(_window(name, window, schema, time) for name, window in query.all_windows.items())
+    aggregates, projection = project(
+        query, windows, lambda name, one, label: _aggregate(name, one, schema, time, label)
+    )
     bound_query = BoundQuery(
         query,
         schema,
@@ -68,9 +73,10 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         _length(time, query.lateness, "lateness="),
         _length(time, query.forget, "forget="),
         _ahead(time, query.ahead),
-        tuple(_window(name, window, schema, time) for name, window in query.windows.items()),
-        tuple(_aggregate(name, bound, schema, time, f"{name}={bound!r}") for name, bound in query.aggregates.items()),
+        windows,
+        tuple(aggregates),
         query.per_row,
+        projection,
     )
     validation.require_free(query, schema.names)
     return dataclasses.replace(bound_query, fingerprint=fingerprint(bound_query))

@@ -15,6 +15,7 @@ from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.category_order import Categories, without_categories
+from sash.plan.projection import OutputSpec, Projection
 from sash.plan.time_axis import TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength
 from sash.windows.specs import Slide, WindowKind
@@ -121,6 +122,7 @@ class BoundQuery:
     windows: tuple[WindowSpec, ...]
     aggregates: tuple[AggregateSpec, ...]
     per_row: bool
+    projection: Projection
     fingerprint: str = field(default="")
 
     @property
@@ -147,11 +149,7 @@ class BoundQuery:
         import pyarrow as pa
 
         fields = [_wide(field) for field in self.schema]
-        for spec in self.windows:
-            fields += [
-                pa.field(f"{aggregate.name}_{spec.name}" if spec.name else aggregate.name, aggregate.output_type)
-                for aggregate in self.aggregates
-            ]
+        fields += [pa.field(output.label, self.output_type(output)) for output in self.projection.outputs]
         if self.query.late == "flag" and mode != "sorted":
             fields.append(pa.field("_late", pa.bool_()))
         return fields
@@ -163,7 +161,12 @@ class BoundQuery:
         fields = [_wide(self.schema.field(name)) for name in self.by]
         fields += [pa.field("window", pa.string())] if any(spec.name for spec in self.windows) else []
         fields += [pa.field("window_start", bound), pa.field("window_end", bound)]
-        return fields + [pa.field(aggregate.name, aggregate.output_type) for aggregate in self.aggregates]
+        types = {output.name: self.output_type(output) for output in self.projection.outputs}
+        return fields + [pa.field(name, types[name]) for name, _ in self.projection.results]
+
+    def output_type(self, output: OutputSpec) -> pa.DataType:
+        """The type of a column of results: a dictionary, where values are chosen from one."""
+        return output.result if output.tree is not None else self.aggregates[output.cells[0].aggregate].output_type
 
 
 def _wide(field: pa.Field) -> pa.Field:

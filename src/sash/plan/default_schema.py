@@ -30,7 +30,7 @@ def default_schema(query: Query) -> pa.Schema:
 
     asked: dict[str, list[Domain]] = {}
     fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
-    overs = [bound for window in query.windows.values() if isinstance(window, Policy) for bound in window.over]
+    overs = [bound for window in query.all_windows.values() if isinstance(window, Policy) for bound in window.over]
     bounds = [*(leaf for one in query.aggregates.values() for leaf in one.leaves()), *overs]
     for bound in bounds:
         domains = [*bound.monoid.domain] + [bound.monoid.domain[-1]] * len(bound.columns)
@@ -39,7 +39,7 @@ def default_schema(query: Query) -> pa.Schema:
                 asked.setdefault(column, []).append(domain)
     for column, domains in asked.items():
         fixed[column] = pa.type_for_alias(_TYPES.get(max(domains, key=_NARROW.index), "float64"))
-    for window in query.windows.values():
+    for window in query.all_windows.values():
         if isinstance(window, Delta):
             fixed[window.column] = pa.timestamp("us") if isinstance(window.size, Duration) else pa.float64()
         if isinstance(window, Punctuation):
@@ -60,8 +60,8 @@ def _time(query: Query) -> pa.DataType:
     import pyarrow as pa
 
     lengths = [query.lateness, query.forget, query.ahead]
-    lengths += [halflife_of(bound.monoid, repr(bound)) for bound in query.aggregates.values()]
-    for window in query.windows.values():
+    lengths += [halflife_of(one.monoid, repr(one)) for any_ in query.aggregates.values() for one in any_.leaves()]
+    for window in query.all_windows.values():
         lengths += [window.step, getattr(window, "gap", None)]
         lengths += [getattr(window, "size", None)] if window.measured else []
     durations = [one for one in lengths if isinstance(one, Duration)]

@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from typing import Any, Self, overload
 
 from sash.aggregators.in_order import State
-from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.algebra import Monoid
+from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock
 from sash.plan.evictor import EVICTORS, Evictor, Number
-from sash.plan.loop_aggregate import LoopAggregate
+from sash.plan.loop_aggregate import LoopAggregate, LoopResult
 from sash.windows import Session, Time, WindowKind
 from sash.windows.duration import Duration
 
@@ -91,12 +92,17 @@ class Window:
     ) -> None:
         self._window = _per_event(window)
         for name, value in (("prefer", prefer), ("structure", structure)):
-            if isinstance(value, Bound | Monoid):
+            if isinstance(value, Aggregated | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
         self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
         self._single = aggregate is not None
         named = _given(aggregate, aggregates)
-        self._aggregates = [LoopAggregate(name, one, self._evictor, prefer, structure) for name, one in named.items()]
+        self._results = [LoopResult(name, one) for name, one in named.items()]
+        self._aggregates = [
+            LoopAggregate(name, leaf, self._evictor, prefer, structure)
+            for result in self._results
+            for name, leaf in result.leaves
+        ]
         self._timed = isinstance(self._window, Time | Session)
         self._clock = EventClock("time", *self._measured(), _HINT, getattr(self._window, "tz", None))
         self.clear()
@@ -162,9 +168,9 @@ class Window:
         self._require_intact()
         full = self._evictor.full(self._held)
         oldest = self._entered - self._held
-        if self._single:
-            return self._aggregates[0].result(oldest) if full else None
-        return {aggregate.name: aggregate.result(oldest) if full else None for aggregate in self._aggregates}
+        values = iter([aggregate.result(oldest) if full else None for aggregate in self._aggregates])
+        found = {result.name: result.value(values) for result in self._results}
+        return found[""] if self._single else found
 
     def clear(self) -> None:
         """Empty the window and forget the time."""
@@ -200,7 +206,7 @@ class Window:
         return self.copy()
 
     def __repr__(self) -> str:
-        named = (f"{one.name}={one!r}" if one.name else repr(one) for one in self._aggregates)
+        named = (f"{one.name}={one!r}" if one.name else repr(one) for one in self._results)
         arguments = [repr(self._window), *named]
         return f"<Window({', '.join(arguments)}): {self._held} event{'s' * (self._held != 1)}>"
 

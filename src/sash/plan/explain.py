@@ -19,6 +19,7 @@ from sash.aggregators.catalogue import CATALOGUE
 from sash.plan import explain_text
 from sash.plan.default_schema import default_schema
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, is_stateless, plan, siblings
+from sash.plan.state_sharing import Member
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,18 +88,18 @@ def _names(found: Plan, places: Iterable[int]) -> str:
 def _windows(found: Plan) -> list[str]:
     specs = found.bound_query.windows
     rows = [(repr(spec.window), f"{explain_text.ends(spec)}:", explain_text.holds(spec)) for spec in specs]
-    named = any(spec.name for spec in specs)
-    return table((spec.name, *row) for spec, row in zip(specs, rows, strict=True)) if named else table(rows)
+    names = ["" if spec.name == repr(spec.window) else spec.name for spec in specs]
+    return table((name, *row) for name, row in zip(names, rows, strict=True)) if any(names) else table(rows)
 
 
 def _results(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
     first = "one row for each input row" if bound_query.per_row else "one row per key and slide"
     keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
-    made = table(
-        (aggregate.name, repr(query.aggregates[aggregate.name]), str(aggregate.output_type))
-        for aggregate in bound_query.aggregates
-    )
+    types = {one.name: bound_query.output_type(one) for one in bound_query.projection.outputs}
+    made = table((name, repr(query.aggregates[name]), str(kind)) for name, kind in types.items())
+    if query.min_periods:
+        made.append(f"null unless an aggregate has seen {query.min_periods:,} inputs that are not null (min_periods)")
     return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
 
 
@@ -150,10 +151,16 @@ def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
     alike = {siblings(found.bound_query, group, place) for place in group.windows}
     return [
         f"{keeper.aggregate.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
-        for places in sorted(alike)
+        for alike_places in sorted(alike)
         for keeper, *_ in found.states
-        if len(places) > 1 and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
+        if len(places := _asked(found, alike_places, keeper)) > 1
+        and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
     ]
+
+
+def _asked(found: Plan, places: Iterable[int], keeper: Member) -> list[int]:
+    """The windows among these over which a state is computed."""
+    return [place for place in places if (place, keeper.number) in found.choices]
 
 
 def _one_state(found: Plan) -> list[str]:
@@ -172,16 +179,19 @@ def _listed(names: list[str]) -> str:
 def _structures(found: Plan) -> list[str]:
     """The structure of each window and aggregate, then the costs of these structures."""
     aggregates, specs = found.bound_query.aggregates, found.bound_query.windows
-    each = [[found.choices[place, number] for number in range(len(aggregates))] for place in range(len(specs))]
+    each = [[found.choices.get((place, number)) for number in range(len(aggregates))] for place in range(len(specs))]
     if all(choices == each[0] for choices in each):
         lines = table(
-            (aggregate.name, one.structure, one.why) for aggregate, one in zip(aggregates, each[0], strict=True)
+            (aggregate.name, one.structure, one.why)
+            for aggregate, one in zip(aggregates, each[0], strict=True)
+            if one is not None
         )
     else:
         lines = table(
             (explain_text.label(spec), aggregate.name, one.structure, one.why)
             for spec, choices in zip(specs, each, strict=True)
             for aggregate, one in zip(aggregates, choices, strict=True)
+            if one is not None
         )
     used = dict.fromkeys(choice.structure for choice in found.choices.values())
     costs = table((f"{name}:", _cost(name)) for name in used)

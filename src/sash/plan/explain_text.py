@@ -183,5 +183,7 @@ def ties(bound_query: BoundQuery) -> list[str]:
     found = [
         f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if spec.kind in ORDERED
     ]
-    made = bound_query.query.aggregates
-    return found + [f"{name}={made[name]!r}" for name in made if not made[name].monoid.commutative]
+    made = bound_query.query.aggregates.items()
+    return found + [
+        f"{name}={one!r}" for name, one in made if not all(leaf.monoid.commutative for leaf in one.leaves())
+    ]

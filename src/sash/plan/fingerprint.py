@@ -43,6 +43,9 @@ def fingerprint(bound_query: BoundQuery) -> str:
         "windows": [_window(spec) for spec in bound_query.windows],
         "aggregates": [_aggregate(spec) for spec in bound_query.aggregates],
     }
+    if not bound_query.projection.is_plain:
+        meaning["outputs"] = [output.meaning for output in bound_query.projection.outputs]
+        meaning["min_periods"] = bound_query.projection.min_periods
     lowered = [
         [one.number, group[0].number, one.reads] for group in shared_states(bound_query.aggregates) for one in group[1:]
     ]

@@ -6,11 +6,15 @@ The planner chooses the structure as for a query. Windows that do not evict sing
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, NoReturn, Self
 
 from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.aggregators.in_order import InOrder, State, require
+from sash.expressions.row_evaluation import row_value
+from sash.expressions.tree import Node
 from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.arithmetic import Formula
 from sash.plan import validation
 from sash.plan.event_clock import length
 from sash.plan.evictor import Evictor, Number, row
@@ -40,6 +44,39 @@ class RunningFold:
 
     def copy(self) -> Self:
         return copy.copy(self)
+
+
+class LoopResult:
+    """A result of a window in a loop: an aggregate, or a formula of several.
+
+    Raises ValueError for an aggregate with a window of its own.
+    """
+
+    def __init__(self, name: str, result: Any) -> None:
+        self.name, self.result = name, result
+        self.tree: Node | None = None
+        self.leaves: list[tuple[str, Any]] = [(name, result)]
+        """The aggregates that it needs, by name."""
+        if isinstance(result, Formula):
+            found = list(result.leaves())
+            self.leaves = [(f"{name}: {leaf!r}" if name else repr(leaf), leaf) for leaf in found]
+            self.tree = result.tree(iter(range(len(found))))
+        for _, leaf in self.leaves:
+            if isinstance(leaf, Bound) and leaf.window is not None:
+                raise ValueError(
+                    f"{leaf!r} has a window of its own, and sash.Window has one for all: make a Window for each, or a "
+                    "sash.Query"
+                )
+
+    def value(self, values: Iterator[Any]) -> Any:
+        """The result, from the next values of aggregates."""
+        if self.tree is None:
+            return next(values)
+        mine = [next(values) for _ in self.leaves]
+        return row_value(self.tree, lambda number: mine[int(number)])
+
+    def __repr__(self) -> str:
+        return repr(self.result)
 
 
 class LoopAggregate:

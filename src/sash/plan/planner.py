@@ -13,7 +13,7 @@ running      one partial a key: Session, Punctuation, Lifetime
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -113,12 +113,13 @@ def plan(bound_query: BoundQuery) -> Plan:
     groups, states = window_groups(bound_query), _states(bound_query)
     choices = {}
     for group in groups:
-        for place in group.windows:
-            for keeper, *others in states:
-                choice = choices[place, keeper.number] = _choice(bound_query, group, place, keeper.aggregate)
+        for keeper, *others in states:
+            asked = asked_windows(bound_query, (keeper, *others), group)
+            for place in asked:
+                choice = choices[place, keeper.number] = _choice(bound_query, group, place, keeper.aggregate, asked)
                 for member in others:
                     # raises if the options force a structure that this aggregate does not fit
-                    _choice(bound_query, group, place, member.aggregate)
+                    _choice(bound_query, group, place, member.aggregate, asked)
                     choices[place, member.number] = _lowered(choice, keeper, member)
     return Plan(bound_query, groups, MappingProxyType(dict(sorted(choices.items()))), states)
 
@@ -186,6 +187,12 @@ def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool
     return as_planned and is_stateless(bound_query) and type(monoid) in COLUMN_KERNELS
 
 
+def asked_windows(bound_query: BoundQuery, state: Sequence[Member], group: WindowGroup) -> tuple[int, ...]:
+    """The windows of a group over which a state is needed: those of the aggregates that share it."""
+    pairs = bound_query.projection.asked
+    return tuple(place for place in group.windows if any((place, member.number) in pairs for member in state))
+
+
 def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[int, ...]:
     """A window of a group and those that differ from it only in size: one structure can answer all of them."""
     of = but_size(bound_query.windows[place])
@@ -212,7 +219,9 @@ def typed(aggregate: AggregateSpec) -> Monoid:
     return aggregate.monoid.typed(*kinds)  # type: ignore[arg-type]
 
 
-def _choice(bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: AggregateSpec) -> Choice:
+def _choice(
+    bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: AggregateSpec, asked: Sequence[int]
+) -> Choice:
     options = bound_query.query.options
     if bound_query.query.emit == "eager":
         return Choice("FiBA", "a row goes to its place at once, whenever it comes")
@@ -225,7 +234,8 @@ def _choice(bound_query: BoundQuery, group: WindowGroup, place: int, aggregate: 
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].kind == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
-    sizes = len({bound_query.windows[other].size for other in siblings(bound_query, group, place)})
+    alike = [other for other in siblings(bound_query, group, place) if other in asked]
+    sizes = len({bound_query.windows[other].size for other in alike})
     return choose(monoid, options.prefer, sizes)
 
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.monoids.algebra import Bound
+from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
+from sash.plan.result_names import all_windows
 from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
@@ -29,7 +31,15 @@ if TYPE_CHECKING:
     from sash.windows.arguments import Length
 
 
-_OPTIONAL = {"lateness": None, "emit": "final", "late": "drop", "forget": None, "ahead": None, "retract": None}
+_OPTIONAL = {
+    "lateness": None,
+    "emit": "final",
+    "late": "drop",
+    "forget": None,
+    "ahead": None,
+    "retract": None,
+    "min_periods": 0,
+}
 """Arguments that `repr` omits if they have their defaults."""
 
 
@@ -41,7 +51,8 @@ class Query:
     `operator()` returns an operator with live state, `explain()` the plan.
 
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
-        several by name. Names are appended to the columns of results: `high_1h`.
+        several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate
+        has a window of its own: `sash.max("price").over("1h")`.
     by: columns to partition by (the key); each key has windows of its own.
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
         arrival.
@@ -53,9 +64,12 @@ class Query:
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
     retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window. In a formula
+        that holds for each aggregate, and a count below it is null, too.
     options: how to compute, see `sash.Options`; results do not depend on it.
-    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, or one of
-        your own (a UDAF), made with `sash.monoid`. Type checkers take a dict for `**` if it is a `dict[str, Any]`.
+    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, one of your
+        own (a UDAF), made with `sash.monoid`, or a formula such as `sash.sum("x") / sash.sum("y")`. Type checkers take
+        a dict for `**` if it is a `dict[str, Any]`.
 
     >>> import sash
     >>> q = sash.Query("1h", by="symbol", on="ts", high=sash.max("price"))
@@ -77,14 +91,15 @@ class Query:
     forget: Any
     ahead: Any
     retract: str | None
+    min_periods: int
     options: Options
-    aggregates: dict[str, Bound]
+    aggregates: dict[str, Aggregated]
     _bound: list[tuple[Any, Any]]
 
     def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
         /,
-        windows: Windows,
+        windows: Windows | None = None,
         *,
         by: Columns | None = (),
         on: Columns | None = None,
@@ -94,15 +109,17 @@ class Query:
         forget: Length | None = None,
         ahead: Length | None = None,
         retract: str | None = None,
+        min_periods: int = 0,
         options: Options | None = None,
-        **aggregates: Bound,
+        **aggregates: Aggregated,
     ) -> None:
         given: dict[str, Any] = {"by": by, "on": on, "lateness": lateness, "emit": emit, "late": late}
         given |= {"forget": forget, "ahead": ahead, "retract": retract, "options": options}
+        given |= {"min_periods": min_periods}
         for name, value in given.items():
             validation.not_an_aggregate(name, value)
         values: dict[str, Any] = {
-            "windows": validation.windows(windows),
+            "windows": {} if windows is None else validation.windows(windows),
             "by": validation.columns("by", by),
             "on": validation.columns("on", on),
             "lateness": validation.optional_length("lateness", lateness, zero=True),
@@ -111,6 +128,7 @@ class Query:
             "forget": validation.optional_length("forget", forget),
             "ahead": validation.optional_length("ahead", ahead, zero=True),
             "retract": validation.retract(retract, emit),
+            "min_periods": validation.min_periods(min_periods),
             "options": validation.options(options),
             "aggregates": validation.aggregates(aggregates),
             "_bound": [],
@@ -122,7 +140,25 @@ class Query:
     @property
     def per_row(self) -> bool:
         """Is there a result for each row, not for each slide?"""
-        return all(window.slide == "row" for window in self.windows.values())
+        return all(window.slide == "row" for window in self.all_windows.values())
+
+    @property
+    def all_windows(self) -> dict[str, WindowKind]:
+        """The windows of the query and those of its aggregates, by name."""
+        return all_windows(self)
+
+    @property
+    def is_plain(self) -> bool:
+        """Is each result that of an aggregate over the query's windows, as it is?"""
+        made = self.aggregates.values()
+        return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
+
+    def rewritten(self, **changes: Any) -> Query:
+        """The query with some of its arguments changed."""
+        names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "min_periods", "options")
+        kept = {name: getattr(self, name) for name in names}
+        windows = self.windows.get("", self.windows) or None
+        return Query(changes.pop("windows", windows), **{**kept, **self.aggregates, **changes})
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Bind the query to columns of these types: sizes in units, aggregates with types.
@@ -226,7 +262,7 @@ class Query:
 
     def __repr__(self) -> str:
         windows = repr(self.windows[""]) if "" in self.windows else repr(self.windows)
-        arguments = [windows]
+        arguments = [windows] if self.windows else []
         for name in ("by", "on"):
             value = getattr(self, name)
             if value:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.monoids.algebra import Bound
+    from sash.monoids.arithmetic import Aggregated
     from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, FrameT, Late, Windows
     from sash.plan.options import Options
     from sash.windows.arguments import Length
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @overload
 def rolling(
     data: dict[str, ArrayT],
-    windows: Windows,
+    windows: Windows | None = None,
     *,
     by: Columns | None = (),
     on: Columns | None = None,
@@ -32,13 +32,14 @@ def rolling(
     forget: Length | None = None,
     ahead: Length | None = None,
     retract: str | None = None,
+    min_periods: int = 0,
     options: Options | None = None,
-    **aggregates: Bound,
+    **aggregates: Aggregated,
 ) -> dict[str, NDArray[Any]]: ...
 @overload
 def rolling(
     data: FrameT,
-    windows: Windows,
+    windows: Windows | None = None,
     *,
     by: Columns | None = (),
     on: Columns | None = None,
@@ -48,13 +49,14 @@ def rolling(
     forget: Length | None = None,
     ahead: Length | None = None,
     retract: str | None = None,
+    min_periods: int = 0,
     options: Options | None = None,
-    **aggregates: Bound,
+    **aggregates: Aggregated,
 ) -> FrameT: ...
 @overload
 def rolling(
     data: Iterator[pa.RecordBatch],
-    windows: Windows,
+    windows: Windows | None = None,
     *,
     by: Columns | None = (),
     on: Columns | None = None,
@@ -64,13 +66,14 @@ def rolling(
     forget: Length | None = None,
     ahead: Length | None = None,
     retract: str | None = None,
+    min_periods: int = 0,
     options: Options | None = None,
-    **aggregates: Bound,
+    **aggregates: Aggregated,
 ) -> Iterator[pa.RecordBatch]: ...
 @overload
 def rolling(
     data: ArrowStream,
-    windows: Windows,
+    windows: Windows | None = None,
     *,
     by: Columns | None = (),
     on: Columns | None = None,
@@ -80,14 +83,15 @@ def rolling(
     forget: Length | None = None,
     ahead: Length | None = None,
     retract: str | None = None,
+    min_periods: int = 0,
     options: Options | None = None,
-    **aggregates: Bound,
+    **aggregates: Aggregated,
 ) -> pa.Table: ...
 
 
 def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     data: Any,
-    windows: Windows,
+    windows: Windows | None = None,
     *,
     by: Columns | None = (),
     on: Columns | None = None,
@@ -97,8 +101,9 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     forget: Length | None = None,
     ahead: Length | None = None,
     retract: str | None = None,
+    min_periods: int = 0,
     options: Options | None = None,
-    **aggregates: Bound,
+    **aggregates: Aggregated,
 ) -> Any:
     """Compute aggregates over sliding (rolling, moving) windows of a frame; the same kind of frame comes back.
 
@@ -110,7 +115,8 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object that
         exports an Arrow stream (gives a Table).
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
-        several by name. Names are appended to the columns of results: `high_1h`.
+        several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate
+        has a window of its own: `sash.max("price").over("1h")`.
     by: columns to partition by (the key); each key has windows of its own.
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
         arrival; a pandas frame with a DatetimeIndex is ordered by it if a window is measured in time.
@@ -122,9 +128,12 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
     retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window. In a formula
+        that holds for each aggregate, and a count below it is null, too.
     options: how to compute, see `sash.Options`; results do not depend on it.
-    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, or one of
-        your own (a UDAF), made with `sash.monoid`. Type checkers take a dict for `**` if it is a `dict[str, Any]`.
+    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, one of your
+        own (a UDAF), made with `sash.monoid`, or a formula such as `sash.sum("x") / sash.sum("y")`. Type checkers take
+        a dict for `**` if it is a `dict[str, Any]`.
 
     >>> import numpy as np, sash
     >>> sash.rolling({"price": np.array([3, 1, 2])}, 2, high=sash.max("price"))["high"].tolist()
@@ -143,6 +152,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         forget=forget,
         ahead=ahead,
         retract=retract,
+        min_periods=min_periods,
         options=options,
         **aggregates,
     ).run(data)

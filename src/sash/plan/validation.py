@@ -6,10 +6,13 @@ lateness, forget, ahead   lengths of time                   aggregates  bound, u
 
 from __future__ import annotations
 
+import dataclasses
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.arithmetic import Aggregated, Formula
 from sash.monoids.bloom import Bloom
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.order_statistics import Rank
@@ -18,6 +21,7 @@ from sash.plan.api_types import Emit, Late
 from sash.plan.halflife import halflife_of
 from sash.plan.options import Options
 from sash.plan.query_advice import argument_advice
+from sash.plan.result_names import has_own_windows, named_results
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
 from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
@@ -25,7 +29,20 @@ from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time
 if TYPE_CHECKING:
     from sash.plan.query import Query
 
-PARAMETERS = ("data", "windows", "by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "options")
+PARAMETERS = (
+    "data",
+    "windows",
+    "by",
+    "on",
+    "lateness",
+    "emit",
+    "late",
+    "forget",
+    "ahead",
+    "retract",
+    "options",
+    "min_periods",
+)
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
 
 OUTPUTS = ("window", "window_start", "window_end", "_late", "_row", "_revision")
@@ -64,7 +81,7 @@ def windows(value: Any) -> dict[str, WindowKind]:
 
 def not_an_aggregate(name: str, value: Any) -> Any:
     """The value of a parameter. Raises TypeError if it is an aggregate that was given the parameter's name."""
-    if isinstance(value, Bound):
+    if isinstance(value, Aggregated):
         raise TypeError(
             f"an aggregate cannot be named {name!r}, which is a parameter of Query: rename {name}={value!r}"
         )
@@ -112,8 +129,18 @@ def options(value: Any) -> Options:
     return value or Options()
 
 
-def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
-    """The aggregates, each bound and under a name that is free."""
+def min_periods(value: Any) -> int:
+    """The number of inputs that a result needs."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"min_periods= must be a number of inputs, such as 3; got {value!r}, a {type(value).__name__}")
+    found = operator.index(value)
+    if found < 0:
+        raise ValueError(f"min_periods= must be 0 or more; got {value!r}")
+    return found
+
+
+def aggregates(given: Mapping[str, Any]) -> dict[str, Aggregated]:
+    """The aggregates, each bound and under a name that is free; windows of their own are validated."""
     if not given:
         raise TypeError("a query needs at least one aggregate, such as high=sash.max('price')")
     for name, value in given.items():
@@ -125,28 +152,26 @@ def aggregates(given: Mapping[str, Any]) -> dict[str, Bound]:
             raise ValueError(f"an aggregate cannot be named {name!r}, which is a column of the results: rename it")
         if isinstance(value, Monoid):
             raise TypeError(f"{name}={value!r} is not bound to columns: call it with their names, {name}=…('price')")
-        if not isinstance(value, Bound):
+        if not isinstance(value, Aggregated):
             raise TypeError(
                 f"{name}= must be a parameter of Query or an aggregate of columns such as sash.max('price'); "
                 f"got {value!r}, a {type(value).__name__}{argument_advice(name, PARAMETERS)}"
             )
-    return dict(given)
+    return {name: _with_windows(name, value) for name, value in given.items()}
 
 
-def labels(windows: Mapping[str, WindowKind], names: Mapping[str, Any]) -> list[str]:
-    """The columns of a per-row query: for each window each aggregate. Raises ValueError if two have one name."""
-    found: dict[str, tuple[str, str]] = {}
-    for window in windows:
-        for name in names:
-            label = f"{name}_{window}" if window else name
-            if label in found:
-                other, of = found[label]
-                raise ValueError(
-                    f"two results would be named {label!r}: {other!r} over the window {of!r} and {name!r} over "
-                    f"{window!r}; rename an aggregate or a window"
-                )
-            found[label] = (name, window)
-    return list(found)
+def _with_windows(name: str, value: Any) -> Any:
+    """An aggregate, or a formula of some, with its windows in place of their short forms."""
+    if isinstance(value, Formula):
+        return dataclasses.replace(value, operands=tuple(_with_windows(name, one) for one in value.operands))
+    if not isinstance(value, Bound) or value.window is None:
+        return value
+    return dataclasses.replace(value, window=window(value.window, f"over() of {name}={value!r}"))
+
+
+def labels(query: Query) -> list[str]:
+    """The columns of results at each row. Raises ValueError if two have one name."""
+    return [result.label for result in named_results(query.windows, query.aggregates)]
 
 
 def require_free(query: Query, columns: Iterable[str]) -> None:
@@ -154,8 +179,8 @@ def require_free(query: Query, columns: Iterable[str]) -> None:
 
     Each row keeps all of its columns, a slide only those of `by`.
     """
-    made = labels(query.windows, query.aggregates) if query.per_row else [*query.aggregates, *SLIDE]
-    made += ["window"] if not query.per_row and "" not in query.windows else []
+    made = labels(query) if query.per_row else [*query.aggregates, *SLIDE]
+    made += ["window"] if not query.per_row and "" not in query.all_windows else []
     made += ["_late"] if query.late == "flag" else []
     made += ["_row", "_revision"] if query.emit == "eager" else []
     kept = {*(columns if query.per_row else query.by)}
@@ -171,7 +196,7 @@ def named(query: Query) -> list[str]:
     """The columns that the query names, which the data must have."""
     bounds = [leaf for one in query.aggregates.values() for leaf in one.leaves()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
-    for one in query.windows.values():
+    for one in query.all_windows.values():
         found += [one.column] if isinstance(one, Delta | Punctuation) else []
         bounds += one.over if isinstance(one, Policy) else ()
     return [*found, *(column for bound in bounds for column in bound.reads())]
@@ -179,7 +204,7 @@ def named(query: Query) -> list[str]:
 
 def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
     """A name that neither the data nor the results have: `name`, with underscores appended if it is taken."""
-    taken = {*columns, *labels(query.windows, query.aggregates), *query.aggregates}
+    taken = {*columns, *labels(query), *query.aggregates}
     while name in taken:
         name += "_"
     return name
@@ -190,7 +215,8 @@ def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
 
 def together(query: Query) -> None:
     """Raises ValueError for a combination that has no meaning or is refused."""
-    labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.windows.items()]
+    _require_windows(query)
+    labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.all_windows.items()]
     slides = {one.slide == "row" for _, one in labelled}
     if len(slides) > 1:
         per_row = next(f"{name}, {one!r}," for name, one in labelled if one.slide == "row")
@@ -221,22 +247,45 @@ def together(query: Query) -> None:
             )
         if query.emit == "eager" and isinstance(one, Count | Time) and one.shift:
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of shift=: use emit='final'")
-        for label, bound in query.aggregates.items():
-            _sketches(name, one, f"{label}={bound!r}", bound.monoid)
-            _ranks(name, one, f"{label}={bound!r}", bound.monoid)
+        for label, aggregated in query.aggregates.items():
+            for bound in aggregated.leaves():
+                if bound.window == one or (bound.window is None and one in query.windows.values()):
+                    _sketches(name, one, f"{label}={bound!r}", bound.monoid)
+                    _ranks(name, one, f"{label}={bound!r}", bound.monoid)
         for bound in one.over if isinstance(one, Policy) else ():
             _sketches(name, one, f"over={bound!r}", bound.monoid)
+            if bound.window is not None:
+                raise ValueError(f"over={bound!r} of {name} has a window of its own, which a policy does not use")
+
+
+def _require_windows(query: Query) -> None:
+    """Raises ValueError for an aggregate without a window, windows without one, and a formula over several slides."""
+    free = [f"{name}={one!r}" for name, one in query.aggregates.items() if not has_own_windows(one)]
+    if free and not query.windows:
+        raise ValueError(f"{free[0]} has no window: give the query windows=, or the aggregate one with .over(window)")
+    if query.windows and not free:
+        raise ValueError("no aggregate uses windows=, for each has a window of its own: leave windows= out")
+    given = [*query.windows.values()]
+    for name, one in query.aggregates.items():
+        over = [[leaf.window] if leaf.window is not None else given for leaf in one.leaves()]
+        slides = next((window for windows in over for window in windows if window.slide != "row"), None)
+        if slides is not None and any(windows != over[0] for windows in over[1:]):
+            raise ValueError(
+                f"{name}={one!r} combines results of several windows, and {slides!r} has rows of its own for each "
+                "slide: such a formula needs windows without every="
+            )
 
 
 def _require_time(query: Query) -> None:
     """Raises TypeError or ValueError for an aggregate that reads the time and cannot, or whose half-life is wrong."""
-    for name, bound in query.aggregates.items():
-        if halflife_of(bound.monoid, f"{name}={bound!r}") is not None and not query.on:
-            raise ValueError(
-                f"{name}={bound!r} has its halflife= in time: set the column of the time with on=, or give halflife= "
-                "as a number of rows"
-            )
-    for window in query.windows.values():
+    for name, aggregated in query.aggregates.items():
+        for bound in aggregated.leaves():
+            if halflife_of(bound.monoid, f"{name}={bound!r}") is not None and not query.on:
+                raise ValueError(
+                    f"{name}={bound!r} has its halflife= in time: set the column of the time with on=, or give "
+                    "halflife= as a number of rows"
+                )
+    for window in query.all_windows.values():
         for bound in window.over if isinstance(window, Policy) else ():
             if bound.monoid.reads_time:
                 raise ValueError(

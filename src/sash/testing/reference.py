@@ -23,6 +23,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sash.expressions.row_evaluation import row_value
+from sash.expressions.tree import Node
+from sash.plan.types import column
 from sash.testing.arrival_oracle import alike, in_order, latest_allowed, rows_of
 from sash.testing.window_oracle import Due, DueTogether, Number, Row, aggregate, due_at, inputs, lives, per_row, slides
 
@@ -31,26 +34,68 @@ if TYPE_CHECKING:
 
     from sash.plan import Query
     from sash.plan.bound_query import AggregateSpec, BoundQuery
+    from sash.plan.projection import OutputSpec
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One aggregate of one window; null if the window must be full and is not."""
+    """One aggregate of one window; null if the window must be full and is not, or has fewer inputs than `least`."""
 
     spec: AggregateSpec
     rows: tuple[Row, ...]
     full: bool
+    least: int = 0
+
+    @cached_property
+    def is_null(self) -> bool:
+        """Are there too few inputs? In a window that must be full and is not, none counts."""
+        return self.least > 0 and (not self.full or len(inputs(self.spec, self.rows)) < self.least)
 
     @cached_property
     def value(self) -> Any:
-        return aggregate(self.spec, self.rows) if self.full else None
+        return aggregate(self.spec, self.rows) if self.full and not self.is_null else None
 
     @cached_property
     def mark(self) -> Any:
         """Its identity for comparison: its value if it is exact, else its inputs."""
-        if is_exact(self.spec):
+        if self.exact:
             return alike(self.value)
-        return (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
+        return None if self.is_null else (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
+
+    @property
+    def exact(self) -> bool:
+        """Is it compared by its value?"""
+        return is_exact(self.spec)
+
+
+@dataclass(frozen=True)
+class FormulaCell:
+    """A formula of cells: null if one of them is."""
+
+    tree: Node
+    cells: tuple[Cell, ...]
+
+    @cached_property
+    def value(self) -> Any:
+        return row_value(self.tree, lambda number: self.cells[int(number)].value)
+
+    @cached_property
+    def mark(self) -> Any:
+        """Its value if all cells are exact, else what those are compared by."""
+        if all(cell.exact for cell in self.cells):
+            return alike(self.value)
+        return tuple(cell.mark for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class NullCell:
+    """A result of another window, which a slide does not have."""
+
+    value: None = None
+    mark: None = None
+
+
+AnyCell = Cell | FormulaCell | NullCell
 
 
 @dataclass(frozen=True)
@@ -64,7 +109,7 @@ class ReferenceResult:
     start: Any
     end: Any
     due: Due | DueTogether
-    cells: tuple[Cell, ...]
+    cells: tuple[AnyCell, ...]
 
     @property
     def mark(self) -> Any:
@@ -189,31 +234,33 @@ class Reference:
         for number, rows in enumerate(all_lives):
             windows = [(spec, per_row(spec, rows)) for spec in self.bound_query.windows]
             for i, row in enumerate(rows):
-                cells = tuple(
-                    cell
-                    for spec, of_rows in windows
-                    for cell in self._cells(of_rows[i], not spec.full or len(of_rows[i]) == spec.size)
-                )
+                held = [(of_rows[i], not spec.full or len(of_rows[i]) == spec.size) for spec, of_rows in windows]
+                cells = tuple(self._cell(output, held) for output in self.bound_query.projection.outputs)
                 due = due_at(self.bound_query.windows, rows, i, self.bound_query.forget)
                 yield ReferenceResult(row.number, number, "", row, None, None, due, cells)
 
     def _slide_results(self, all_lives: list[list[Row]]) -> list[ReferenceResult]:
         found = []
-        for spec in self.bound_query.windows:
+        for w, spec in enumerate(self.bound_query.windows):
             ordinal = 0
             for number, rows in enumerate(all_lives):
                 restart = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
                 for slide in slides(spec, rows, restart):
                     name = (rows[0].key, spec.name, slide.end if spec.slide == "time" else ordinal)
-                    cells = tuple(self._cells(slide.rows, slide.full))
+                    held = [(slide.rows, slide.full)] * len(self.bound_query.windows)
+                    outputs = self.bound_query.projection.slides[w]
+                    cells = tuple(NullCell() if one is None else self._cell(one, held) for one in outputs)
                     found.append(
                         ReferenceResult(name, number, spec.name, rows[0], slide.start, slide.end, slide.due, cells)
                     )
                     ordinal += 1
         return sorted(found, key=lambda result: result.end)
 
-    def _cells(self, rows: tuple[Row, ...], full: bool) -> list[Cell]:
-        return [Cell(spec, rows, full) for spec in self.bound_query.aggregates]
+    def _cell(self, output: OutputSpec, held: Sequence[tuple[tuple[Row, ...], bool]]) -> AnyCell:
+        """A result, from the rows of each window and whether it is full enough."""
+        aggregates, least = self.bound_query.aggregates, self.query.min_periods
+        cells = tuple(Cell(aggregates[cell.aggregate], *held[cell.window], least) for cell in output.cells)
+        return cells[0] if output.tree is None else FormulaCell(output.tree, cells)
 
     # ---- what is emitted now ----
 
@@ -251,9 +298,9 @@ class Reference:
         self._last = found
         return changed
 
-    def _no_cells(self) -> tuple[Cell, ...]:
+    def _no_cells(self) -> tuple[AnyCell, ...]:
         """The results of a slide that became empty: nulls."""
-        return tuple(Cell(spec, (), False) for _, spec in self._columns())
+        return tuple(NullCell() for _ in self._columns())
 
     # ---- the output ----
 
@@ -270,8 +317,8 @@ class Reference:
             "_row": [row.number for row in side] + [row for _, row, _ in results],
             "_revision": [0] * len(side) + [revision for _, _, revision in results],
         }
-        for i, (name, spec) in enumerate(self._columns()):
-            made[name] = spec.array([None] * len(side) + [result.cells[i].value for result, _, _ in results])
+        for i, (name, kind) in enumerate(self._columns()):
+            made[name] = column([None] * len(side) + [result.cells[i].value for result, _, _ in results], kind, name)
         schema = self.bound_query.output(self.mode)
         kept = source.schema.names if self.bound_query.per_row else self.bound_query.by
         columns = [
@@ -280,12 +327,12 @@ class Reference:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _columns(self) -> list[tuple[str, AggregateSpec]]:
-        """The columns of results, with the aggregate of each."""
+    def _columns(self) -> list[tuple[str, pa.DataType]]:
+        """The columns of results, with their types."""
+        projection = self.bound_query.projection
         if not self.bound_query.per_row:
-            return [(spec.name, spec) for spec in self.bound_query.aggregates]
-        pairs = [(window.name, spec) for window in self.bound_query.windows for spec in self.bound_query.aggregates]
-        return [(f"{spec.name}_{window}" if window else spec.name, spec) for window, spec in pairs]
+            return list(projection.results)
+        return [(output.label, output.result) for output in projection.outputs]
 
     def _bounds(self, numbers: list[Any]) -> Any:
         """Starts or ends of windows in the type of the time column, clipped to 64 bits."""

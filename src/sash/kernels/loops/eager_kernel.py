@@ -61,15 +61,22 @@ class TreeWork:
 
 
 class LabelRanges:
-    """Ranges of labels to answer, the first `split` of them before the change; columns as in `eager_windows`."""
+    """Ranges of labels to answer, the first `split` of them before the change; columns as in `eager_windows`.
 
-    __slots__ = ("split", "table")
+    `windows`: the window of each; None if all aggregates are asked for all of them.
+    """
 
-    def __init__(self, table: Ints, split: int) -> None:
-        self.table, self.split = table, split
+    __slots__ = ("split", "table", "windows")
+
+    def __init__(self, table: Ints, split: int, windows: Ints | None = None) -> None:
+        self.table, self.split, self.windows = table, split, windows
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def subset(self, places: Ints) -> LabelRanges:
+        """Some of the ranges, in order."""
+        return LabelRanges(np.ascontiguousarray(self.table[places]), int(np.searchsorted(places, self.split)))
 
 
 NO_RANGES = LabelRanges(np.zeros((0, RANGE), np.int64), 0)
@@ -187,6 +194,20 @@ class RangeResults:
     presence: Ints
     first: Ints
     last: Ints
+
+    def spread(self, kernel: EagerKernel, places: Ints, count: int) -> RangeResults:
+        """These answers at their places among those of more ranges, which have none."""
+        found, some = RangeResults.room(kernel, count), len(places)
+        found.valid[:], found.presence[:], found.first[:], found.last[:] = False, 0, 0, 0
+        if isinstance(found.out, list):
+            for place, value in zip(places.tolist(), self.out, strict=False):
+                found.out[place] = value
+        else:
+            for leaf, values in zip(found.out, self.out, strict=True):
+                leaf[places] = values[:some]
+        found.valid[places], found.presence[places] = self.valid[:some], self.presence[:some]
+        found.first[places], found.last[places] = self.first[:some], self.last[:some]
+        return found
 
     @staticmethod
     def room(kernel: EagerKernel, count: int) -> RangeResults:

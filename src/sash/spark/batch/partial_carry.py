@@ -47,7 +47,8 @@ class PartialFold:
             spec.name: spec.window for spec in query.bind(schema).windows if spec.kind == "lifetime"
         }
         aggregates: dict[str, Any] = query.aggregates
-        self.query = Query(windows.get("", windows), by=query.by, on=query.on, ahead=query.ahead, **aggregates)
+        options: dict[str, Any] = {"ahead": query.ahead, "min_periods": query.min_periods}
+        self.query = Query(windows.get("", windows), by=query.by, on=query.on, **options, **aggregates)
         self.schema, self.now, self.lasts = schema, now, lasts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

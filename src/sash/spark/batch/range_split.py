@@ -161,5 +161,4 @@ def _shuffled(packed: Any, split: RangeSplit) -> Any:
 
 
 def _keyed(query: Query, by: tuple[str, ...]) -> Query:
-    kept: dict[str, Any] = {name: getattr(query, name) for name in ("on", "forget", "ahead", "options")}
-    return Query(query.windows.get("", query.windows), by=by, **kept | query.aggregates)
+    return query.rewritten(by=by, lateness=None, late="drop")

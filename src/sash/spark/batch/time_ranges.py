@@ -51,6 +51,7 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
     """The reason why the rows of a key stay in one partition; None if they may be split."""
     if bound_query.query.emit != "final":
         return f"emit={bound_query.query.emit!r} compares each result with the one before it"
+    leaves = [leaf for one in bound_query.query.aggregates.values() for leaf in one.leaves()]
     for spec in bound_query.windows:
         if spec.kind not in ("time", "count", "session", "lifetime"):
             return f"{spec.window!r} depends on all rows before"
@@ -58,6 +59,8 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
             return f"{spec.window!r} restarts where forget= expires a key"
         if spec.kind == "lifetime" and any(other.kind in ("time", "count") for other in bound_query.windows):
             return f"{spec.window!r} stands beside windows that look back at rows: a query of its own is split"
+        if spec.kind == "lifetime" and any(leaf.window is not None for leaf in leaves):
+            return f"{spec.window!r} stands beside windows of single aggregates: a query of its own is split"
         if spec.slide == "rows":
             return f"{spec.window!r} counts all rows before"
         if spec.shift > 0:

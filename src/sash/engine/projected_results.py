@@ -1,0 +1,74 @@
+"""Results as users see them, from those of aggregates over windows: formulas, and nulls below `min_periods`.
+
+cells (window, aggregate) ──▶ null below min_periods ──▶ formula ──▶ a column of results
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.engine.step_data import WindowResults
+from sash.expressions.arrow_evaluation import masked, unchecked
+from sash.kernels.loops.array_types import Flags
+from sash.plan.bound_query import BoundQuery
+from sash.plan.projection import OutputSpec, ResultCell
+
+ReadPair = Callable[[int, int], pa.Array]
+"""The results of an aggregate over a window, by their numbers: `read(window, aggregate)`."""
+
+
+class Projector:
+    """Computes the results of a query."""
+
+    def __init__(self, bound_query: BoundQuery) -> None:
+        self.projection, self.results = bound_query.projection, bound_query.projection.results
+        self.is_plain = self.projection.is_plain
+
+    def enough(self, cell: ResultCell, read: ReadPair) -> pa.Array | None:
+        """Where an aggregate has seen enough inputs; None: everywhere."""
+        if cell.counter is None:
+            return None
+        counts = read(cell.window, cell.counter)
+        return pc.fill_null(pc.greater_equal(counts, pa.scalar(self.projection.min_periods, pa.int64())), False)
+
+    def cell(self, cell: ResultCell, read: ReadPair) -> pa.Array:
+        """The results of an aggregate over a window, null where it has not seen enough inputs."""
+        enough = self.enough(cell, read)
+        values = read(cell.window, cell.aggregate)
+        return values if enough is None else masked(values, enough)
+
+    def output(self, output: OutputSpec, read: ReadPair) -> pa.Array:
+        """A column of results. Raises ValueError, naming it, for an integer that does not fit 64 bits."""
+        cells = [self.cell(cell, read) for cell in output.cells]
+        if output.tree is None:
+            return cells[0]
+        try:
+            return unchecked(output.tree, lambda number: cells[int(number)], len(cells[0]))
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"the result {output.name!r}, {output.text}, does not fit its type: {error}") from None
+
+    def outputs(self, read: ReadPair) -> list[pa.Array]:
+        """All results at each row, or of a lookup."""
+        return [self.output(one, read) for one in self.projection.outputs]
+
+    def of_rows(self, found: Sequence[WindowResults]) -> list[pa.Array]:
+        """All results at each row of a step."""
+        if self.is_plain:
+            return [column for one in found for column in one.columns]
+        return self.outputs(lambda window, aggregate: found[window].columns[aggregate])
+
+    def of_slides(self, window: int, rows: int, read: ReadPair) -> list[pa.Array]:
+        """The results of a window's slides; nulls for those of other windows."""
+        found = []
+        for (_, kind), one in zip(self.results, self.projection.slides[window], strict=True):
+            found.append(pa.nulls(rows, kind) if one is None else self.output(one, read))
+        return found
+
+
+def flags(column: pa.Array) -> Flags:
+    """A column of booleans without nulls as an array."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
