@@ -11,7 +11,18 @@ import pytest
 
 import sash
 
-HEAVY = ("datasketches", "llvmlite", "numba", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "valkey")
+HEAVY = (
+    "datasketches",
+    "llvmlite",
+    "numba",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "rocksdict",
+    "sqlglot",
+    "valkey",
+)
 
 
 def packages_loaded_by(statement: str) -> set[str]:
@@ -44,6 +55,11 @@ def test_the_whole_import_is_sash_and_numpy_at_most() -> None:
 def test_a_query_is_made_without_arrow() -> None:
     made = packages_loaded_by("import sash; repr(sash.Query('1h', by='k', on='ts', high=sash.max('x')))")
     assert made <= {"sash", "numpy"}
+
+
+def test_expressions_load_sqlglot_and_names_of_conditions_do_not() -> None:
+    assert packages_loaded_by("import sash; sash.sum('x', where='ok')") <= {"sash", "numpy"}
+    assert packages_loaded_by("import sash; sash.sum(sash.expr('x + 1'))") == {"sash", "numpy", "sqlglot"}
 
 
 def test_frames_load_neither_pandas_nor_polars() -> None:

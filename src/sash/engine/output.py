@@ -22,8 +22,8 @@ from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
-from sash.plan.derived_columns import source_column
 from sash.plan.category_order import categories_of
+from sash.plan.derived_columns import source_column
 from sash.plan.types import value_type
 
 

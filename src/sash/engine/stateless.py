@@ -28,10 +28,9 @@ from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
 from sash.engine.order_columns import newest_values, order_column
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
+from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
 from sash.engine.weighted_columns import weighted_mean_column
-from sash.expressions.arrow_evaluation import evaluated
-from sash.expressions.tree import ColumnNode
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
@@ -139,8 +138,9 @@ class StatelessExecutor:
             raise NeedsOperator from error
         given = [self._bounds(window, rows, table) for window in self.bound_query.windows]
         found: dict[tuple[int, int], ResultColumn] = {}
+        columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
-            inputs = Inputs(spec, table, rows, self.threads)
+            inputs = Inputs(spec, columns, rows, self.threads)
             for s in self.bound_query.projection.windows_of(p):
                 window = self.bound_query.windows[s]
                 found[s, p] = self._column(inputs, window, given[s], self.plan.choices[s, p].structure)
@@ -317,15 +317,10 @@ class StatelessExecutor:
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; created at first use."""
 
-    def __init__(self, spec: AggregateSpec, table: pa.RecordBatch, rows: RowOrder, threads: RowThreads) -> None:
+    def __init__(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, threads: RowThreads) -> None:
         self.spec, self.rows, self.threads = spec, rows, threads
-        pairs = zip(spec.columns, spec.trees, strict=True)
-        self.columns = [
-            decode(table.column(name))
-            if isinstance(tree, ColumnNode)
-            else evaluated(tree, lambda of: decode(table.column(of)), table.num_rows)
-            for name, tree in pairs
-        ]
+        columns.derive(spec.derived)
+        self.columns = [decode(columns.column(name)) for name in spec.columns]
         self.forms = encodings_of(spec)
         self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None

@@ -24,7 +24,7 @@ class Accessor:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def rolling(self, windows: Any, **arguments: Any) -> Any:
+    def rolling(self, windows: Any = None, **arguments: Any) -> Any:
         """`sash.rolling(df, windows, …)`, which explains the arguments."""
         return rolling(self._frame, windows, **arguments)
 

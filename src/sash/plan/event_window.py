@@ -98,6 +98,7 @@ class Window:
         self._single = aggregate is not None
         named = _given(aggregate, aggregates)
         self._results = [LoopResult(name, one) for name, one in named.items()]
+        self._has_formulas = any(result.tree is not None for result in self._results)
         self._aggregates = [
             LoopAggregate(name, leaf, self._evictor, prefer, structure)
             for result in self._results
@@ -168,6 +169,10 @@ class Window:
         self._require_intact()
         full = self._evictor.full(self._held)
         oldest = self._entered - self._held
+        if not self._has_formulas:
+            if self._single:
+                return self._aggregates[0].result(oldest) if full else None
+            return {aggregate.name: aggregate.result(oldest) if full else None for aggregate in self._aggregates}
         values = iter([aggregate.result(oldest) if full else None for aggregate in self._aggregates])
         found = {result.name: result.value(values) for result in self._results}
         return found[""] if self._single else found

@@ -29,13 +29,14 @@ from tests.spark.stream.running import done, files, source, start
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 CHOSEN = [
+    "formulas",
     seldom("row: lifetime"),
     "all windows of rows, by ('k', 'j')",
     "all windows with every, by ('k', 'j')",
     seldom("timestamps"),
     seldom("order statistics"),
 ]
-"""Every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
+"""Formulas; every aggregate; every window per row and with every, keys of text, floats, NaN and null; timestamps."""
 
 
 @pytest.mark.parametrize("name", CHOSEN)
