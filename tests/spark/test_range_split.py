@@ -21,9 +21,7 @@ from tests.spark.test_batch import jobs
 
 
 def in_ranges(query: Query, ranges: int) -> Query:
-    windows = query.windows.get("", query.windows)
-    kept = {name: getattr(query, name) for name in ("by", "on", "forget", "emit")}
-    return Query(windows, **kept, options=Options(split=ranges), **query.aggregates)
+    return query.rewritten(options=Options(split=ranges))
 
 
 def splits(query: Query) -> bool:
@@ -54,6 +52,9 @@ QUERIES |= {f"all with every, by {by}": Query(_named(PER_SLIDE), by=by, on=ON, *
 QUERIES |= {name: CASES[name] for name in ("row: lifetime", "slide: lifetime by time")}
 QUERIES["lifetimes and sessions, of all"] = Query({"all": Lifetime(), "one": Session(2)}, on=ON, **FEW)
 QUERIES["lifetimes of timestamps"] = Query(Lifetime(every="5m"), by=("k", "p"), on=("ts", "row"), **FEW)
+QUERIES |= {name: CASES[name] for name in ("formulas", "own windows, every")}
+RATIO: dict[str, Any] = {"share": sash.count(where="b") / sash.count("f"), "best": sash.max(sash.expr("f * i"))}
+QUERIES["formulas over lifetimes"] = Query(Lifetime(), by="k", on=ON, min_periods=3, **RATIO)
 
 
 @pytest.fixture
@@ -73,6 +74,11 @@ OFTEN |= {"lifetimes and sessions, of all"}
 def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
     assert splits(QUERIES[name])
     check(frame, rows(), in_ranges(QUERIES[name], 6))
+
+
+def test_lifetimes_beside_windows_of_single_aggregates_are_not_split() -> None:
+    query = Query(Lifetime(), by="k", on=ON, n_=sash.count(), high=sash.max("f").over(Session(3)))
+    assert "stands beside windows of single aggregates" in str(why_not_split(query.bind(SCHEMA)))
 
 
 @pytest.mark.parametrize(
