@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import sash
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
-from tests.shared.queries import AFFINE, SCALES, queries
+from tests.shared.queries import AFFINE, SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
 
 AGGREGATES = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s"), "maps": AFFINE("i")}
@@ -23,7 +23,7 @@ def few_aggregates(draw: st.DrawFn, mode: str) -> Case:
     query = draw(queries(scale, ("final", "changes")))
     names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
     kept: dict[str, Any] = {name: getattr(query, name) for name in names}
-    return draw(calls(sash.Query(query.windows.get("", query.windows), **kept, **AGGREGATES), scale, mode))
+    return draw(calls(sash.Query(given_windows(query), **kept, **AGGREGATES), scale, mode))
 
 
 @pytest.mark.parametrize("mode", ["rows", "given", "sorted"])

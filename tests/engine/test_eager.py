@@ -14,7 +14,7 @@ from sash.testing.compare import as_rows
 from tests.engine.differential import duel
 from tests.engine.eager_operator import EagerOperator
 from tests.shared.effort import share
-from tests.shared.queries import SCALES, queries
+from tests.shared.queries import SCALES, given_windows, queries
 from tests.shared.streams import Case, calls, cases
 
 EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
@@ -36,9 +36,7 @@ def few_aggregates(draw: st.DrawFn) -> Case:
     query = draw(queries(scale, ("eager",)))
     names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
     kept = {name: getattr(query, name) for name in names}
-    found = sash.Query(
-        query.windows.get("", query.windows), **kept, high=sash.max("i"), total=sash.sum("f"), text=sash.last("s")
-    )
+    found = sash.Query(given_windows(query), **kept, high=sash.max("i"), total=sash.sum("f"), text=sash.last("s"))
     return draw(calls(found, scale, draw(st.sampled_from(["rows", "given"]))))
 
 

@@ -28,7 +28,7 @@ from tests.engine.test_eager import (
     retract_batch,
     retractions,
 )
-from tests.shared.queries import SCALES, loose, queries, rewritten
+from tests.shared.queries import SCALES, given_windows, loose, queries, rewritten
 from tests.shared.streams import Case, StreamStep, calls
 
 SHOWN = {"n": sash.count(), "high": sash.max("i"), "text": sash.last("s")}
@@ -40,7 +40,7 @@ def eager_cases(draw: st.DrawFn) -> Case:
     scale = draw(st.sampled_from([*SCALES, None]))
     drawn = draw(queries(scale, ("eager",), ("drop",)))
     kept = {name: getattr(drawn, name) for name in ("by", "on", "lateness", "emit", "late", "forget")}
-    query = sash.Query(drawn.windows.get("", drawn.windows), **kept, **SHOWN)
+    query = sash.Query(given_windows(drawn), **kept, **SHOWN)
     return draw(calls(query, scale, draw(st.sampled_from(["rows", "given"]))))
 
 

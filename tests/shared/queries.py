@@ -343,6 +343,12 @@ def _by_time(aggregate: Any, scale: Scale) -> Bound:
     return bound
 
 
+def given_windows(query: Query) -> Any:
+    """The windows of a query as `Query` takes them, for one with other aggregates; else those of its aggregates."""
+    found = query.windows or query.all_windows
+    return found.get("", found)
+
+
 def rewritten(query: Query, **changes: Any) -> Query:
     """The query with some of its arguments changed.
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.monoids.algebra import Bound
-from tests.shared.queries import SCALES, queries
+from tests.shared.queries import SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
 
 AGGREGATES: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s")}
@@ -26,7 +26,7 @@ def few_aggregates(draw: st.DrawFn, max_rows: int, more: dict[str, Bound] | None
     scale = draw(st.sampled_from([SCALES[0], SCALES[0], SCALES[1], SCALES[-1], None]))
     drawn = draw(queries(scale, ("final", "changes") if mode == "sorted" else ("final", "changes", "eager")))
     kept = {name: getattr(drawn, name) for name in ("by", "on", "lateness", "emit", "late", "forget")}
-    query = sash.Query(drawn.windows.get("", drawn.windows), **kept, **AGGREGATES, **(more or {}))
+    query = sash.Query(given_windows(drawn), **kept, **AGGREGATES, **(more or {}))
     return draw(calls(query, scale, mode, max_rows))
 
 
