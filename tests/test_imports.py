@@ -59,7 +59,9 @@ def test_a_query_is_made_without_arrow() -> None:
 
 def test_expressions_load_sqlglot_and_names_of_conditions_do_not() -> None:
     assert packages_loaded_by("import sash; sash.sum('x', where='ok')") <= {"sash", "numpy"}
-    assert packages_loaded_by("import sash; sash.sum(sash.expr('x + 1'))") == {"sash", "numpy", "sqlglot"}
+    made = packages_loaded_by("import sash; sash.sum(sash.expr('x + 1'))")
+    assert "sqlglot" in made
+    assert made.isdisjoint({*HEAVY} - {"sqlglot"})
 
 
 def test_frames_load_neither_pandas_nor_polars() -> None:
