@@ -3,7 +3,7 @@
 a page ──▶ one number of it changed, checksum repaired ──▶ PageError that names the page; the operator is as it was
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,9 @@ import pytest
 import sash
 from sash import Count, Lifetime, Policy, Session, Time
 from sash.engine import durable_state
+from sash.engine.column_sharing import restored, stored_fields
 from sash.engine.operator import Operator
+from sash.engine.state_codec import RANGES
 from sash.engine.state_header import directories
 from sash.kernels.loops.window_loops import NEVER
 from sash.stores import MemoryStore, PageError
@@ -20,6 +22,7 @@ from sash.stores.page import pack
 from sash.stores.page import unpack as unpack_page
 from tests.fuzz.frames import State, opened
 from tests.shared.queries import KeepLast
+from tests.shared.small_state import small_buckets
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]
@@ -59,13 +62,32 @@ def schemas(asked: sash.Query, kind: str) -> list[pa.Schema]:
         return directories(backend.durable.number_type)
     if kind in ("bucket", "eager"):
         return list(backend.durable.codec.schemas)
-    return [backend.durable.buffered.schema] if kind == "buffer" else [backend.durable.codec.elements[0]]
+    return [backend.durable.buffered.schema] if kind == "buffer" else [RANGES, backend.durable.codec.elements[0]]
+
+
+def layouts(meta: dict[str, Any], kind: str) -> list[Any]:
+    """The layouts of the batches of a page; None for a batch that has all columns."""
+    return meta["columns"] if kind == "bucket" else [None, meta["columns"]]
 
 
 def crafted(asked: sash.Query, page: bytes, batch: int, column: str, change: Callable[[list[Any]], list[Any]]) -> bytes:
     """A page with other values in a column, and a checksum that fits."""
     parts = opened(page)
-    meta, batches = unpack_page(page, parts.kind, parts.fingerprint, schemas(asked, parts.kind), "it")
+    kinds = schemas(asked, parts.kind)
+    if parts.kind in ("bucket", "segment"):
+
+        def stored(meta: Mapping[str, Any]) -> list[pa.Schema]:
+            ways = layouts(dict(meta), parts.kind)
+            return [kind if how is None else stored_fields(kind, how) for kind, how in zip(kinds, ways, strict=True)]
+
+        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, stored, "it")
+        ways = layouts(meta, parts.kind)
+        every = zip(batches, kinds, ways, strict=True)
+        batches = [one if how is None else restored(one, kind, how) for one, kind, how in every]
+        whole = [[-1] * one.num_columns for one in batches]
+        meta["columns"] = whole if parts.kind == "bucket" else whole[1]
+    else:
+        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, kinds, "it")
     given = batches[batch]
     at = given.schema.get_field_index(column)
     new = pa.array(change(given.column(at).to_pylist()), given.schema.field(at).type)
@@ -126,14 +148,12 @@ HEADS: dict[str, tuple[Any, int, str, Any, str]] = {
     "rows below none": (Time(9), KEYS_BATCH, "keys.0", put(-3), "number of rows"),
     "values below none": (Time(9), KEYS_BATCH, "a0.0.totals.0", put(-1), "number of values"),
     "a key twice": (Time(9), KEYS_BATCH, "k0", put("b"), "twice"),
-    "a run of nobody": (Time(9), KEYS_BATCH, "runs0.1", put(5), "runs that do not belong"),
-    "a large key that never was": (Time(9), KEYS_BATCH, "large.0", put(3), "never given"),
-    "an element of no key": (Time(9), ELEMENTS, "key", last(lambda _: 77), "not in it"),
-    "an element before all keys": (Time(9), ELEMENTS, "key", put(-1), "not in it"),
-    "elements out of order": (Time(9), ELEMENTS, "key", last(lambda _: 0), "order of their keys"),
+    "a tail of nobody": (Time(9), KEYS_BATCH, "tail0.0", last(lambda _: 20), "without a number|outside of its ring"),
+    "a tail below all": (Time(9), KEYS_BATCH, "tail0.0", put(-1), "outside of its ring"),
+    "a number that never was": (Time(9), KEYS_BATCH, "number.0", put(3), "never given"),
     "falling times": (Time(9), ELEMENTS, "time", put(10**6), "younger than the last row|fall"),
-    "falling counts": (Time(9), ELEMENTS, "a0.0.before", put(10**6), "younger than the last row|fall"),
-    "a count below none": (Time(9), ELEMENTS, "a0.0.before", put(-(10**6)), "is negative"),
+    "too many values": (Time(12, every=4), ELEMENTS, "a0.0.n", put(10**6), "younger than the last row"),
+    "a count below none": (Time(12, every=4), ELEMENTS, "a0.0.n", put(-(10**6)), "is negative"),
     "a count that is gone": (Count(30), KEYS_BATCH, FRONT, last(lambda x: x + 1), "not as many|that are gone"),
     "a pane with another slide": (Time(12, every=4), ELEMENTS, "first.0", put(-(2**60)), "not its own"),
     "a pane far away": (Time(12, every=4), ELEMENTS, "low", last(lambda _: 2**63 - 1), "too near to the limits"),
@@ -158,6 +178,85 @@ def test_slots_that_cannot_be(case: str) -> None:
     store = stored(asked)
     store.pages[BUCKET] = crafted(asked, store.pages[BUCKET], batch, column, change)
     refuse(asked, store, BUCKET, said)
+
+
+SEGMENTS: dict[str, tuple[int, str, Any, str]] = {
+    "a range that falls": (0, "start", put(10**6), "cannot be"),
+    "a range beyond all": (0, "stop", put(2**62), "cannot be|as its ranges"),
+    "a range of another length": (0, "stop", put(1), "as its ranges|cannot be"),
+    "a key twice": (0, "key", lambda keys: [keys[0]] * len(keys), "twice"),
+    "a number that is missing": (0, "start", put(None), "missing"),
+    "falling times": (1, "time", put(10**6), "younger than the last row|fall"),
+    "a state that is none": (1, "a0.2.state", put(b"t\xff\xff\xff\xff"), "damaged"),
+}
+
+
+def segments(store: MemoryStore) -> list[str]:
+    """The names of the segments, in their order."""
+    names = [name for name in store.pages if name[0] == "s"]
+    return sorted(names, key=lambda name: int(name.split(".")[-1]))
+
+
+@pytest.mark.parametrize("case", SEGMENTS)
+def test_segments_that_cannot_be(case: str) -> None:
+    batch, column, change, said = SEGMENTS[case]
+    asked = query(Time(100))
+    with small_buckets(10_000, 30):
+        store = stored(asked)
+        page = segments(store)[0]
+        store.pages[page] = crafted(asked, store.pages[page], batch, column, change)
+        refuse(asked, store, page, said)
+
+
+def test_segments_that_do_not_follow_each_other() -> None:
+    """A range that was moved, one of an unknown key, and one that its bucket has, too."""
+    asked = query(Time(100))
+    moved = lambda by: lambda values: [value + by for value in values]  # noqa: E731
+    with small_buckets(10_000, 2):
+        pages = stored(asked).pages
+        first, *_, newest = segments(MemoryStore(dict(pages)))
+        for page, by in ((first, 1), (newest, 1), (first, 900)):
+            store = MemoryStore(dict(pages))
+            for column in ("start", "stop"):
+                store.pages[page] = crafted(asked, store.pages[page], 0, column, moved(by))
+            refuse(asked, store, page, "does not begin|that its bucket has")
+        store = MemoryStore(dict(pages))
+        store.pages[newest] = crafted(asked, store.pages[newest], 0, "key", moved(1000))
+        refuse(asked, store, BUCKET, "not as many elements")
+
+
+LAYOUTS: dict[str, Any] = {
+    "a column of the future": lambda layout: [len(layout) - 1, *layout[1:]],
+    "a column that is not stored": lambda layout: [*layout[:-2], "0", len(layout) - 2],
+    "a column of another type": lambda layout: [*layout[:-1], 0],
+    "a constant text": lambda layout: ["0", *layout[1:]],
+    "too few columns": lambda layout: layout[:-1],
+    "no column": lambda layout: ["0"] * len(layout),
+    "no layout at all": lambda _: "x",
+    "a constant beyond integers": lambda layout: [*layout[:1], str(2**63), *layout[2:]],
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_layouts_that_cannot_be(case: str) -> None:
+    asked = query(Time(9))
+    store = stored(asked)
+    page = opened(store.pages[BUCKET])
+    keys, *rest = page.meta["columns"]
+    store.pages[BUCKET] = page.with_meta(page.meta | {"columns": [LAYOUTS[case](keys), *rest]}).sealed()
+    refuse(asked, store, BUCKET, "layout|neither stored nor equal|field 'columns'")
+
+
+@pytest.mark.parametrize("segments", [[[0, 5]], [[5, 0]], [], [[0, 0], [0, 0]]])
+def test_segments_that_are_not_there(segments: Any) -> None:
+    asked = query(Time(9))
+    store = stored(asked)
+    page = opened(store.pages[BUCKET])
+    marks = ["0" * 16] * len(segments)
+    store.pages[BUCKET] = page.with_meta(page.meta | {"segments": segments, "marks": marks}).sealed()
+    operator = asked.operator(SCHEMA, store=store)
+    with pytest.raises(PageError, match=r"s0{16}\.0\.0' is missing|segments that cannot be|of another query"):
+        operator.process(rows(60, 8))
 
 
 def test_what_was_emitted_of_a_key_that_is_not_there() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arena import RingRanges
-from sash.engine.arrow_arrays import array
+from sash.engine.arrow_arrays import integers
 from sash.engine.live_engine import LiveEngine
 from sash.engine.page_transaction import Pages
 from sash.engine.state_codec import RANGES, SEGMENT, EncodedBatch, StateCodec, tail_name
@@ -32,7 +32,7 @@ from sash.kernels.loops.live_loops import BACK, FRONT
 LEAST = 1 << 13
 """A tail of fewer bytes stays in its bucket page."""
 
-SEGMENT_SIZE = 1 << 17
+SEGMENT_SIZE = 1 << 18
 """Bytes of a segment page, about; a tail of as many goes to segments at once."""
 
 SHARE = 64
@@ -276,7 +276,9 @@ class BucketLogs:
         """Write some rows as the next segment of a bucket; returns its bytes."""
         first, number, mark, elements = self.of(start)[a]
         keys = self.engine.table[NUMBER][ranges.slots]
-        index = pa.RecordBatch.from_arrays([array(keys), array(ranges.starts), array(ranges.stops)], schema=RANGES)
+        index = pa.RecordBatch.from_arrays(
+            [integers(keys), integers(ranges.starts), integers(ranges.stops)], schema=RANGES
+        )
         batches = [index, encoded.batch.slice(bounds[0], bounds[1] - bounds[0])]
         name = segment_name(start, a, number)
         size = self.pages.write("segment", name, {"columns": encoded.layout}, batches)

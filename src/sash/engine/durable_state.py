@@ -11,7 +11,7 @@ the end of a call the buckets of all keys that have changed are written, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.engine.arena import RingRanges
 from sash.engine.bucket_directory import BucketDirectory
-from sash.engine.bucket_log import BucketLogs, LogSize
+from sash.engine.bucket_log import BucketLogs
 from sash.engine.bucket_reader import BucketReader, Listed, StoredElements
 from sash.engine.buffer_pages import BufferMark, BufferPages
 from sash.engine.key_values import keys_of
@@ -35,14 +35,23 @@ from sash.kernels.loops.slot_loops import DUE
 from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
-BUCKET = 1 << 17
-"""A bucket page beyond this many bytes is cut in two; and a bucket with so many in all, if a call writes as many."""
+BUCKET = 1 << 18
+"""A bucket of which a call writes more than so many bytes is cut in two."""
 
 LARGE_BUCKET = 1 << 21
 """A bucket beyond this many bytes in all, those of its segments included, is cut in two."""
 
 SMALL_BUCKET = 1 << 12
 """The same where memory is bounded and the state is small."""
+
+SMALL_PAGE = 1 << 14
+"""A bucket page beyond this many bytes is cut if a call changes few of its keys, and there are not many buckets."""
+
+FEW = 8
+"""So little is one of so many keys."""
+
+DIRECTORY = 40
+"""Bytes of a bucket in the header."""
 
 TOGETHER = 64
 """So many buckets are encoded at once."""
@@ -207,13 +216,17 @@ class DurableState(StoredState):
             buckets.find_members(np.setdiff1d(engine.live, engine.gone), hashes)
             self._numbering = engine.numbering
         doubtful = buckets.named(self.transaction.doubtful)
-        touched = np.union1d(buckets.changed_members(changed, engine.gone, hashes), doubtful).astype(int).tolist()
+        changes = buckets.changed_members(changed, engine.gone, hashes)
+        touched = sorted({*changes, *doubtful})
         buckets.used[touched] = self.call
         for stop in range(len(touched), 0, -TOGETHER):  # cutting one in two moves those behind it
-            self._write_together(touched[max(stop - TOGETHER, 0) : stop])
+            self._write_together(touched[max(stop - TOGETHER, 0) : stop], changes)
 
-    def _write_together(self, several: Sequence[int]) -> None:
-        """Write some buckets. Those that are too large are cut."""
+    def _write_together(self, several: Sequence[int], changes: Mapping[int, int] | None) -> None:
+        """Write some buckets, of which so many keys have changed; None: they have just been cut.
+
+        Those that are too large are cut.
+        """
         buckets, table = self.buckets, self.engine.table
         assert buckets.members is not None
         for i in several:
@@ -234,22 +247,26 @@ class DurableState(StoredState):
         for i, start, batches, log in zip(*map(reversed, (several, starts, encoded, sizes)), strict=True):
             meta = {"emit": self.emit, "columns": layouts, **self.logs.meta(start)}
             page = self.transaction.write("bucket", buckets.name(i), meta, batches)
-            if made := self._cut(i, self._excess(page, log)):
+            count = len(buckets.members[i])
+            is_little = changes is not None and FEW * changes.get(i, count) < count
+            written = page if changes is None else page + log.written
+            if made := self._cut(i, self._excess(page, written, page + log.live, is_little)):
                 self.logs.release(start, np.concatenate(buckets.members[i : i + made + 1]))
-                self._write_together(range(i, i + made + 1))
+                self._write_together(range(i, i + made + 1), None)
 
-    def _excess(self, page: int, log: LogSize) -> float:
-        """How many times as large as it should be a bucket is, with a page and a log of these sizes.
+    def _excess(self, page: float, written: float, size: float, is_little: bool) -> float:
+        """How many times as large as it should be a bucket is, by its page, what a call writes, and what it has.
 
         Loading a key reads its bucket with all segments, so it is bounded; but a call that changes all keys is not to
-        write many small pages. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
+        write many small pages. A call of which little is in a page writes that page and the header: they are to be of
+        one size. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
         it; but the header, which lists the buckets and is written with each call, is to have no more than some 30,000
         of them.
         """
-        size = page + log.live
         if self.memory is not None:
             return size / min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
-        return max(min(page + log.written, size) / BUCKET, size / LARGE_BUCKET)
+        least = min(max(SMALL_PAGE, (DIRECTORY * self.transaction.nbytes) ** 0.5), BUCKET)
+        return max(written / BUCKET, size / LARGE_BUCKET, is_little * page / least)
 
     def _cut(self, i: int, excess: float) -> int:
         """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
