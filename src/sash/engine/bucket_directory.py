@@ -126,25 +126,20 @@ class BucketDirectory:
         edges = np.searchsorted(bucket[order], np.arange(1, len(self)))
         self.members = np.split(live[order], edges)
 
-    def changed_members(self, changed: Ints, gone: Ints, hashes: Hashes) -> dict[int, int]:
-        """Let buckets have the slots that have changed, without those that are gone.
-
-        Returns how many slots of which buckets have changed.
-        """
+    def changed_members(self, changed: Ints, gone: Ints, hashes: Hashes) -> list[int]:
+        """Let buckets have the slots that have changed, without those that are gone; returns these buckets."""
         assert self.members is not None
         if not len(changed):
-            return {}
+            return []
         bucket = self.of(hashes[changed])
         order = np.lexsort((changed, bucket))
         touched, firsts = np.unique(bucket[order], return_index=True)
-        found = {}
         for i, mine in zip(touched.tolist(), np.split(changed[order], firsts[1:]), strict=True):
-            found[i] = len(mine)
             if not np.array_equal(mine, self.members[i]):
                 self.members[i] = np.union1d(self.members[i], mine)
             if len(gone):
                 self.members[i] = self.members[i][~np.isin(self.members[i], gone)]
-        return found
+        return touched.tolist()
 
     def cut(self, i: int, hashes: Hashes) -> None:
         """Make two buckets of one, at the middle of its hashes."""

@@ -32,12 +32,12 @@ from sash.kernels.loops.live_loops import BACK, FRONT
 LEAST = 1 << 13
 """A tail of fewer bytes stays in its bucket page."""
 
-SEGMENT_SIZE = 1 << 18
+SEGMENT_SIZE = 1 << 17
 """Bytes of a segment page, about; a tail of as many goes to segments at once."""
 
 SHARE = 64
 """A long log takes larger tails: this part of its bytes. So the number of segments grows
-with the logarithm of its size, to some 300, and from 16 MiB on new ones have SEGMENT_SIZE."""
+with the logarithm of its size, to some 300, and from 8 MiB on new ones have SEGMENT_SIZE."""
 
 NUMBER = "number"
 """The column of the slot table with the number of a key in segments; -1 for none."""

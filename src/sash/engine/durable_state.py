@@ -11,7 +11,7 @@ the end of a call the buckets of all keys that have changed are written, and the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,23 +35,14 @@ from sash.kernels.loops.slot_loops import DUE
 from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
-BUCKET = 1 << 18
-"""A bucket of which a call writes more than so many bytes is cut in two."""
+BUCKET = 1 << 17
+"""A bucket page beyond this many bytes is cut in two; so is a bucket to which a call writes more than twice as many."""
 
 LARGE_BUCKET = 1 << 21
 """A bucket beyond this many bytes in all, those of its segments included, is cut in two."""
 
 SMALL_BUCKET = 1 << 12
 """The same where memory is bounded and the state is small."""
-
-SMALL_PAGE = 1 << 14
-"""A bucket page beyond this many bytes is cut if a call changes few of its keys, and there are not many buckets."""
-
-FEW = 8
-"""So little is one of so many keys."""
-
-DIRECTORY = 40
-"""Bytes of a bucket in the header."""
 
 TOGETHER = 64
 """So many buckets are encoded at once."""
@@ -216,17 +207,13 @@ class DurableState(StoredState):
             buckets.find_members(np.setdiff1d(engine.live, engine.gone), hashes)
             self._numbering = engine.numbering
         doubtful = buckets.named(self.transaction.doubtful)
-        changes = buckets.changed_members(changed, engine.gone, hashes)
-        touched = sorted({*changes, *doubtful})
+        touched = sorted({*buckets.changed_members(changed, engine.gone, hashes), *doubtful})
         buckets.used[touched] = self.call
         for stop in range(len(touched), 0, -TOGETHER):  # cutting one in two moves those behind it
-            self._write_together(touched[max(stop - TOGETHER, 0) : stop], changes)
+            self._write_together(touched[max(stop - TOGETHER, 0) : stop])
 
-    def _write_together(self, several: Sequence[int], changes: Mapping[int, int] | None) -> None:
-        """Write some buckets, of which so many keys have changed; None: they have just been cut.
-
-        Those that are too large are cut.
-        """
+    def _write_together(self, several: Sequence[int], is_cut: bool = False) -> None:
+        """Write some buckets; have they just been cut? Those that are too large are cut."""
         buckets, table = self.buckets, self.engine.table
         assert buckets.members is not None
         for i in several:
@@ -247,26 +234,22 @@ class DurableState(StoredState):
         for i, start, batches, log in zip(*map(reversed, (several, starts, encoded, sizes)), strict=True):
             meta = {"emit": self.emit, "columns": layouts, **self.logs.meta(start)}
             page = self.transaction.write("bucket", buckets.name(i), meta, batches)
-            count = len(buckets.members[i])
-            is_little = changes is not None and FEW * changes.get(i, count) < count
-            written = page if changes is None else page + log.written
-            if made := self._cut(i, self._excess(page, written, page + log.live, is_little)):
+            written = page if is_cut else page + log.written
+            if made := self._cut(i, self._excess(page, written, page + log.live)):
                 self.logs.release(start, np.concatenate(buckets.members[i : i + made + 1]))
-                self._write_together(range(i, i + made + 1), None)
+                self._write_together(range(i, i + made + 1), is_cut=True)
 
-    def _excess(self, page: float, written: float, size: float, is_little: bool) -> float:
+    def _excess(self, page: float, written: float, size: float) -> float:
         """How many times as large as it should be a bucket is, by its page, what a call writes, and what it has.
 
         Loading a key reads its bucket with all segments, so it is bounded; but a call that changes all keys is not to
-        write many small pages. A call of which little is in a page writes that page and the header: they are to be of
-        one size. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
+        write many small pages. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
         it; but the header, which lists the buckets and is written with each call, is to have no more than some 30,000
         of them.
         """
         if self.memory is not None:
             return size / min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
-        least = min(max(SMALL_PAGE, (DIRECTORY * self.transaction.nbytes) ** 0.5), BUCKET)
-        return max(written / BUCKET, size / LARGE_BUCKET, is_little * page / least)
+        return max(page / BUCKET, written / (2 * BUCKET), size / LARGE_BUCKET)
 
     def _cut(self, i: int, excess: float) -> int:
         """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
