@@ -22,7 +22,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import has_column_kernel
 
 if TYPE_CHECKING:
-    from sash.engine.stateless import Inputs, ResultColumn
+    from sash.engine.column_inputs import Inputs, ResultColumn
 
 MEANS = (EwmMean, EwmMeanByTime)
 DEVIATIONS = (EwmStd, EwmStdByTime)

@@ -19,7 +19,7 @@ from sash.monoids import Delta, Lag, Monoid
 from sash.monoids.null_rows import NullRows
 
 if TYPE_CHECKING:
-    from sash.engine.stateless import Inputs, ResultColumn
+    from sash.engine.column_inputs import Inputs, ResultColumn
 
 
 class RangeOverflow(Exception):

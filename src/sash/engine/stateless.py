@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,12 @@ import pyarrow as pa
 
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
-from sash.aggregators.in_order import InOrder
-from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
-from sash.engine.arrow_arrays import array
+from sash.engine.aggregate_batch import Aggregate, column_kernel
+from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
-from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
-from sash.engine.order_columns import newest_values, order_column
+from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.step_data import BatchColumns
@@ -37,15 +35,12 @@ from sash.kernels.column.column_kernels import (
     CountBounds,
     RangeBounds,
     RowThreads,
-    as_kind,
-    column_kernel_of,
     index_type,
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
-from sash.monoids.algebra import Kind
-from sash.plan.bound_query import AggregateSpec, WindowSpec
+from sash.plan.bound_query import WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 
 PLACED = (m.First, m.Last, m.Nth)
@@ -54,23 +49,6 @@ PLACED = (m.First, m.Last, m.Nth)
 
 class NeedsOperator(Exception):
     """Raised for rows that only an operator can process or report."""
-
-
-@dataclass
-class ResultColumn:
-    """Results in the order of the rows: numbers and which are valid (None: all), or an Arrow column."""
-
-    type: pa.DataType
-    numbers: Numbers | None = None
-    valid: Flags | None = None
-    made: pa.Array | None = None
-
-    def arrow(self) -> pa.Array:
-        """The results as an Arrow column."""
-        if self.made is None:
-            assert self.numbers is not None
-            self.made = to_arrow(self.numbers, self.valid, self.type)
-        return self.made
 
 
 @dataclass
@@ -312,118 +290,6 @@ class StatelessExecutor:
             np.cumsum(non_null, out=places[1:])
             ranges = self.threads.among(places, ranges)
         return None if ranges.shortest else self.threads.holds_at_least(ranges, 1)
-
-
-class Inputs:
-    """The columns of an aggregate, in order, as its kernels take them; created at first use."""
-
-    def __init__(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, threads: RowThreads) -> None:
-        self.spec, self.rows, self.threads = spec, rows, threads
-        columns.derive(spec.derived)
-        self.columns = [decode(columns.column(name)) for name in spec.columns]
-        self.forms = encodings_of(spec)
-        self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
-        self.dictionary: ValueDictionary | None = None
-        self._batches: dict[type[InOrder], AggregateBatch] = {}
-        self.places: Any = None
-        non_nulls: Flags | None = None
-        ordered = order_column(spec.monoid, self.columns[0]) if self.columns else None
-        nullable = () if ordered is not None else spec.monoid.nullable
-        if any(column.null_count for i, column in enumerate(self.columns) if i not in nullable):
-            non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
-        self.non_nulls = non_nulls
-        if ordered is not None:
-            self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
-            self._read(ordered.x, non_nulls)
-        elif self.forms is not None and self.forms != ("presence",):
-            self._prepare(non_nulls)
-        if non_nulls is not None:
-            self.places = np.zeros(len(rows) + 1, index_type(len(rows)))
-            np.cumsum(non_nulls, out=self.places[1:])
-            self.back_places = np.flatnonzero(non_nulls)
-
-    def _prepare(self, non_nulls: Flags | None) -> None:
-        assert self.forms is not None
-        kinds: tuple[Kind, ...] = kinds_of(self.forms, self.spec.types)
-        self.kernel = column_kernel_of(self.spec.monoid, kinds)
-        if self.kernel is None:
-            return
-        if self.forms[0] in ("rank", "category"):
-            self.dictionary = ValueDictionary(self.forms[0], self.columns[0], self.spec.order(0))
-        x: Any = self.dictionary.codes if self.dictionary is not None else numbers(self.columns[0])
-        if self.kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
-            if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
-                self.kernel = None
-                return
-            x = x.astype(np.float64)
-        else:
-            x = as_kind(x, kinds[0])
-        self._read(x, non_nulls)
-
-    def _read(self, x: Numbers, non_nulls: Flags | None) -> None:
-        """The numbers of the rows that the aggregate reads, in order."""
-        x = self.rows.scatter(x)
-        self.x = x if non_nulls is None else x[non_nulls]
-
-    def batch(self, cls: type[InOrder]) -> AggregateBatch:
-        """The aggregate's kernel with the states of the rows in order."""
-        if cls not in self._batches:
-            aggregate = Aggregate(replace(self.spec, monoid=cls.form(self.spec.monoid)), column_kernel(cls))
-            columns = self.columns
-            source = self.rows.source
-            if source is not None:
-                columns = [column.take(array(source)) for column in columns]
-            self._batches[cls] = AggregateBatch(aggregate, columns, len(self.rows), self.threads.run)
-        return self._batches[cls]
-
-    def among(self, given: CountBounds | RangeBounds) -> CountBounds | RangeBounds:
-        """Bounds among the rows that the aggregate reads."""
-        if self.places is None:
-            return given
-        return self.threads.among(self.places, self.threads.as_ranges(given, len(self.rows)))
-
-    # ---- the way back ----
-
-    def lowered(self, found: Numbers, valid: Flags | None) -> ResultColumn:
-        """Results of a column kernel."""
-        assert self.kernel is not None
-        if self.kernel.result == "place":
-            return self.payload(found, valid, 1)
-        back = self.back(self.spec.result, found, valid)
-        if self.dictionary is not None and back.numbers is not None:
-            return self._as_result(self.dictionary.decode(back.numbers, back.valid))
-        return back
-
-    def payload(self, found: Numbers, valid: Flags | None, column: int) -> ResultColumn:
-        """The values of a column at the found rows, given by their places among those that the aggregate reads."""
-        if valid is not None:
-            found = np.where(valid, found, 0)
-        at = found if self.places is None else self.back_places[found] if len(self.back_places) else found
-        source = self.rows.source
-        back = self.back(pa.int64(), at if source is None or not len(source) else source[at], valid)
-        assert back.numbers is not None
-        return self._as_result(self.columns[column].take(array(back.numbers, back.valid)))
-
-    def _as_result(self, column: pa.Array) -> ResultColumn:
-        kind = self.spec.result
-        return ResultColumn(kind, made=column if column.type == kind else column.cast(kind))
-
-    def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> ResultColumn:
-        """Numbers in the order of the rows."""
-        rows = self.rows
-        if rows.place is None:
-            return ResultColumn(kind, found, valid)
-        if valid is not None:
-            flags = rows.gather(valid)
-            return ResultColumn(kind, rows.gather(found), flags if rows.timed is None else flags & rows.timed)
-        return ResultColumn(kind, rows.gather(found), rows.timed)
-
-    def restored(self, column: pa.Array) -> ResultColumn:
-        """A column in the order of the rows; null for those without a time."""
-        rows = self.rows
-        if rows.place is None:
-            return ResultColumn(column.type, made=column)
-        return ResultColumn(column.type, made=column.take(array(rows.place, rows.timed)))
 
 
 def _ordinals(rows: RowOrder) -> Numbers:

@@ -19,7 +19,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import has_column_kernel
 
 if TYPE_CHECKING:
-    from sash.engine.stateless import Inputs, ResultColumn
+    from sash.engine.column_inputs import Inputs, ResultColumn
 
 EXACT_AS_FLOAT = 2**53
 _LARGE, _SMALL = 2.0**970, 2.0**-900

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.stateless import ResultColumn
+from sash.engine.column_inputs import ResultColumn
 
 Ints = NDArray[np.int64]
 

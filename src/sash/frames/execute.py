@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from sash.engine import Operator
 from sash.engine.arrow_arrays import array
+from sash.engine.column_inputs import ResultColumn
 from sash.engine.key_values import encode_as, key_column, keys_of
-from sash.engine.stateless import NeedsOperator, ResultColumn, StatelessExecutor
+from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
 from sash.plan import validation
