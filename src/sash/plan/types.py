@@ -218,6 +218,8 @@ FIXED: dict[type[Monoid], str] = {
 
 def selects(monoid: Monoid) -> bool:
     """Are its results values of its last column, unchanged?"""
+    if isinstance(monoid, m.Quantile):
+        return monoid.interpolation not in BETWEEN
     return monoid.returns is None and BY_COLUMNS.get(type(monoid)) is _last
 
 
