@@ -9,11 +9,12 @@ A code is a place in the log; -1: the row has left. The log is compacted when mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.engine.arena import Arena, places_of
 from sash.engine.arrow_arrays import array, everyone
@@ -147,9 +148,9 @@ class WaitingRows:
         """The columns in which rows are stored with their elements."""
         return {WAITS: pa.bool_()} | {field.name: field.type for field in self.log.schema}
 
-    def store(self, places: Ints) -> list[pa.Array]:
-        """The rows of elements; nulls for those that have left."""
-        codes = self.arena.columns[CODE][places]
+    def store(self, take: Callable[[NDArray[Any]], NDArray[Any]]) -> list[pa.Array]:
+        """The rows of the elements that `take` selects; nulls for those that have left."""
+        codes = take(self.arena.columns[CODE])
         waits = codes >= 0
         found = self.log.take(codes[waits])
         at = array(np.cumsum(waits) - 1, waits)
