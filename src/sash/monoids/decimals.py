@@ -290,7 +290,7 @@ class WideRange(Monoid):
         return (found, found)
 
     def combine(self, a: Any, b: Any) -> Any:
-        return (min(a[0], b[0]), max(a[1], b[1]))
+        return (b[0] if b[0] < a[0] else a[0], b[1] if b[1] > a[1] else a[1])  # noqa: FURB136 (Numba has no min of tuples)
 
     def lower(self, a: Any) -> Any:
         found = minus(a[1], a[0])
