@@ -11,16 +11,22 @@ from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestItem
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels  # noqa: F401
 from tests.shared.effort import PROFILE
 from tests.shared.quick_java import QUICK_JAVA
 
-# No deadline and no health check on speed: a first call may compile, and the machine may be busy.
+# No deadline and no health check on speed: a first call may compile, and the machine may be busy. No explanation of
+# failures, which traces every line.
 settings.register_profile(
-    "quick", deadline=None, max_examples=10, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    deadline=None,
+    max_examples=10,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
 settings.register_profile("checked", settings.get_profile("quick"), max_examples=20)

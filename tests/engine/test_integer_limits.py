@@ -99,6 +99,8 @@ SLIDING = (
     sash.Lifetime(every=3),
     sash.Lifetime(every=sash.Time(2**61)),
 )
+SHIFTED = (sash.Count(3, shift=-1), sash.Count(2, shift=2), sash.Time(5, shift=-3), sash.Time(2**62, shift=2**62))
+"""Windows that are moved against their rows."""
 CLOSING = (sash.Session(5, every="close"), sash.Session(2**62, every="close"), sash.Punctuation("p", every="close"))
 AGGREGATES = {
     "n": sash.count(),
@@ -149,7 +151,7 @@ def cases(chance: np.random.Generator) -> Iterator[Case]:
     """Every kind of window, emission and key, in calls of several sizes."""
     rowwise = [*windows(5), *windows(2**62), sash.Punctuation("p"), {"a": sash.Time(5), "b": sash.Count(2)}]
     emissions: list[tuple[str, list[Any]]] = [
-        ("final", [*rowwise, *SLIDING, *CLOSING]),
+        ("final", [*rowwise, *SLIDING, *CLOSING, *SHIFTED]),
         ("changes", [*rowwise, *SLIDING]),
         ("eager", [w for w in [*rowwise, *SLIDING] if not isinstance(w, sash.Punctuation)]),
     ]
@@ -190,14 +192,24 @@ def test_kernels_at_the_limits_are_as_interpreted() -> None:
     with shadowed() as seen:
         for case in cases(chance):
             duel(case, begin, resume)
-        for window in [*windows(5), *windows(2**62), sash.Punctuation("p"), sash.Count(2, full=True)]:
+        for window in [*windows(5), *windows(2**62), sash.Punctuation("p"), sash.Count(2, full=True), *SHIFTED]:
             for by in ((), "k", ("k", "s")) if not isinstance(window, sash.Delta) else ((),):
                 on_columns(sash.Query(window, by=by, on="t", **AGGREGATES), chance)
         many_keys_in_a_call()
+        in_a_store(chance)
         rows_between_rows()
         taken_back()
     missing = entries(PLAIN) - seen
     assert not missing, "\n".join(sorted(missing))
+
+
+def in_a_store(chance: np.random.Generator) -> None:
+    """Elements are written to pages, and loaded from them."""
+    window = sash.Count(3)
+    query, store = sash.Query(window, by="k", on="t", lateness=0, **AGGREGATES), MemoryStore()
+    batch = batch_at_limits(chance, 24, window)
+    for start in range(0, 24, 8):
+        query.operator(batch.schema, store=store).process(batch.slice(start, 8))
 
 
 def many_keys_in_a_call() -> None:

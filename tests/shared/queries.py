@@ -13,6 +13,7 @@ The queries are for the columns that `tests.shared.streams` makes:
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -252,6 +253,7 @@ _DERIVED: tuple[Bound, ...] = (
 """Aggregates of expressions, and of rows for which a condition holds."""
 
 
+@functools.cache
 def aggregates(per_row: bool) -> st.SearchStrategy[dict[str, Bound]]:
     """One to four aggregates by name."""
     one = st.sampled_from(_AGGREGATES + _RANKS if per_row else _AGGREGATES) | st.sampled_from(_DERIVED)

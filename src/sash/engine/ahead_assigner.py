@@ -200,8 +200,9 @@ class AheadAssigner(RowAssigner):
 
 
 def _taken(one: WindowResults, order: Ints, places: pa.Array) -> WindowResults:
-    """Results in another order."""
+    """Results in another order; aggregates that are not asked for have none."""
     ranges, life = one.results, one.results.life
     moved = replace(ranges, slots=ranges.slots[order], on=ranges.on[order], life=None if life is None else life[order])
-    columns = [column.take(places) for column in one.columns]
-    return WindowResults(moved, columns, [low[order] for low in one.low], [high[order] for high in one.high])
+    columns = [None if column is None else column.take(places) for column in one.columns]
+    low, high = ([counts[order] if len(counts) else counts for counts in some] for some in (one.low, one.high))
+    return WindowResults(moved, columns, low, high)
