@@ -28,6 +28,7 @@ from sash.testing import Reference, assert_same
 from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
 from tests.kernels.shadow import shadowed
+from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, sorted_by_key
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -204,12 +205,13 @@ def test_kernels_at_the_limits_are_as_interpreted() -> None:
 
 
 def in_a_store(chance: np.random.Generator) -> None:
-    """Elements are written to pages, and loaded from them."""
-    window = sash.Count(3)
+    """Elements are written to buckets and segments, and loaded from them."""
+    window = sash.Count(50)
     query, store = sash.Query(window, by="k", on="t", lateness=0, **AGGREGATES), MemoryStore()
-    batch = batch_at_limits(chance, 24, window)
-    for start in range(0, 24, 8):
-        query.operator(batch.schema, store=store).process(batch.slice(start, 8))
+    batch = batch_at_limits(chance, 60, window)
+    with small_buckets(400, 2):
+        for start in range(0, 60, 10):
+            query.operator(batch.schema, store=store).process(batch.slice(start, 10))
 
 
 def many_keys_in_a_call() -> None:
