@@ -50,7 +50,9 @@ class WindowCalendar:
     @property
     def offset(self) -> int | float:
         """The shift of slides without its months."""
-        offset = self.window.offset if isinstance(self.window, Time) else 0
+        if not isinstance(self.window, Time):
+            return 0
+        offset = self.window.offset
         return 0 if isinstance(offset, Duration) and offset.calendar else self.number(None, offset, "offset=")
 
     @property
