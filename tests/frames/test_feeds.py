@@ -19,9 +19,10 @@ from sash.testing import Reference, assert_same
 # ---- columns of type null ----
 
 PARAMETERS: dict[str, Any] = {"nth": {"n": 2}, "count_min": {"items": ("a", 1)}, "approx_quantile": {"q": 0.5}}
+PARAMETERS |= {"quantile": {"q": 0.5}} | {name: {"halflife": 2} for name in ("ewm_mean", "ewm_var", "ewm_std")}
 SKETCHES = ("approx_distinct", "approx_quantile", "frequent_items", "count_min")
 NAMES = [name for name in AGGREGATES if find_spec("datasketches") or name not in SKETCHES]
-COUNTS = ("count", "approx_distinct")
+COUNTS = ("count", "approx_distinct", "count_distinct")
 
 
 def of_nulls(name: str) -> Any:

@@ -47,7 +47,9 @@ def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggreg
 
     if monoid.returns is not None or not types:
         return None
-    nulls = [place for place, type_ in enumerate(types) if is_.is_null(type_) and place not in monoid.nullable]
+    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
+    taken = [place in monoid.nullable and domains[place] == "any" for place in range(len(types))]
+    nulls = [place for place, type_ in enumerate(types) if is_.is_null(type_) and not taken[place]]
     if nulls:
         return _of_nothing(monoid, types, nulls[0])
     if len(types) != 1:
