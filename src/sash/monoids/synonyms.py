@@ -19,7 +19,8 @@ NAMES: dict[str, str] = {
     **dict.fromkeys(("last_value", "latest", "tail"), "last"),
     "nth_value": "nth",
     **dict.fromkeys(("size", "len", "count_star", "n"), "count"),
-    **dict.fromkeys(("nunique", "n_unique", "count_distinct", "approx_count_distinct", "hll"), "approx_distinct"),
+    **dict.fromkeys(("nunique", "n_unique", "distinct_count"), "count_distinct"),
+    **dict.fromkeys(("approx_count_distinct", "hll"), "approx_distinct"),
     **dict.fromkeys(("percentile_approx", "approx_percentile", "approx_median", "tdigest"), "approx_quantile"),
     **dict.fromkeys(("array_agg", "collect_list", "implode"), "collect"),
     **dict.fromkeys(("collect_set", "unique", "distinct"), "collect_distinct"),
@@ -78,8 +79,8 @@ PARAMETERS: dict[str, str] = {
 def missing_name(name: str, known: Collection[str]) -> str:
     """The message for a name that sash does not have, with the name or the call that was likely meant.
 
-    >>> missing_name("averge", ["max", "mean", "average_of"])
-    "module 'sash' has no attribute 'averge': did you mean sash.average_of?"
+    >>> missing_name("averge", ["max", "mean"])
+    "module 'sash' has no attribute 'averge': did you mean sash.mean?"
     >>> missing_name("rolling_mean", ["mean", "rolling"])
     "module 'sash' has no attribute 'rolling_mean': write sash.rolling(data, 5, y=sash.mean('x'))"
     """

@@ -8,6 +8,7 @@ import pytest
 
 import sash
 from sash import Options, Query, Session, Time
+from sash.engine.bucket_log import SEGMENT_SIZE
 from sash.spark.stream.sharding import labels, shard_of, spark_hash
 from sash.spark.stream.stream_header import StateMismatch
 from tests.spark.stream.fake_spark import FakeStream
@@ -224,11 +225,15 @@ def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
 
 
 def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window() -> None:
-    """A window of a million rows of one key beside one of ten thousand: pages and bytes."""
+    """A window of a million rows of one key beside one of ten thousand: pages and bytes.
+
+    The tail of a long log may have as many bytes as a segment before it becomes one.
+    """
     small, large = ticking(20_000, 10_000, 1), ticking(1_050_000, 1_000_000, 1)
     assert large["pages_read"] <= 1.5 * small["pages_read"]
     assert large["pages_written"] <= 1.5 * small["pages_written"]
-    assert large["bytes_read"] + large["bytes_written"] <= 1.5 * (small["bytes_read"] + small["bytes_written"])
+    moved = 1.5 * (small["bytes_read"] + small["bytes_written"])
+    assert large["bytes_read"] + large["bytes_written"] <= moved + SEGMENT_SIZE
 
 
 def test_a_micro_batch_that_touches_all_of_a_thousand_keys_moves_less_than_40_mb() -> None:
