@@ -15,6 +15,7 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -43,8 +44,9 @@ _OF_ROCKSDB = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|CURRENT|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(log|sst|blob|dbtmp)"
     rf"|rocksdict-config\.json|{WRITER}"
 )
-_CATCH_UPS = 100
-"""Attempts of a reader to catch up with a writer that changes its files meanwhile."""
+_PATIENCE, _FAILURES = 10.0, 100
+"""A reader tries for so many seconds to catch up with a writer that changes its files meanwhile, or until so many
+attempts have failed."""
 
 
 def _options(read_only: bool) -> rocksdict.Options:
@@ -222,7 +224,8 @@ class RocksDBStore:
         if not (self.path / "CURRENT").exists():
             raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         failure: Exception | None = None
-        for _ in range(_CATCH_UPS):
+        failures, end = 0, time.monotonic() + _PATIENCE
+        while failures < _FAILURES and time.monotonic() < end:
             # A reader takes the list of files and then the WAL. If the writer changes the list or deletes a WAL in
             # between, the reader lacks what was in it: so nothing may change meanwhile. A reader that has read a WAL
             # also prefers that to the file which replaces it, even if this is newer: so a new list needs a new reader.
@@ -241,7 +244,7 @@ class RocksDBStore:
                     f"cannot read the store at {self.path} without write permission in its directory: {error}"
                 ) from error
             except Exception as error:  # e.g. the writer has deleted a file before it was opened
-                failure = error
+                failure, failures = error, failures + 1
         reason = failure or "its files change all the time"
         raise StoreUnavailable(f"cannot read the store at {self.path} beside its writer: {reason}") from failure
 
