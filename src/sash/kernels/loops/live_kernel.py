@@ -233,7 +233,7 @@ class LiveKernel(Columnar):
         if code is None:
             code = kernel
             if self.compiled:
-                code = machine_code(kernel, window.spec.compiled_as, arguments)  # type: ignore[arg-type, union-attr]
+                code = machine_code(kernel, window.spec.compiled_as, arguments)  # type: ignore[union-attr]
             window.code = code
         try:
             missing = code(*arguments)

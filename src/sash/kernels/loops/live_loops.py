@@ -1,19 +1,18 @@
-"""The loops of live state: plain Python, compiled on the arrays of an operator or interpreted on objects.
+"""The loops of aggregates over live state: plain Python, compiled on arrays or interpreted on objects.
 
-lift_elements    rows to elements of their slots' rings
-fold_panes       rows folded into the panes of their slots' rings
-fold_running     rows folded into one partial a slot; results between the rows
-slide_slots      a result for each range of a slot's elements, by the structure that lives in the slot
+lift_elements    lift rows to elements of their slots' rings
+fold_panes       fold rows into the panes of their slots' rings
+fold_running     fold rows into one partial for each slot; results between the rows
+slide_slots      a result for each range of a slot's elements, by the structure of the slot
 slide_sizes      the same for several starts to each end, from one structure
-lower_states     results from the states that another aggregate's loop has given
+lower_states     results from the states of another aggregate's loop
 
-An element is addressed by its position, which only grows: position p of slot s lies at
-heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. Of each element `before` counts the values that the
-aggregate has seen in the slot before it, and `totals` those of the slot in all, so that a range that holds no value is
-known without a look at its states. Where the aggregate has seen a value in every row `before` is empty: the count is
-the position. `non_null` and `wanted` are empty if all are.
+An element is addressed by its position, which only grows: position p of slot s is at
+heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. `before` counts the values of the slot before each
+element, and `totals` all values of the slot, so that a range without values is found without reading states. If every
+row has a value `before` is empty: the count is the position. Empty `non_null` and `wanted` mean all.
 
-`progress` is the result or row at work, and whether that is a row: if a user's function raises, that one is to blame.
+`progress` is the current result or row, and whether it is a row: the error names it if a user's function raises.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def fold_panes(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, 
 def fold_running(
     monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
 ) -> None:
-    """Fold each row into its slot's partial; result r is read when `after[r]` rows have been folded."""
+    """Fold each row into its slot's partial; result r is read after `after[r]` rows."""
     inputs, state, result = layouts
     slots, fresh, progress = place
     totals, base = counts
@@ -120,119 +119,127 @@ def fold_running(
                 totals[s, 0] += 1
 
 
-def slide_slots(
-    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
-    progress: Any,
-) -> int:  # fmt: skip
-    """A result for each range [lo, hi) of a slot's elements; in each slot neither bound ever goes back.
+def _over_slots(results_of_slot: Any) -> Any:
+    """The loop over slots that loads each slot's structure, calls `results_of_slot`, and stores the structure."""
 
-    `rows` are lifted first. Where they come slot by slot, and a result for each, they are lifted when their slot's turn
-    comes, and `order` says where results belong. Returns how many results are null.
-    """
-    monoid = spec.monoid
-    ints, floats = fields
+    def over(
+        spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
+        progress: Any,
+    ) -> int:  # fmt: skip
+        """Answer ranges [lo, hi) of each slot's elements; in each slot neither bound ever decreases.
+
+        `rows` are lifted first. If they are sorted by slot, with a result for each, the rows of a slot are lifted just
+        before its results, and `order` has the places of the results. Returns the number of null results.
+        """
+        monoid = spec.monoid
+        ints, floats = fields
+        inputs, _, _, places = rows
+        order, slots = asked[0], asked[1]
+        r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, results[0])
+        ordered = len(order) > 0
+        if not ordered:
+            lift_range(monoid, r, x, rows, counts, (0, len(places)), progress)
+        missing, i = 0, 0
+        while i < len(slots):
+            s = slots[i]
+            stop = i
+            while stop < len(slots) and slots[stop] == s:
+                stop += 1
+            if ordered and len(places) > 0:
+                lift_range(monoid, r, x, rows, counts, (i, stop), progress)
+            window = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+            held = ints[s, FIRST], ints[s, AFTER]
+            null, first, after = results_of_slot(
+                monoid, window, held, x, y, heads, counts, asked, results, i, stop, progress
+            )
+            missing += null
+            ints[s, FIRST], ints[s, AFTER] = first, after
+            park(window, ints, floats, s)
+            i = stop
+        return missing
+
+    over.__qualname__ = f"over_slots.{results_of_slot.__qualname__}"  # machine code is stored under it
+    return over
+
+
+def one_size(
+    monoid: Any, window: Any, held: Any, x: Any, y: Any, heads: Any, counts: Any, asked: Any, results: Any,
+    i: int, stop: int, progress: Any,
+) -> Any:  # fmt: skip
+    """Results of one range to each end. Returns how many are null, and the elements that the structure holds then."""
     totals, before = counts
-    inputs, _, _, places = rows
     order, slots, los, his, wanted = asked
-    found, valid, low, high = results
-    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
-    ordered = len(order) > 0
-    if not ordered:
-        lift_range(monoid, r, x, rows, counts, (0, len(places)), progress)
-    missing, i = 0, 0
-    while i < len(slots):
-        s = slots[i]
-        stop = i
-        while stop < len(slots) and slots[stop] == s:
-            stop += 1
-        if ordered and len(places) > 0:
-            lift_range(monoid, r, x, rows, counts, (i, stop), progress)
-        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
-        first, after = ints[s, FIRST], ints[s, AFTER]
-        while i < stop:
-            progress[0] = i
-            k = order[i] if ordered else i
-            lo, hi = los[i], his[i]
-            least, most = lo, hi
-            if len(before) > 0:
-                least, most = 0, 0
-                if lo < hi:
-                    least = before[offset + (lo & mask)]
-                    most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
-                low[k], high[k] = least, most
-            valid[k] = False
-            if least < most and (len(wanted) == 0 or wanted[i]):
-                move(window, x, first, after, offset, mask, lo, hi)
-                first, after = lo, max(after, hi)
-                emit(y, valid, k, monoid.lower(window.aggregate()))
-            if not valid[k]:
-                missing += 1
-            i += 1
-        ints[s, FIRST], ints[s, AFTER] = first, after
-        park(window, ints, floats, s)
-    return missing
-
-
-def slide_sizes(
-    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, counts: Any, rows: Any, asked: Any, results: Any,
-    progress: Any,
-) -> int:  # fmt: skip
-    """The same for several starts to each end, from one structure: result k * len(his) + i is that of
-    [los[k, i], his[i]).
-
-    Of each end the first start is the earliest, and none is before the last. The results of a start lie together, slot
-    by slot even where there is an `order`: to write so many streams out of order would miss the cache at each result.
-    """
-    monoid = spec.monoid
-    ints, floats = fields
-    totals, before = counts
-    inputs, _, _, places = rows
-    order, slots, los, his, wanted = asked
-    found, valid, low, high = results
-    r, x, y = column(spec.inputs, inputs), column(spec.state, states), column(spec.result, found)
-    ordered = len(order) > 0
-    if not ordered:
-        lift_range(monoid, r, x, rows, counts, (0, len(places)), progress)
-    missing, i = 0, 0
-    while i < len(slots):
-        s = slots[i]
-        stop = i
-        while stop < len(slots) and slots[stop] == s:
-            stop += 1
-        if ordered and len(places) > 0:
-            lift_range(monoid, r, x, rows, counts, (i, stop), progress)
-        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
-        first, after = ints[s, FIRST], ints[s, AFTER]
-        while i < stop:
-            progress[0] = i
-            hi = his[i]
-            if los[0, i] < hi:
-                move(window, x, first, after, offset, mask, los[0, i], hi)
-                first, after = los[0, i], max(after, hi)
-            most = hi
-            if len(before) > 0 and los[0, i] < hi:
+    _, valid, low, high = results
+    s = slots[i]
+    offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+    first, after = held
+    missing = 0
+    for j in range(i, stop):
+        progress[0] = j
+        k = order[j] if len(order) > 0 else j
+        lo, hi = los[j], his[j]
+        least, most = lo, hi
+        if len(before) > 0:
+            least, most = 0, 0
+            if lo < hi:
+                least = before[offset + (lo & mask)]
                 most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
-            answered = 0
-            for k in range(len(los)):
-                lo, at = los[k, i], k * len(his) + i
-                least, until = lo, most
-                if len(before) > 0:
-                    least, until = 0, 0
-                    if lo < hi:
-                        least, until = before[offset + (lo & mask)], most
-                    low[at], high[at] = least, until
-                valid[at] = False
-                if least < until and (len(wanted) == 0 or wanted[k, i]):
-                    emit(y, valid, at, monoid.lower(window.answer(answered, hi - lo)))
-                    answered += 1
-                if not valid[at]:
-                    missing += 1
-            i += 1
-        ints[s, FIRST], ints[s, AFTER] = first, after
-        park(window, ints, floats, s)
-    return missing
+            low[k], high[k] = least, most
+        valid[k] = False
+        if least < most and (len(wanted) == 0 or wanted[j]):
+            move(window, x, first, after, offset, mask, lo, hi)
+            first, after = lo, max(after, hi)
+            emit(y, valid, k, monoid.lower(window.aggregate()))
+        if not valid[k]:
+            missing += 1
+    return missing, first, after
+
+
+def several_sizes(
+    monoid: Any, window: Any, held: Any, x: Any, y: Any, heads: Any, counts: Any, asked: Any, results: Any,
+    i: int, stop: int, progress: Any,
+) -> Any:  # fmt: skip
+    """Results of several starts to each end: result k * len(his) + j is that of [los[k, j], his[j]).
+
+    The starts of each end ascend. The results of a start are contiguous, slot by slot even if there is an `order`:
+    writing so many streams out of order would miss the cache at each result.
+    """
+    totals, before = counts
+    _, slots, los, his, wanted = asked
+    _, valid, low, high = results
+    s = slots[i]
+    offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+    first, after = held
+    missing = 0
+    for j in range(i, stop):
+        progress[0] = j
+        hi = his[j]
+        if los[0, j] < hi:
+            move(window, x, first, after, offset, mask, los[0, j], hi)
+            first, after = los[0, j], max(after, hi)
+        most = hi
+        if len(before) > 0 and los[0, j] < hi:
+            most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
+        answered = 0
+        for k in range(len(los)):
+            lo, at = los[k, j], k * len(his) + j
+            least, until = lo, most
+            if len(before) > 0:
+                least, until = 0, 0
+                if lo < hi:
+                    least, until = before[offset + (lo & mask)], most
+                low[at], high[at] = least, until
+            valid[at] = False
+            if least < until and (len(wanted) == 0 or wanted[k, j]):
+                emit(y, valid, at, monoid.lower(window.answer(answered, hi - lo)))
+                answered += 1
+            if not valid[at]:
+                missing += 1
+    return missing, first, after
+
+
+slide_slots, slide_sizes = _over_slots(one_size), _over_slots(several_sizes)
+"""The loops for structures that answer one range to each end, and for those that answer several."""
 
 
 def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo: int, hi: int) -> None:
@@ -251,16 +258,16 @@ def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo
         after += 1
 
 
-def lower_states(monoid: Any, layouts: Any, states: Any, there: Any, results: Any, progress: Any) -> int:
-    """The result of each state that is there. Returns how many are null."""
+def lower_states(monoid: Any, layouts: Any, states: Any, exists: Any, results: Any, progress: Any) -> int:
+    """The result of each existing state. Returns how many are null."""
     state, result = layouts
     found, valid = results
     x, y = column(state, states), column(result, found)
     missing = 0
-    for i in range(len(there)):
+    for i in range(len(exists)):
         progress[0] = i
         valid[i] = False
-        if there[i]:
+        if exists[i]:
             emit(y, valid, i, monoid.lower(x[i]))
         if not valid[i]:
             missing += 1
