@@ -163,15 +163,15 @@ class StatelessExecutor:
     def _shifted(self, window: WindowSpec, rows: RowOrder) -> RangeBounds:
         count = len(rows)
         if window.kind == "time":
-            low, high = moved_bounds(window, rows.time.dtype)
-            return self.threads.bounded(bounds.by_shifted_value, count, (rows.time, low, high, rows.edges))
+            given = moved_bounds(window, rows.time.dtype)
+            return self.threads.bounded(bounds.by_shifted_value, count, (rows.time, given, rows.edges))
         behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in (window.behind, window.shift))
         return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, rows.edges))
 
     def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> RangeBounds:
         size, _, inclusive = threshold(size, values.dtype, open_start)
         kernel = bounds.BY_VALUE[inclusive, peers]
-        return self.threads.bounded(kernel, len(values), (values, size, earliest(values.dtype), edges))
+        return self.threads.bounded(kernel, len(values), (values, (size, earliest(values.dtype)), edges))
 
     def _delta(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> RangeBounds:
         assert window.axis is not None

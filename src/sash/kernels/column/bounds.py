@@ -55,89 +55,81 @@ def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, 
     return shortest, longest
 
 
-def by_shifted_value(
-    values: Any, low: Any, high: Any, edges: Any, first: int, stop: int, los: Any, his: Any
-) -> tuple[int, int]:
-    """Windows between two bounds at a distance from the row's value, as `MovedBound` has them."""
-    key = key_at(edges, first)
-    shortest, longest = stop, 0
-    while first < stop:
-        begin, end = edges[key], edges[key + 1]
-        upto = min(end, stop)
-        if upto > first:
-            hi = first_moved(values, begin, end, values[first], high)
-            lo = first_moved(values, begin, hi, values[first], low)
-            for i in range(first, upto):
-                hi = next_moved(values, hi, end, values[i], high)
-                lo = next_moved(values, lo, hi, values[i], low)
-                los[i], his[i] = lo, hi
-                shortest, longest = min(shortest, hi - lo), max(longest, hi - lo)
-            first = upto
-        key += 1
-    return shortest, longest
+def _over_keys(name: str, of_key: Any) -> Any:
+    """The loop over keys: `of_key(values, given, begin, end, first, stop, los, his)` finds the bounds of rows of one.
 
-
-def _by_value(closed: bool, peers: int) -> Any:
-    """Bounds of windows measured on a column: `closed`: the start is in the window; `least`: the least value.
-
-    They end after the row itself (`peers` 0), after the last of its peers (1), or before the first of them (-1).
+    `given` are the lengths or starts of windows, and [begin, end) are all rows of the key.
     """
 
-    def by_value(
-        values: Any, size: Any, least: Any, edges: Any, first: int, stop: int, los: Any, his: Any
-    ) -> tuple[int, int]:
+    def over(values: Any, given: Any, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
         key = key_at(edges, first)
         shortest, longest = stop - edges[key], 0
         while first < stop:
             begin, end = edges[key], edges[key + 1]
             upto = min(end, stop)
             if upto > first:
-                _starts(values, size, least, closed, begin, first, upto, los)
-                if peers == 0:
-                    for i in range(first, upto):
-                        his[i] = i + 1
-                elif peers > 0:
-                    _behind_peers(values, end, first, upto, his)
-                else:
-                    _before_peers(values, begin, first, upto, los, his)
+                of_key(values, given, begin, end, first, upto, los, his)
                 short, long = _lengths(los[first:upto], his[first:upto])
                 shortest, longest = min(shortest, short), max(longest, long)
                 first = upto
             key += 1
         return shortest, longest
 
-    by_value.__qualname__ = f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}"
-    return by_value
+    over.__name__ = over.__qualname__ = name  # machine code is stored under it
+    return over
+
+
+def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
+    """Windows between two bounds at a distance from the row's value, as `MovedBound` has them."""
+    low, high = given
+    hi = first_moved(values, begin, end, values[first], high)
+    lo = first_moved(values, begin, hi, values[first], low)
+    for i in range(first, stop):
+        hi = next_moved(values, hi, end, values[i], high)
+        lo = next_moved(values, lo, hi, values[i], low)
+        los[i], his[i] = lo, hi
+
+
+def _by_value(closed: bool, peers: int) -> Any:
+    """Bounds of windows measured on a column; given are their size and the least value that there may be.
+
+    `closed`: the start is in the window. They end after the row itself (`peers` 0), after the last of its peers (1), or
+    before the first of them (-1).
+    """
+
+    def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
+        size, least = given
+        _starts(values, size, least, closed, begin, first, stop, los)
+        if peers == 0:
+            for i in range(first, stop):
+                his[i] = i + 1
+        elif peers > 0:
+            _behind_peers(values, end, first, stop, his)
+        else:
+            _before_peers(values, begin, first, stop, los, his)
+
+    return _over_keys(f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}", of_key)
 
 
 def _by_start(peers: int) -> Any:
     """Bounds of windows whose starts are given: the least value in each. `peers` is as in `_by_value`."""
 
-    def by_start(values: Any, least: Any, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-        key = key_at(edges, first)
-        shortest, longest = stop - edges[key], 0
-        while first < stop:
-            begin, end = edges[key], edges[key + 1]
-            upto = min(end, stop)
-            if upto > first:
-                lo = first_from(values, begin, first, least[first], True)
-                for i in range(first, upto):
-                    while lo < i and values[lo] < least[i]:
-                        lo += 1
-                    los[i] = lo
-                if peers > 0:
-                    _behind_peers(values, end, first, upto, his)
-                else:
-                    _before_peers(values, begin, first, upto, los, his)
-                short, long = _lengths(los[first:upto], his[first:upto])
-                shortest, longest = min(shortest, short), max(longest, long)
-                first = upto
-            key += 1
-        return shortest, longest
+    def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
+        lo = first_from(values, begin, first, given[first], True)
+        for i in range(first, stop):
+            while lo < i and values[lo] < given[i]:
+                lo += 1
+            los[i] = lo
+        if peers > 0:
+            _behind_peers(values, end, first, stop, his)
+        else:
+            _before_peers(values, begin, first, stop, los, his)
 
-    by_start.__qualname__ = f"by_start.{('', 'last', 'first')[peers]}"
-    return by_start
+    return _over_keys(f"by_start.{('', 'last', 'first')[peers]}", of_key)
 
+
+by_shifted_value = _over_keys("by_shifted_value", _moved)
+"""Windows that are moved against their row; given are the two bounds."""
 
 BY_START = {peers: _by_start(peers) for peers in (-1, 1)}
 """By where windows end."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from sash.kernels.column.order_keys import GREATEST, float_bits
 from sash.kernels.column.per_key import key_at
-from sash.kernels.column.rank_compression import chunk_length, rank_chunk
+from sash.kernels.column.rank_compression import rank_chunk
 from sash.kernels.column.rank_sets import clear, flip, moved_to
 from sash.kernels.jit.word_operations import ARRAYS, bit_count, float_of, lowest_bit, nth_bit, slide_arrays
 from sash.monoids.algebra import noinline
@@ -145,10 +145,9 @@ def wide_quantiles(
     row = first
     while row < stop:
         begin = los[row]
-        length = chunk_length(his[row] - begin, len(keys) - begin)
+        length = rank_chunk(keys, begin, his[row] - begin, ranks, order, sorting)
         if length == 0:  # the last windows are empty
             return
-        rank_chunk(keys, begin, length, ranks, order, sorting)
         clear(words, blocks, length)
         has_blocks = length > _LONG
         numbers = np.uint64(length - _nans(keys, begin, length, order, asked[2]))

@@ -39,11 +39,15 @@ def counts_needed() -> int:
     return _PASSES << _DIGIT
 
 
-def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorting: Any) -> None:
-    """Rank `length` keys from `begin` on: ranks[row], and order[rank], the row; rows count from `begin`.
+def rank_chunk(keys: Any, begin: int, window: int, ranks: Any, order: Any, sorting: Any) -> int:
+    """Rank the keys of a chunk that begins with a window: ranks[row], and order[rank], the row, from `begin` on.
 
-    `sorting` are arrays to work in: two of `length` words, and counts.
+    `sorting` are arrays to work in: two of as many words as the chunk has rows, and counts. Returns the length of the
+    chunk; 0 if the window is empty and the column ends there.
     """
+    length = chunk_length(window, len(keys) - begin)
+    if length == 0:
+        return 0
     words, spare, counts = sorting
     least = greatest = keys[begin]
     for i in range(begin, begin + length):
@@ -76,6 +80,7 @@ def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorti
         row = words[np.uint64(rank)] & mask
         ranks[row] = rank
         order[np.uint64(rank)] = row
+    return length
 
 
 def _bit_length(word: Any) -> int:
