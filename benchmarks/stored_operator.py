@@ -42,7 +42,7 @@ class Sizes:
     batch: int = 100_000
     calls: int = 10
     keys: int = 1000
-    windows: tuple[int, ...] = (100, 10_000)
+    windows: tuple[int, ...] = (10, 100, 1000)
     lookup_window: int = 100
     repeats: int = 5
 
@@ -51,17 +51,20 @@ QUICK = Sizes(2000, 2, 100, (10,), 10, 1)
 
 
 class Rows:
-    """Rows in order of time, of keys drawn at random."""
+    """Batches in order of time, of keys and values drawn at random, which come again after some batches."""
 
-    def __init__(self, keys: int) -> None:
-        self.chance, self.keys, self.at = np.random.default_rng(3), keys, 0
+    def __init__(self, sizes: Sizes) -> None:
+        chance, count = np.random.default_rng(3), sizes.batch
+        drawn = [(chance.integers(0, sizes.keys, count), chance.normal(100, 10, count)) for _ in range(sizes.calls)]
+        self.drawn = [(pa.array(keys), pa.array(values)) for keys, values in drawn]
+        self.size, self.made = count, 0
 
-    def batch(self, count: int) -> pa.RecordBatch:
+    def batch(self) -> pa.RecordBatch:
         """The next rows."""
-        times = np.arange(self.at, self.at + count)
-        self.at += count
-        keys, values = self.chance.integers(0, self.keys, count), self.chance.normal(100, 10, count)
-        return pa.record_batch({"key": pa.array(keys), "t": pa.array(times), "x": pa.array(values)})
+        keys, values = self.drawn[self.made % len(self.drawn)]
+        times = np.arange(self.made * self.size, (self.made + 1) * self.size)
+        self.made += 1
+        return pa.record_batch({"key": keys, "t": pa.array(times), "x": values})
 
 
 class Places:
@@ -92,16 +95,16 @@ class Calls:
     """Calls of one operator after another, on rows that are the same for all stores."""
 
     def __init__(self, places: Places, kind: str, window: int, sizes: Sizes) -> None:
-        self.rows = Rows(sizes.keys)
+        self.rows = Rows(sizes)
         self.store, _ = places.fresh(kind)
         query = sash.Query(sash.Count(window), by="key", on="t", lateness=0, **AGGREGATES)
         self.operator, self.sizes = query.operator(store=self.store), sizes
-        for _ in range(2):  # compile, and fill windows
-            self.operator.process(self.rows.batch(sizes.batch))
+        for _ in range(2 + window * sizes.keys // sizes.batch):  # compile, and fill windows
+            self.operator.process(self.rows.batch())
 
     def __call__(self) -> None:
         for _ in range(self.sizes.calls):
-            self.operator.process(self.rows.batch(self.sizes.batch))
+            self.operator.process(self.rows.batch())
 
 
 def calls(places: Places, sizes: Sizes) -> list[list[str]]:
@@ -126,10 +129,10 @@ def lookups(places: Places, sizes: Sizes) -> Iterator[list[str]]:
     asked = {"key": list(range(min(ASKED, sizes.keys)))}
     query = sash.Query(sash.Count(sizes.lookup_window), by="key", on="t", lateness=0, **AGGREGATES)
     for kind in KINDS:
-        rows, (store, opened) = Rows(sizes.keys), places.fresh(kind)
+        rows, (store, opened) = Rows(sizes), places.fresh(kind)
         operator = query.operator(store=store)
         for _ in range(2):
-            operator.process(rows.batch(sizes.batch))
+            operator.process(rows.batch())
         contestants: dict[str, Callable[[], Any]] = {f"operator, {kind}": partial(operator.lookup, asked)}
         with ExitStack() as stack:
             if opened is not None:

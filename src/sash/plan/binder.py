@@ -25,7 +25,8 @@ from sash.plan.time_axis import TimeAxis
 from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
 from sash.plan.window_calendar import WindowCalendar
-from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+from sash.windows.slide_policy import Policy
+from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Session, Time, WindowKind
 
 if TYPE_CHECKING:
     import pyarrow as pa

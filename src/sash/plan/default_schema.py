@@ -13,7 +13,8 @@ from sash.plan.derived_columns import inputs_of
 from sash.plan.halflife import halflife_of
 from sash.plan.type_guess import guess_types
 from sash.windows.duration import Duration
-from sash.windows.specs import Delta, Policy, Punctuation
+from sash.windows.slide_policy import Policy
+from sash.windows.specs import Delta, Punctuation
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ from sash.monoids.custom import itself as identity_function
 from sash.monoids.monoid_key import monoid_key
 from sash.plan.state_sharing import shared_states
 from sash.windows.calendar import CalendarLength
-from sash.windows.specs import Policy
+from sash.windows.slide_policy import Policy
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec

@@ -24,7 +24,8 @@ from sash.plan.query_advice import argument_advice
 from sash.plan.result_names import has_own_windows, named_results
 from sash.windows.arguments import length
 from sash.windows.duration import is_duration
-from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Time, WindowKind
+from sash.windows.slide_policy import Policy
+from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Time, WindowKind
 
 if TYPE_CHECKING:
     from sash.plan.query import Query

@@ -1,12 +1,13 @@
 """Windows as plain data. Imports nothing else of sash.
 
 `duration`       lengths of time: "500ms", "1h", "1mo", timedelta; `duration_text` parses them
-`specs`          the windows: Count, Time, Delta, Session, Punctuation, Lifetime, Policy
+`specs`          the windows: Count, Time, Delta, Session, Punctuation, Lifetime; `slide_policy`: Policy
 `arguments`      checks of their arguments
 `calendar`       months and local days, as sizes and as slides; `zone_rules`: when the clocks of zones change
 """
 
 from sash.windows.duration import Duration
-from sash.windows.specs import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+from sash.windows.slide_policy import Policy
+from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Session, Time, WindowKind
 
 __all__ = ["Count", "Delta", "Duration", "Lifetime", "Policy", "Punctuation", "Session", "Time", "WindowKind"]

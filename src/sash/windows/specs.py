@@ -11,15 +11,15 @@
     Policy(evict, over)   · · · ·[■ ■ ■ ▼]            the rows that a function does not evict
 
 Without `every` there is a window for each row. With it there is one per slide: every k rows, every length of
-time, or at the close of a session or a punctuated window. `slide` is the kind, `step` the distance.
+time, or at the close of a session or a punctuated window. `slide` is the kind, `step` the distance. `Policy` is in
+`slide_policy.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import tzinfo
-from typing import Any, ClassVar, Literal, Protocol, Self, SupportsIndex, get_args
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, get_args
 
 from sash.windows.arguments import (
     Length,
@@ -42,18 +42,6 @@ Closed = Literal["right", "left", "both", "neither"]
 """Which ends belong to a window."""
 
 CLOSED: tuple[str, ...] = get_args(Closed)
-
-
-class BoundAggregate(Protocol):
-    """An aggregate of columns, such as `sash.sum("x")`."""
-
-    @property
-    def monoid(self) -> Any:
-        """The monoid."""
-
-    @property
-    def columns(self) -> tuple[Any, ...]:
-        """The columns that it reads, or expressions over them."""
 
 
 class WindowKind:
@@ -135,9 +123,9 @@ class Count(WindowKind):
         full: bool = False,
         shift: SupportsIndex = 0,
     ) -> None:
-        _set(self, size=rows("size= of Count", size), every=every, full=full)
-        _set(self, every=_rows_or_time(self))
-        _set(self, shift=row_shift(shift, self.every))
+        set_fields(self, size=rows("size= of Count", size), every=every, full=full)
+        set_fields(self, every=_rows_or_time(self))
+        set_fields(self, shift=row_shift(shift, self.every))
         if not isinstance(self.full, bool):
             raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
 
@@ -189,10 +177,12 @@ class Time(WindowKind):
         tz: str | tzinfo | None = None,
         shift: Length = 0,
     ) -> None:
-        _set(self, size=length("size= of Time", size, calendar=True), every=every, closed=closed, offset=offset, tz=tz)
-        _set(self, every=self._every())
-        _set(self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step))
-        _set(self, shift=time_shift(shift, self.size, self.every, self.tz))
+        set_fields(
+            self, size=length("size= of Time", size, calendar=True), every=every, closed=closed, offset=offset, tz=tz
+        )
+        set_fields(self, every=self._every())
+        set_fields(self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step))
+        set_fields(self, shift=time_shift(shift, self.size, self.every, self.tz))
 
     def _every(self) -> Any:
         every = self.every
@@ -261,7 +251,7 @@ class Delta(WindowKind):
     size: Any
 
     def __init__(self, column: str, size: Length) -> None:
-        _set(self, column=column_name("column= of Delta", column), size=length("size= of Delta", size))
+        set_fields(self, column=column_name("column= of Delta", column), size=length("size= of Delta", size))
 
 
 @dataclass(frozen=True, repr=False)
@@ -284,7 +274,7 @@ class Session(WindowKind):
     measured: ClassVar[bool] = True
 
     def __init__(self, gap: Length, *, every: Literal["close"] | None = None) -> None:
-        _set(self, gap=length("gap= of Session", gap), every=every)
+        set_fields(self, gap=length("gap= of Session", gap), every=every)
         _only_close(self)
 
 
@@ -306,7 +296,7 @@ class Punctuation(WindowKind):
     every: Any = None
 
     def __init__(self, column: str, *, every: Literal["close"] | None = None) -> None:
-        _set(self, column=column_name("column= of Punctuation", column), every=every)
+        set_fields(self, column=column_name("column= of Punctuation", column), every=every)
         _only_close(self)
 
 
@@ -326,69 +316,17 @@ class Lifetime(WindowKind):
     every: Any = None
 
     def __init__(self, *, every: SupportsIndex | DurationLike | Count | Time | None = None) -> None:
-        _set(self, every=every)
-        _set(self, every=_rows_or_time(self))
-
-
-@dataclass(frozen=True, repr=False)
-class Policy(WindowKind):
-    """A window that a function slides: AMTA's user-programmable slide.
-
-    evict: a function `evict(total, prefix) -> bool` that says whether the window drops its oldest part. It gets the
-        states (before `lower`) of the aggregates in `over`, for the whole window and for that part: a tuple each, or,
-        where `over` is a single aggregate, its state. It must be monotone: if it drops a part, it drops every shorter
-        one.
-    over: the aggregates that `evict` looks at: one, or a list.
-
-    >>> import sash
-    >>> window = Policy(lambda t, p: t - p > 10, over=sash.sum("x"))
-    >>> window.evicts((15,), (3,))
-    True
-
-    Raises TypeError if `evict` is no function or `over` no bound aggregate.
-    """
-
-    evict: Callable[[Any, Any], bool]
-    over: Any
-    alone: bool = field(init=False, default=False)
-    """Was `over` a single aggregate?"""
-
-    def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
-        if not callable(evict):
-            raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
-        one = _bound(over)
-        several = (over,) if one else over
-        if not isinstance(several, tuple | list) or not several or not all(map(_bound, several)):
-            raise TypeError(
-                f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
-            )
-        _set(self, evict=evict, over=tuple(several), alone=one)
-
-    def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
-        """Call `evict` with a value for each aggregate of `over`."""
-        return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
-
-    @property
-    def evict_name(self) -> str:
-        """The name of the function, without the scopes around it."""
-        return str(getattr(self.evict, "__qualname__", repr(self.evict))).rpartition(".")[2]
-
-    def __repr__(self) -> str:
-        over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
-        return f"Policy({self.evict_name}, over={over})"
+        set_fields(self, every=every)
+        set_fields(self, every=_rows_or_time(self))
 
 
 # ---- checks of arguments ----
 
 
-def _set(window: Any, **values: Any) -> None:
+def set_fields(window: Any, **values: Any) -> None:
+    """Set fields of a frozen window."""
     for name, value in values.items():
         object.__setattr__(window, name, value)
-
-
-def _bound(value: Any) -> bool:
-    # by its attributes: this package imports no other of sash
-    return hasattr(value, "monoid") and hasattr(value, "columns")
 
 
 def _rows_or_time(window: Any) -> Any:
