@@ -17,7 +17,7 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
-from sash.engine.root_page import has_state
+from sash.engine.root_page import explained, has_state
 from sash.engine.row_errors import FallibleExpressions, RoomCheck
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
@@ -27,7 +27,7 @@ from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Mode
 from sash.plan.category_order import schema_categories
 from sash.plan.query import Query
-from sash.stores import Store
+from sash.stores import PageError, Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 
@@ -64,8 +64,12 @@ class OperatorBase:
         self.schema = schema  # last: after an error, the next call opens it again
 
     def _reopen(self) -> None:
-        """Take up the state that a store has."""
-        header = self.backend.open()
+        """Take up the state that a store has. Raises PageError, with what has changed, for state of another query."""
+        try:
+            header = self.backend.open()
+        except PageError as error:
+            assert self.store is not None
+            raise explained(error, self.bound_query, self.store) from error
         if header is not None:
             self.progress = self._progress(header)
 

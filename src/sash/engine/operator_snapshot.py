@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from sash.engine.root_page import ROOT, require_query
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.stores import PageError
 from sash.stores import snapshot as snapshots
 from sash.stores.batches import read_stream
-from sash.stores.envelope import damaged, decoding, unwrap, wrap
+from sash.stores.envelope import damaged, decoding, fingerprint_of, unwrap, wrap
 
 _ANY = "0" * 32
 _LATE = "late"
@@ -56,14 +57,26 @@ def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
         raise damaged(snapshots.NAME, f"it has {len(parts)} parts; expected a schema and pages")
     with decoding(snapshots.NAME):
         schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
-    try:
-        fingerprint = query.bind(schema).fingerprint
-    except Exception as error:  # types that no query has ever seen
-        raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
-    mode, pages = snapshots.unpack(bytes(parts[1]), fingerprint)
+    inner = bytes(parts[1])
+    mode, pages = snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))
+    _require_query(query, schema, inner, pages)
     if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
         raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not support")
     late = pages.pop(_LATE, None)
     with decoding(f"page {_LATE!r}"):
         late_rows = () if late is None else tuple(read_stream(late, schema))
     return Snapshot(schema, mode, pages, late_rows)
+
+
+def _require_query(query: Query, schema: pa.Schema, inner: bytes, pages: dict[str, bytes]) -> None:
+    """Raises PageError, with what has changed, if a snapshot is not of this query."""
+    written = fingerprint_of(inner, snapshots.NAME)
+    root = pages.get(ROOT)
+    if root is not None and fingerprint_of(root, f"page {ROOT!r}") == written:
+        require_query(query, schema, root, snapshots.NAME)
+        return
+    try:
+        fingerprint = query.bind(schema).fingerprint
+    except Exception as error:  # types that no query has ever seen
+        raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
+    unwrap(inner, snapshots.KIND, fingerprint, snapshots.NAME)

@@ -1,20 +1,21 @@
-"""The root page: the schema of the rows whose state a store has. Written once, with the first header.
+"""The root page: the schema of the rows whose state a store has, and its query in words. Written with the first header.
 
 It makes a store complete by itself: an operator can be opened before its first batch. It also tells a store that has
-lost its header from an empty one. In a snapshot, which has a schema of its own, and in state of earlier versions the
-root is empty.
+lost its header from an empty one. Another query is refused with what has changed. In a snapshot, which has a schema of
+its own, the root has the query alone; in state of earlier versions it may be empty.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from sash.engine.state_checks import require
 from sash.plan.api_types import Mode
-from sash.plan.bound_query import MODES
+from sash.plan.bound_query import MODES, BoundQuery
 from sash.plan.query import Query
+from sash.plan.query_difference import described, described_state, difference, is_description
 from sash.stores import PageError, Store
 from sash.stores.batches import read_batch
 from sash.stores.checks import check_meta, one_of
@@ -22,6 +23,9 @@ from sash.stores.envelope import decoding, fingerprint_of, read_json, unwrap
 
 HEADER = "header"
 ROOT = "root"
+
+QUERY = "query"
+"""The field of the root's meta with the description of the query."""
 
 _LABEL = f"page {ROOT!r}"
 _SCHEMA = pa.schema([pa.field("schema", pa.binary())])
@@ -47,12 +51,69 @@ def stored_schema(query: Query, store: Store) -> pa.Schema | None:
         found = read_batch(items[1], _SCHEMA).column(0)
         require(len(found) == 1 and not found.null_count, "it has no schema")
         schema = pa.ipc.read_schema(pa.py_buffer(found[0].as_py()))
-    try:
-        fingerprint = query.bind(schema).fingerprint
-    except Exception as error:  # types that no query has ever seen
-        raise PageError(f"{_LABEL} was written by another query; its columns do not match: {error}") from error
-    unwrap(root, ROOT, fingerprint, _LABEL)
+    require_query(query, schema, root, _LABEL)
     return schema
+
+
+def require_query(query: Query, schema: pa.Schema, root: bytes, label: str) -> None:
+    """Raises PageError, with what has changed, if a root page is not of this query on rows of this schema."""
+    try:
+        bound_query = query.bind(schema)
+    except Exception as error:  # columns or types that the query does not take
+        changes = _changes(root, described(query))
+        raise PageError(f"{label} was written by another query{changes}; its columns do not match: {error}") from error
+    if fingerprint_of(root, label) != bound_query.fingerprint:
+        raise another_query(bound_query, root, label)
+
+
+def another_query(bound_query: BoundQuery, root: bytes | None, label: str) -> PageError:
+    """The error for state of another query: with what has changed, if its root page tells, else with fingerprints."""
+    changes = _changes(root, described_state(bound_query))
+    if changes:
+        return PageError(f"{label} was written by another query{changes}{_ADVICE}")
+    found = "unknown" if root is None else fingerprint_of(root, label)
+    return PageError(
+        f"{label} was written by another query: its fingerprint is {found}, this query's is "
+        f"{bound_query.fingerprint}. State belongs to one query, with its windows, aggregates and column types: use "
+        "that query, migrate the state with query.migrate(), or start without it"
+    )
+
+
+def explained(error: PageError, bound_query: BoundQuery, store: Store) -> PageError:
+    """The error of opening a store: with what has changed, if its state is that of another query."""
+    header, root = store.get_many([HEADER, ROOT])
+    try:
+        is_other = header is not None and fingerprint_of(header, f"page {HEADER!r}") != bound_query.fingerprint
+        return another_query(bound_query, root, f"page {HEADER!r}") if is_other else error
+    except PageError:  # one of them is damaged
+        return error
+
+
+_ADVICE = (
+    ". Use that query, migrate the state with query.migrate(state, from_query=…), which tells what it keeps, or start "
+    "without the state"
+)
+
+
+def _changes(root: bytes | None, now: dict[str, Any]) -> str:
+    """What has changed, since a root page was written, to the query that is described now; "" if it does not tell."""
+    before = None if root is None else stored_description(root)
+    changes = [] if before is None else difference(before, now)
+    return f": {'; '.join(changes)}" if changes else ""
+
+
+def stored_description(root: bytes) -> dict[str, Any] | None:
+    """The description of the query in a root page; None if it has none."""
+    items = unwrap(root, ROOT, fingerprint_of(root, _LABEL), _LABEL)
+    with decoding(_LABEL):
+        meta = read_json(items[0]) if items else {}
+    found = meta.get(QUERY) if isinstance(meta, dict) else None
+    return found if is_description(found) else None
+
+
+def root_meta(bound_query: BoundQuery) -> dict[str, Any]:
+    """The meta of a root page."""
+    return {QUERY: described_state(bound_query)}
 
 
 def stored_mode(fingerprint: str, header: bytes) -> Mode:

@@ -15,7 +15,7 @@ from sash.engine.input_encoding import numbers
 from sash.engine.key_values import HASH_VERSION
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.root_page import HEADER, ROOT, root_batch
+from sash.engine.root_page import HEADER, ROOT, root_batch, root_meta
 from sash.engine.state_checks import LARGEST, require
 from sash.engine.time_numbers import stored_time_type
 from sash.plan.bound_query import BoundQuery
@@ -62,7 +62,7 @@ class StoredState:
 
     def __init__(self, store: Store, bound_query: BoundQuery, mode: str) -> None:
         self.transaction, self.mode = Pages(store, bound_query.fingerprint), mode
-        self.schema = bound_query.schema
+        self.bound_query = bound_query
         self.number_type = stored_time_type(bound_query)
         self.next_page = 0
         self.token = ""
@@ -82,7 +82,8 @@ class StoredState:
         directory = pa.RecordBatch.from_arrays(arrays, schema=waiting)
         header = replace(header, page=self.next_page, token=token)
         if not self.transaction.header:
-            self.transaction.write(ROOT, ROOT, {}, [root_batch(self.schema)] if shared else [])
+            schema = self.bound_query.schema
+            self.transaction.write(ROOT, ROOT, root_meta(self.bound_query), [root_batch(schema)] if shared else [])
         write_header(self.transaction, header, self.mode, no_rows(empty) if buckets is None else buckets, directory)
         self.transaction.commit()
         self.token = token

@@ -40,8 +40,8 @@ def fingerprint(bound_query: BoundQuery) -> str:
         "lateness": bound_query.lateness,
         "forget": bound_query.forget,
         "columns": [[field.name, str(field.type)] for field in bound_query.schema],
-        "windows": [_window(spec) for spec in bound_query.windows],
-        "aggregates": [_aggregate(spec) for spec in bound_query.aggregates],
+        "windows": [window_meaning(spec) for spec in bound_query.windows],
+        "aggregates": [aggregate_meaning(spec) for spec in bound_query.aggregates],
     }
     if not bound_query.projection.is_plain:
         meaning["outputs"] = [output.meaning for output in bound_query.projection.outputs]
@@ -55,11 +55,12 @@ def fingerprint(bound_query: BoundQuery) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"sash query").hexdigest()
 
 
-def _window(spec: WindowSpec) -> list[Any]:
+def window_meaning(spec: WindowSpec) -> list[Any]:
+    """What a window means, as JSON holds it: its name first."""
     measured = spec.axis.column if spec.axis is not None else None
     meaning = [spec.name, spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed, spec.full]
     policy = [code(spec.window.evict), spec.window.alone] if isinstance(spec.window, Policy) else None
-    found: list[Any] = [*meaning, measured, spec.column, [_aggregate(over) for over in spec.over], policy]
+    found: list[Any] = [*meaning, measured, spec.column, [aggregate_meaning(over) for over in spec.over], policy]
     if spec.shift:  # state of windows without one is older than shifts
         found.append(["shift", spec.shift])
     return found + _calendar(spec) if spec.calendar_size or spec.grid else found
@@ -78,7 +79,8 @@ def _length(length: CalendarLength | int | None) -> Any:
     return [length.clock.zone, length.months, length.days]
 
 
-def _aggregate(spec: AggregateSpec) -> list[Any]:
+def aggregate_meaning(spec: AggregateSpec) -> list[Any]:
+    """What an aggregate means, as JSON holds it: its name first."""
     meaning = [
         spec.name,
         monoid_key(spec.monoid, code),

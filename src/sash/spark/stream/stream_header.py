@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from sash.engine.key_values import HASH_VERSION
+from sash.engine.root_page import ROOT, stored_description
+from sash.plan.query_difference import described_state, difference
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.stream_spec import StreamSpec
 from sash.stores.checks import COUNTER, check_meta, integer, optional, text
@@ -37,6 +39,8 @@ class StreamHeader:
             with decoding(f"page {NAME!r}"):
                 found = read_json(data)
             check_meta(found, FIELDS, f"page {NAME!r}")
+            if found["fingerprint"] != fingerprint:
+                raise _another_query(spec, store, found["fingerprint"])
             _require_same(found, self.identity)
             self.timer = found["timer"]
 
@@ -48,13 +52,22 @@ class StreamHeader:
         self.store.put_many({NAME: json.dumps(self.identity | {"timer": timer}).encode()})
 
 
+def _another_query(spec: StreamSpec, store: MapStateStore, found: str) -> StateMismatch:
+    """The error for the state of another query: with what has changed, if the state tells."""
+    (root,) = store.get_many([ROOT])
+    before = None if root is None else stored_description(root)
+    changes = [] if before is None else difference(before, described_state(spec.bound_query))
+    told = "; ".join(changes) or (
+        f"its fingerprint is {found}, and this query's is {spec.bound_query.fingerprint}. Windows, aggregates, keys, "
+        "order, lateness or columns have changed"
+    )
+    return StateMismatch(
+        f"the checkpoint holds the state of another query: {told}. Start with a new checkpointLocation, or go back to "
+        "that query"
+    )
+
+
 def _require_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    if found["fingerprint"] != wanted["fingerprint"]:
-        raise StateMismatch(
-            f"the checkpoint holds the state of another query: its fingerprint is {found['fingerprint']}, and this "
-            f"query's is {wanted['fingerprint']}. Windows, aggregates, keys, order, lateness or columns have "
-            "changed: start with a new checkpointLocation, or go back to that query"
-        )
     if found["shards"] != wanted["shards"]:
         raise StateMismatch(
             f"the checkpoint holds the state of {found['shards']} shards, and the query now has {wanted['shards']}: "

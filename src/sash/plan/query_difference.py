@@ -1,0 +1,184 @@
+"""Describe a query as JSON, and tell two queries apart in words.
+
+    old    windows {"": Time 1h}     aggregates {high: max('price')}
+    new    windows {"": Time 2h}     aggregates {high: max('price'), low: min('price')}
+           ──▶ window 1h → 2h; aggregate low=min('price') added
+
+State has the description of its query, so that a changed query is refused with what has changed. What a fingerprint
+covers is covered here; functions, which have no text, by a short hash of their code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from sash.plan.fingerprint import aggregate_meaning, window_meaning
+from sash.windows.slide_policy import Policy
+from sash.windows.specs import WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import BoundQuery
+    from sash.plan.query import Query
+
+Description = dict[str, Any]
+"""A query as JSON: windows, aggregates, by, on, lateness, forget, min_periods; bound to a schema also its columns."""
+
+
+def described(query: Query) -> Description:
+    """Describe a query without the types of its columns.
+
+    >>> import sash
+    >>> found = described(sash.Query("1h", by="symbol", on="ts", high=sash.max("price")))
+    >>> found["windows"], found["aggregates"], found["by"]
+    ({'': {'kind': 'Time', 'size': '1h'}}, {'high': "max('price')"}, ['symbol'])
+    """
+    found: Description = {
+        "windows": {name: _window(window) for name, window in query.all_windows.items()},
+        "aggregates": {name: repr(one) for name, one in query.aggregates.items()},
+        "by": list(query.by),
+        "on": list(query.on),
+        "lateness": _text(query.lateness),
+        "forget": _text(query.forget),
+    }
+    if query.min_periods:
+        found["min_periods"] = str(query.min_periods)
+    return found
+
+
+def described_state(bound_query: BoundQuery) -> Description:
+    """Describe a query with its columns, and with keys of its windows and aggregates."""
+    codes = {spec.name: _key(window_meaning(spec)[1:]) for spec in bound_query.windows}
+    made = {
+        one.label: _key([aggregate_meaning(bound_query.aggregates[cell.aggregate])[1:] for cell in one.cells])
+        for one in bound_query.projection.outputs
+    }
+    columns = {field.name: str(field.type) for field in bound_query.schema}
+    return described(bound_query.query) | {"columns": columns, "keys": {"windows": codes, "aggregates": made}}
+
+
+def is_description(found: Any) -> bool:
+    """Is a value from a page such a description, as far as `difference` looks at it?"""
+    if type(found) is not dict:
+        return False
+    windows, keys = found.get("windows"), found.get("keys", {})
+    if type(windows) is not dict or type(keys) is not dict:
+        return False
+    by_name = [*windows.values(), found.get("aggregates"), found.get("columns", {})]
+    by_name += [keys.get("windows", {}), keys.get("aggregates", {})]
+    lists = [found.get("by"), found.get("on")]
+    texts = [found.get(name) or "" for name in ("lateness", "forget", "min_periods")]
+    return (
+        all(type(one) is dict and all(type(value) is str for value in one.values()) for one in by_name)
+        and all(type(one) is list and all(type(value) is str for value in one) for one in lists)
+        and all(type(value) is str for value in texts)
+    )
+
+
+def difference(old: Description, new: Description) -> list[str]:
+    """What has changed from one query to another, in words.
+
+    >>> import sash
+    >>> old = described(sash.Query("1h", by="symbol", on="ts", high=sash.max("price")))
+    >>> new = described(sash.Query("2h", by=["symbol", "venue"], on="ts", high=sash.min("price"), n=sash.count()))
+    >>> for change in difference(old, new):
+    ...     print(change)
+    window 1h → 2h
+    aggregate high: max('price') → min('price')
+    aggregate n=count() added
+    by: symbol → symbol, venue
+    """
+    found = [*_windows(old["windows"], new["windows"]), *_aggregates(old["aggregates"], new["aggregates"])]
+    said = [{name: ", ".join(of[name]) or "nothing" for name in ("by", "on")} for of in (old, new)]
+    for texts, of in zip(said, (old, new), strict=True):
+        texts |= {name: of.get(name) or "none" for name in ("lateness", "forget", "min_periods")}
+    found += [f"{name}: {text} → {said[1][name]}" for name, text in said[0].items() if text != said[1][name]]
+    if "columns" in old and "columns" in new:
+        found += _columns(old["columns"], new["columns"])
+        if not found:
+            found += _codes(old.get("keys", {}), new.get("keys", {}))
+    return found
+
+
+# ---- descriptions ----
+
+
+def _window(window: WindowKind) -> dict[str, str]:
+    if isinstance(window, Policy):
+        return {"kind": "Policy", "evict": window.evict_name, "over": ", ".join(map(repr, window.over))}
+    given = ((one.name, getattr(window, one.name)) for one in fields(window))  # type: ignore[arg-type]
+    return {"kind": type(window).__name__} | {
+        name: str(value) for name, value in given if value != window.default(name)
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _key(meaning: Any) -> str:
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=4, person=b"sash part").hexdigest()
+
+
+# ---- differences ----
+
+
+def _windows(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for name in [*old, *(name for name in new if name not in old)]:
+        named = f"window {name!r}:" if name else "window"
+        if name not in new:
+            yield f"{named} {window_text(old[name])} removed"
+        elif name not in old:
+            yield f"{named} {window_text(new[name])} added"
+        elif old[name] != new[name]:
+            (before, after) = ({**of[name], "size": ""} for of in (old, new))
+            sizes = before == after and "size" in old[name] and "size" in new[name]
+            texts = [of[name]["size"] if sizes else window_text(of[name]) for of in (old, new)]
+            yield f"{named} {texts[0]} → {texts[1]}"
+    if list(old) != list(new) and {*old} == {*new}:
+        yield f"the order of windows: {', '.join(old)} → {', '.join(new)}"
+
+
+def window_text(window: Mapping[str, str]) -> str:
+    """A window as it is written, without quotes: Time(1h, every=5m)."""
+    first, *rest = [*window.items()][1:] or [("", "")]
+    shown = [first[1] if first[0] in ("size", "column", "gap", "evict", "") else "=".join(first)]
+    return f"{window.get('kind', '')}({', '.join([*shown, *map('='.join, rest)])})"
+
+
+def _aggregates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name not in new:
+            yield f"aggregate {name}={old[name]} removed"
+        elif name not in old:
+            yield f"aggregate {name}={new[name]} added"
+        elif old[name] != new[name]:
+            yield f"aggregate {name}: {old[name]} → {new[name]}"
+    if list(old) != list(new) and {*old} == {*new}:
+        yield f"the order of aggregates: {', '.join(old)} → {', '.join(new)}"
+
+
+def _columns(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name not in new:
+            yield f"column {name} removed"
+        elif name not in old:
+            yield f"column {name} of type {new[name]} added"
+        elif old[name] != new[name]:
+            yield f"column {name}: {old[name]} → {new[name]}"
+    if list(old) != list(new) and {*old} == {*new}:
+        yield f"the order of columns: {', '.join(old)} → {', '.join(new)}"
+
+
+def _codes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Windows and aggregates that read as before, and mean something else."""
+    for kind in ("windows", "aggregates"):
+        before, after = old.get(kind, {}), new.get(kind, {})
+        for name in before:
+            if name in after and before[name] != after[name]:
+                named = f" {name}" if name else ""
+                yield f"the code or the parameters of {kind[:-1]}{named} have changed"
