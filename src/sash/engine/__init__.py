@@ -6,11 +6,13 @@
 `*_assigner`      bounds of windows                    `live_aggregate`  states, and structures in their slots
 `emitter`         emit="changes"                       `eager_engine`    emit="eager"
 `state_reader`    lookups beside a writer              `memory_bound`    keys that leave memory
+`migration`       state of a changed query
 `durable_state`   pages of a store                     `stateless`, `chunked`   results without state
 """
 
 from sash.engine.metrics import Metrics, Uncommitted
+from sash.engine.migration import migrate
 from sash.engine.operator import Operator, stream
 from sash.engine.state_reader import StateReader
 
-__all__ = ["Metrics", "Operator", "StateReader", "Uncommitted", "stream"]
+__all__ = ["Metrics", "Operator", "StateReader", "Uncommitted", "migrate", "stream"]

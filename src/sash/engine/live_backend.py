@@ -178,13 +178,22 @@ class LiveBackend(Backend):
     def save(self, header: Header) -> MemoryStore:
         """All state in pages of their own."""
         store = MemoryStore()
+        self.save_to(store, header, None)
+        return store
+
+    def save_to(self, store: Store, header: Header, replaced: list[str] | None) -> None:
+        """Write all state to a store, with one `put_many`, in place of pages of these names; None: for a snapshot.
+
+        Should the process end after that, the next operator deletes what has been replaced.
+        """
         durable = self._durable(store)
-        durable.is_shared = False
+        durable.is_shared = replaced is not None
+        durable.transaction.garbage = replaced or []
         live = self.engine.live
         waiting = None if self.buffer is None else self.buffer.rows()
         durable.write(header, live, live, waiting, header.watermark)
         durable.detach()
-        return store
+        durable.transaction.delete_garbage()
 
     def into_memory(self) -> None:
         """Read all state, and keep it in memory from now on."""

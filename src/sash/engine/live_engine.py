@@ -162,7 +162,7 @@ class LiveEngine:
             self.ahead.expect((slots, now, done), found, last_key_open)
             aggregates = self.aggregates[self.assigners.index(self.ahead)]
             step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, endings))
-        self._settle(slots, now, done)
+        self.settle(slots, now, done)
         return step
 
     def _ending(
@@ -259,7 +259,7 @@ class LiveEngine:
 
     # ---- retention ----
 
-    def _settle(self, slots: Ints, now: Watermark, done: Ints | None) -> None:
+    def settle(self, slots: Ints, now: Watermark, done: Ints | None) -> None:
         """Evict elements that no window needs, set timers, and note the slots that expire."""
         reach = self.retention.row_reach
         if reach is not None:

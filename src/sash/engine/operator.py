@@ -177,7 +177,7 @@ class Operator(OperatorBase):
         self.backend.require_owner()
         now = self.progress
         if self.store is None:
-            store = self.backend.save(self._header(now))
+            store = self.backend.save(self.header())
         elif isinstance(self.store, MemoryStore):
             store = self.store
         else:
@@ -274,7 +274,7 @@ class Operator(OperatorBase):
                     late = together(reached.late_rows[len(now.late_rows) :], self.schema)
                     before_commit(Uncommitted(result, late, reached.watermark))
                 if self.store is not None:
-                    self.backend.write(self._header(reached))
+                    self.backend.write(self.header(reached))
                 self.progress, self._failed = reached, False
             except BaseException:
                 self._recover()
@@ -282,7 +282,9 @@ class Operator(OperatorBase):
             self.backend.committed()
             return result
 
-    def _header(self, now: Progress) -> Header:
+    def header(self, now: Progress | None = None) -> Header:
+        """The header of the state; of another progress, if it is given."""
+        now = self.progress if now is None else now
         counters = (now.rows_in, now.rows_out, now.late, now.untimed)
         return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
 

@@ -88,6 +88,11 @@ class Pages:
             )
 
     @property
+    def names(self) -> list[str]:
+        """The pages that have been read or written, but for header and root."""
+        return [name for name, size in self._known.items() if size and name not in ("header", "root")]
+
+    @property
     def doubtful(self) -> list[str]:
         """Pages whose version in the store is unknown after a failed write: the next call writes them again."""
         return [name for name, is_there in self._doubtful.items() if is_there]

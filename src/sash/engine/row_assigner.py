@@ -234,6 +234,19 @@ class RowAssigner(ArenaAssigner):
             heads[slots, self.start_column(w)] = np.maximum(start, heads[slots, BEGIN])
         super().retain(slots)
 
+    def raise_starts(self, slots: Ints) -> None:
+        """Let windows that have become shorter start where those of the last rows do."""
+        heads, begin, back = self.arena.heads, self.arena.heads[slots, BEGIN], self.backs(slots)
+        for w, window in enumerate(self.windows):
+            if w in self.shifted or w in self.pending:
+                continue
+            if window.kind == "count":
+                start = np.maximum(back - int(window.size or 1), begin)
+                heads[slots, self.start_column(w)] = np.maximum(heads[slots, self.start_column(w)], start)
+            elif window.kind == "time":
+                open_start = window.closed in ("right", "neither")
+                self._bound(w, (slots, begin, back), self.last(slots), open_start, "time")
+
     @property
     def lasting(self) -> Any:
         """How long a key is needed after its last row, if that is a fixed time; else None."""

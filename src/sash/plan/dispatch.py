@@ -30,6 +30,14 @@ def reader(query: Any, store: Any, schema: Any) -> Any:
     return _host("sash.engine", "a reader").StateReader(query, store, schema)
 
 
+def migrate(query: Any, state: Any, from_query: Any, to: Any) -> Any:
+    """The state of another query as that of this one. Raises ImportError if its host is not installed."""
+    for cls in type(state).__mro__:
+        if cls.__module__.partition(".")[0] == "pyspark":
+            return _host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
+    return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
+
+
 def run(query: Any, data: Any) -> Any:
     """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
     for cls in type(data).__mro__:

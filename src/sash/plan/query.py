@@ -225,6 +225,40 @@ class Query:
         return dispatch.reader(self, store, schema)  # type: ignore[no-any-return]
 
     @overload
+    def migrate(self, state: bytes, *, from_query: Query, to: None = None) -> bytes: ...
+    @overload
+    def migrate(self, state: Store, *, from_query: Query, to: Store | None = None) -> Store: ...
+    @overload
+    def migrate(self, state: FrameT, *, from_query: Query, to: None = None) -> FrameT: ...
+    def migrate(self, state: Any, *, from_query: Query, to: Any = None) -> Any:
+        """Migrate the state of another query to this one, as far as its elements allow.
+
+        After it, results are those of this query on the same rows from the beginning; what has left does not leave
+        again. Aggregates and windows can be removed, windows of the same kind shortened or added within those that the
+        state holds, and aggregates added whose values follow from the states that it has.
+
+        state: the bytes of a snapshot, a store, or a stream of Spark whose checkpoint has state of the old query.
+        from_query: the query that the state is of.
+        to: an empty store for the migrated state; by default a store is migrated in place, all or nothing.
+
+        Returns a snapshot for a snapshot, for a store the one that has the migrated state, and for a stream its
+        results, as `run` does.
+
+        >>> import sash
+        >>> old = sash.Query(3, high=sash.max("x"))
+        >>> op = old.operator()
+        >>> _ = op.process({"x": [5.0, 1.0, 2.0]})
+        >>> new = sash.Query(2, high=sash.max("x"), low=sash.min("x"))
+        >>> again = sash.engine.Operator.restore(new, new.migrate(op.snapshot(), from_query=old))
+        >>> again.process({"x": [4.0]}).to_pydict()
+        {'x': [4.0], 'high': [4.0], 'low': [2.0]}
+
+        Raises ValueError, with what has changed and why, for a query that needs what the state does not have;
+        PageError for state of another query than `from_query`.
+        """
+        return dispatch.migrate(self, state, from_query, to)
+
+    @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, NDArray[Any]]: ...
     @overload
     def run(self, data: FrameT) -> FrameT: ...

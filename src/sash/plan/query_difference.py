@@ -146,8 +146,8 @@ def _windows(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str
 def window_text(window: Mapping[str, str]) -> str:
     """A window as it is written, without quotes: Time(1h, every=5m)."""
     first, *rest = [*window.items()][1:] or [("", "")]
-    shown = [first[1] if first[0] in ("size", "column", "gap", "evict", "") else "=".join(first)]
-    return f"{window.get('kind', '')}({', '.join([*shown, *map('='.join, rest)])})"
+    values = [first[1] if first[0] in ("size", "column", "gap", "evict", "") else "=".join(first)]
+    return f"{window.get('kind', '')}({', '.join([*values, *map('='.join, rest)])})"
 
 
 def _aggregates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -58,7 +58,7 @@ def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ..
     with_state.sort(key=lambda k: type(aggregates[k].monoid) is m.Count)
     for number, aggregate in enumerate(aggregates):
         if type(aggregate.monoid) is m.Count:
-            keepers[number] = next((k for k in with_state if _same_rows(aggregates[k], aggregate)), number)
+            keepers[number] = next((k for k in with_state if same_rows(aggregates[k], aggregate)), number)
     groups: dict[int, list[Member]] = {number: [] for number in keepers.values()}
     for number in sorted(keepers, key=lambda n: (n != keepers[n], n)):
         keeper = keepers[number]
@@ -75,7 +75,7 @@ def _family(aggregates: Sequence[AggregateSpec], aggregate: AggregateSpec) -> li
     return sorted(found, key=lambda k: type(aggregates[k].monoid) is m.Sum)
 
 
-def _same_rows(keeper: AggregateSpec, aggregate: AggregateSpec) -> bool:
+def same_rows(keeper: AggregateSpec, aggregate: AggregateSpec) -> bool:
     """Do both read the same rows: those without a null in the same columns?"""
     return not keeper.monoid.nullable and {*keeper.columns} == {*aggregate.columns}
 

@@ -27,6 +27,17 @@ def run(query: Query, data: Any) -> Any:
     return plan_batch(query, data)
 
 
+def migrate(query: Query, data: Any, from_query: Query, to: Any) -> Any:
+    """The query on a stream whose checkpoint has state of another query: see `Query.migrate`."""
+    if not getattr(data, "isStreaming", False):
+        raise TypeError("migrate() takes a stream of Spark: a query on other data of Spark has no state")
+    if to is not None:
+        raise TypeError("to= of migrate() is for state in a store: that of a stream stays in its checkpoint")
+    from sash.spark.stream.plan_stream import plan_stream
+
+    return plan_stream(query, data, from_query=from_query)
+
+
 def explain(query: Query, data: Any) -> str:
     """The plan of `query.run(data)` as text: that of the query, and how Spark runs it. Runs nothing.
 

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 import sash
 from sash import Options, Query, Session, Time
 from sash.engine.bucket_log import SEGMENT_SIZE
+from sash.spark.stream.plan_stream import migrating
 from sash.spark.stream.sharding import labels, shard_of, spark_hash
 from sash.spark.stream.stream_header import StateMismatch
 from tests.spark.stream.fake_spark import FakeStream
@@ -186,9 +188,37 @@ def test_another_query_or_number_of_shards_is_refused() -> None:
     for changed, shards in ((other, 2), (first, 3)):
         again = FakeStream(changed, SCHEMA, shards=shards)
         again.state = stream.state
-        said = "another query: window 5 → 6. Start" if shards == 2 else "2 shards.*now has 3"
+        said = "another query: window 5 → 6. Go back" if shards == 2 else "2 shards.*now has 3"
         with pytest.raises(StateMismatch, match=said):
             again.batch([batch(("nobody yet", 3, 1.0))])
+
+
+def test_a_shard_migrates_its_state_when_it_is_first_opened() -> None:
+    old = Query(Time(5), **LAST)
+    new = Query({"short": Time(3), "long": Time(5)}, **(LAST | {"low": sash.min("x")}))
+    rows = [("a", 1, 1.0), ("b", 2, 4.0), ("a", 3, 7.0), ("c", 4, None), ("b", 6, 2.0), ("a", 6, 5.0), ("a", 8, 0.5)]
+    rows += [("b", 9, 3.0), ("c", 9, 1.0), ("a", 30, 1.0), ("b", 30, 1.0)]
+    batches = [[batch(*rows[i : i + 2])] for i in range(0, len(rows), 2)]
+    before, truth = FakeStream(old, SCHEMA), FakeStream(new, SCHEMA)
+    for partitions in batches[:3]:
+        before.batch(partitions)
+        truth.batch(partitions)
+    after = FakeStream(new, SCHEMA)
+    after.spec = cloudpickle.dumps(migrating(after.spec_now(), old, SCHEMA))
+    after.state, after.timers = before.state, before.timers
+    after.watermark, after.greatest = before.watermark, before.greatest
+    for partitions in [*batches[3:], [], []]:
+        got, expected = after.batch(partitions), truth.batch(partitions)
+        assert given(got, *got.column_names) == given(expected, *expected.column_names)
+    again = FakeStream(new, SCHEMA)  # all shards with rows are migrated: the old query is not needed any more
+    again.state = after.state
+    again.batch([batch(("a", 31, 1.0), ("b", 31, 1.0))])
+
+
+def test_a_migration_is_refused_before_the_stream_begins() -> None:
+    spec = FakeStream(Query(Time(6), **LAST), SCHEMA).spec_now()
+    with pytest.raises(ValueError, match=r"window 5 → 6\): window Time\(6\) needs elements that the state does not"):
+        migrating(spec, Query(Time(5), **LAST), SCHEMA)
 
 
 def test_options_and_emission_are_free_to_change() -> None:

@@ -172,6 +172,10 @@ class LiveKernel(Columnar):
 
     # ---- the loops ----
 
+    def lift(self, inputs: Any, non_null: Flags, place: tuple[Ints, Ints], counts: ValueCounts, out: States) -> None:
+        """Lift rows to elements at their places. Raises AggregateError."""
+        self._rows(live_loops.lift_elements, (inputs, non_null), place, counts, out)
+
     def fold(
         self, inputs: Any, non_null: Flags, place: tuple[Ints, Ints, Flags], counts: ValueCounts, out: States
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,21 +29,25 @@ MARK = "sash.stream"
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 
 
-def plan_stream(query: Query, data: Any, side_output: bool = False) -> Any:
+def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
     """The query on a streaming DataFrame; with `side_output`, rows that enter no window leave beside the results.
 
-    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, and for a session without the
-    settings that it needs; all that `Query.bind` raises.
+    A checkpoint may have state of `from_query`, which each shard migrates when it is first opened.
+
+    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session without the
+    settings that it needs, and for state that cannot be migrated; all that `Query.bind` raises.
     """
     _require(query, data)
     corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
     corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
-    shards = _shards(query, data)
-    spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
+    shards, given = _shards(query, data), arrow_schema(data.schema)
+    spec = spec_of(query, given, shards, corrupt, side_output)
     if not side_output:  # other columns would be sent without need
         wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
         data = data.select(*map(quoted, wanted))
         spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
+    if from_query is not None:
+        spec = migrating(spec, from_query, given)
     packed = (
         plainly_named(data).mapInArrow(PackShards(spec), spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
     )
@@ -62,6 +67,18 @@ def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, si
     query.bind(given)  # raises for columns that are missing
     bound_query = query.bind(pa.schema([field for field in given if field.name in names]))
     return StreamSpec(bound_query, given, shards, corrupt, side_output)
+
+
+def migrating(spec: StreamSpec, from_query: Query, given: pa.Schema) -> StreamSpec:
+    """The parameters of workers that migrate state of another query on the same stream.
+
+    Raises ValueError, in words, if its state cannot be migrated.
+    """
+    from sash.engine.migration import check_migration  # loads Numba, which other streams need in workers alone
+
+    before = spec_of(from_query, given, spec.shards, spec.corrupt, spec.side_output).bound_query
+    check_migration(before.query, before.schema, spec.bound_query.query, spec.bound_query.schema)
+    return replace(spec, before=before)
 
 
 def _schema(spec: StreamSpec, given: StructType) -> StructType:

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import Operator
+from sash.engine.migration import migrate_store
+from sash.engine.root_page import has_state
 from sash.engine.watermark import WatermarkTracker
 from sash.spark.arrow_ipc import batches_of, blob_of, blob_slices
 from sash.spark.spark_types import casts
@@ -42,6 +44,9 @@ class ShardTask:
         self.spec, self.label, self.timers = spec, label, timers
         self.store = MapStateStore(state)
         self.header = StreamHeader(spec, self.store)
+        if self.header.migrates and spec.before is not None and has_state(self.store):
+            now, before = spec.bound_query, spec.before
+            migrate_store(now.query, self.store, before.query, self.store, (before.schema, now.schema))
         self.now = 0.0
         """The operator's clock: the time at which its rows were packed."""
 
@@ -53,7 +58,8 @@ class ShardTask:
         watermark = self.spec.clock.watermark(milliseconds)
         batches = list(self._batches(packed))
         progress = ShardProgress()
-        if batches or fired is not None or (self.header.timer is not None and self.header.timer <= milliseconds):
+        is_due = self.header.timer is not None and self.header.timer <= milliseconds
+        if batches or fired is not None or is_due or self.header.migrates:
             operator = self._open()
             before = operator.metrics
             yield from self._work(operator, batches, watermark)

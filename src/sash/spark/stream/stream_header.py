@@ -35,12 +35,16 @@ class StreamHeader:
         (data,) = store.get_many([NAME])
         self.stored = data is not None
         self.timer: int | None = None
+        self.migrates = False
+        """Is the state that of the query before this one?"""
         if data is not None:
             with decoding(f"page {NAME!r}"):
                 found = read_json(data)
             check_meta(found, FIELDS, f"page {NAME!r}")
             if found["fingerprint"] != fingerprint:
-                raise _another_query(spec, store, found["fingerprint"])
+                if spec.before is None or found["fingerprint"] != spec.before.fingerprint:
+                    raise _another_query(spec, store, found["fingerprint"])
+                self.migrates, self.stored = True, False
             _require_same(found, self.identity)
             self.timer = found["timer"]
 
@@ -57,13 +61,13 @@ def _another_query(spec: StreamSpec, store: MapStateStore, found: str) -> StateM
     (root,) = store.get_many([ROOT])
     before = None if root is None else stored_description(root)
     changes = [] if before is None else difference(before, described_state(spec.bound_query))
-    told = "; ".join(changes) or (
+    reason = "; ".join(changes) or (
         f"its fingerprint is {found}, and this query's is {spec.bound_query.fingerprint}. Windows, aggregates, keys, "
         "order, lateness or columns have changed"
     )
     return StateMismatch(
-        f"the checkpoint holds the state of another query: {told}. Start with a new checkpointLocation, or go back to "
-        "that query"
+        f"the checkpoint holds the state of another query: {reason}. Go back to that query, migrate its state with "
+        "query.migrate(stream, from_query=…), or start with a new checkpointLocation"
     )
 
 

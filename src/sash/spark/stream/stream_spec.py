@@ -55,6 +55,8 @@ class StreamSpec:
     """The column of records that could not be parsed, null for all others."""
     side_output: bool
     """Are late, untimed and malformed rows emitted to the side output?"""
+    before: BoundQuery | None = None
+    """The query whose state a shard migrates when it is first opened."""
 
     @cached_property
     def clock(self) -> WatermarkCodec:

@@ -1,0 +1,124 @@
+"""Migrate the state of one query to another: `Query.migrate`.
+
+    snapshot, store ──▶ operator of the old query ──transfer──▶ operator of the new query ──▶ snapshot, store
+
+All state is in memory meanwhile. A store is written with one `put_many`, so that it has the old state or the new one.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pyarrow as pa
+
+from sash.engine.live_backend import LiveBackend
+from sash.engine.metrics import Progress, replace
+from sash.engine.migration_rules import matched, matched_cells, refusal
+from sash.engine.operator import Operator
+from sash.engine.reorder_buffer import TimedRows
+from sash.engine.root_page import HEADER, has_state, stored_mode, stored_schema
+from sash.engine.state_header import StoredState
+from sash.engine.state_transfer import move_emitted, settle, transfer
+from sash.engine.time_numbers import finite
+from sash.plan.options import Options
+from sash.plan.query import Query
+from sash.stores import Store
+from sash.stores.store import checked_store
+
+
+def migrate(query: Query, state: bytes | Store, from_query: Query, to: Store | None = None) -> bytes | Store:
+    """See `Query.migrate`."""
+    if not isinstance(from_query, Query):
+        raise TypeError(f"from_query= of migrate() must be the query that the state is of; got {from_query!r:.80}")
+    if isinstance(state, bytes | bytearray | memoryview):
+        if to is not None:
+            raise TypeError("to= of migrate() is for state in a store: a snapshot is returned as bytes")
+        old = Operator.restore(_plain(from_query), bytes(state))
+        return migrated(old, query).snapshot()
+    store = checked_store("state of migrate()", state)
+    target = store if to is None else checked_store("to= of migrate()", to)
+    if target is not store and has_state(target):
+        raise ValueError(f"to= of migrate() must be an empty store: {target!r} has state already")
+    migrate_store(query, store, from_query, target)
+    return target
+
+
+def migrate_store(
+    query: Query, store: Store, from_query: Query, target: Store, schemas: tuple[pa.Schema, pa.Schema] | None = None
+) -> None:
+    """Migrate the state of a store, in place or to another one; `schemas` are those of both queries, if they differ."""
+    if not has_state(store):
+        raise ValueError(f"the store {store!r} has no state to migrate: open the new query on it")
+    plain = _plain(from_query)
+    schema = stored_schema(plain, store) if schemas is None else schemas[0]
+    if schema is None:
+        raise ValueError(
+            f"the state in the store {store!r} was written before stores had the schema of the rows: open it with "
+            "the old query, take a snapshot, and migrate that"
+        )
+    header = store.get_many([HEADER])[0]
+    assert header is not None
+    mode = stored_mode(plain.fingerprint(schema), header)
+    old = Operator(plain, schema, mode=mode, store=store)
+    pages = cast(StoredState, old.backend.durable).transaction
+    _require_live(old, query)
+    cast(LiveBackend, old.backend).into_memory()
+    made = migrated(old, query, None if schemas is None else schemas[1])
+    replaced = [*pages.names, *pages.garbage] if target is store else []
+    cast(LiveBackend, made.backend).save_to(target, made.header(), replaced)
+
+
+def check_migration(old: Query, old_schema: pa.Schema, new: Query, schema: pa.Schema) -> None:
+    """Raises ValueError, in words, if no state of one query can be migrated to another."""
+    migrated(Operator(_plain(old), old_schema), new, schema)
+
+
+def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Operator:
+    """An operator of another query with the state of this one, which is in memory and not used any more.
+
+    Raises ValueError, with what has changed and why, if the state has not what the query needs.
+    """
+    assert old.schema is not None
+    _require_live(old, query)
+    new = Operator(_plain(query), old.schema if schema is None else schema, mode=old.mode)
+    theirs, mine = cast(LiveBackend, old.backend), cast(LiveBackend, new.backend)
+    matches = matched(theirs.engine, mine.engine)
+    cells = None
+    if theirs.emitter is not None and mine.emitter is not None:
+        cells = matched_cells(old.bound_query, theirs.emitter.cells, new.bound_query, mine.emitter.cells)
+    slots = transfer(theirs.engine, mine.engine, matches)
+    if theirs.emitter is not None and mine.emitter is not None and cells is not None:
+        move_emitted(theirs.emitter, mine.emitter, cells, slots)
+    is_timed = new.bound_query.time is not None and new.mode != "sorted"
+    settle(mine.engine, finite(old.progress.watermark) if is_timed else None)
+    if theirs.buffer is not None and mine.buffer is not None and len(theirs.buffer):
+        waiting = _rows(theirs.buffer.rows(), new)
+        new.fallible.check(waiting.table)
+        mine.buffer.push_and_release(waiting, None)
+    new.progress = _progress(old.progress, new)
+    return new
+
+
+def _require_live(old: Operator, query: Query) -> None:
+    """Raises ValueError for state that has another engine."""
+    if not isinstance(old.backend, LiveBackend) or query.emit == "eager":
+        new = query.bind(old.bound_query.schema)
+        raise refusal(
+            old.bound_query, new, ["state of emit='eager' has the results that later rows revise, and no other query's"]
+        )
+
+
+def _progress(now: Progress, new: Operator) -> Progress:
+    assert new.schema is not None
+    held = None if now.held is None else _rows(now.held, new)
+    late = tuple(batch.select(new.schema.names) for batch in now.late_rows)
+    return replace(now, {"held": held, "late_rows": late})
+
+
+def _rows(rows: TimedRows, new: Operator) -> TimedRows:
+    return TimedRows(rows.table.select(new.plain.names), rows.time, rows.arrival)
+
+
+def _plain(query: Query) -> Query:
+    """The query without options: neither a store nor a bound on memory."""
+    return query.rewritten(options=Options())

@@ -1,0 +1,186 @@
+"""Move live state from the engine of one query to that of another, as `migration_rules` has matched them.
+
+    old engine    slots ── rings of elements ── states of aggregates
+                    │             │                    │ copied, counted, or lifted again
+    new engine    slots ── rings of elements ── states of aggregates
+
+Keys keep their rows and times, elements their positions. Structures are built from the elements, as after a restart.
+Starts of windows only rise, so a window begins its search where the one that covers it stood. Panes of windows that
+are gone stay apart, and have the edges of those that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine import slide_grid
+from sash.engine.arena import RingRanges
+from sash.engine.arrow_arrays import array
+from sash.engine.emitter import ChangeEmitter
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.live_engine import LiveEngine
+from sash.engine.migration_rules import AssignerMatch, CopiedState, CountedValues, LiftedValues, Source
+from sash.engine.pane_assigner import CountedPanes, PaneAssigner
+from sash.engine.row_assigner import RowAssigner
+from sash.engine.state_codec import SlotRows
+from sash.engine.time_numbers import Watermark
+from sash.engine.window_assigner import ArenaAssigner
+from sash.kernels.loops.array_types import NO_FLAGS, Ints, Numbers
+from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+
+
+def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch]) -> tuple[Ints, Ints]:
+    """Load the keys of one engine into another, which is empty; `settle` follows. Returns their slots in both."""
+    old.count_values()
+    new.count_values()
+    theirs = old.live
+    mine = new.keys.find(old.keys.keys(theirs), len(theirs)).slots
+    new.grow()
+    for name in ("keys", "stamps"):
+        new.table[name][mine] = old.table[name][theirs]
+    for match in matches:
+        if isinstance(match.new, ArenaAssigner):
+            _move_elements(match, theirs, mine)
+        else:
+            _move_partials(match, theirs, mine)
+    return theirs, mine
+
+
+def settle(engine: LiveEngine, now: Watermark) -> None:
+    """Evict what no window needs, set timers, and release keys that no window needs."""
+    engine.settle(engine.live, now, None)
+    engine.release()
+    engine.timers.rebuild()
+
+
+def _move_partials(match: AssignerMatch, theirs: Ints, mine: Ints) -> None:
+    for part in ("heads", "start"):
+        match.new.table[f"{match.new.name}.{part}"][mine] = match.old.table[f"{match.old.name}.{part}"][theirs]
+    for aggregate, source in match.aggregates:
+        assert not isinstance(source, LiftedValues)
+        for part in ("totals", "base"):
+            aggregate.table[aggregate.name, part][mine] = source.source.table[source.source.name, part][theirs]
+        totals, base = (source.source.table[source.source.name, part][theirs] for part in ("totals", "base"))
+        aggregate.load(mine, _stored(source, SlotRows(theirs), totals - base))
+
+
+def _move_elements(match: AssignerMatch, theirs: Ints, mine: Ints) -> None:
+    old, new = match.old, match.new
+    assert isinstance(old, ArenaAssigner)
+    assert isinstance(new, ArenaAssigner)
+    heads = old.arena.heads[theirs]
+    new.arena.heads[mine, FRONT : BEGIN + 1] = heads[:, FRONT : BEGIN + 1]
+    for w, of in match.windows.items():
+        pairs = zip(_columns(new, w), _columns(old, of), strict=True)
+        for column, source in pairs:
+            new.arena.heads[mine, column] = heads[:, source]
+    new.arena.reserve(mine)
+    front, back = (np.ascontiguousarray(heads[:, column]) for column in (FRONT, BACK))
+    elements, places = RingRanges(old.arena, theirs, front, back), RingRanges(new.arena, mine, front, back)
+    _move_coordinates(match, elements, places)
+    for aggregate, kept in match.aggregates:
+        _move_states(aggregate, kept, elements, places)
+    if isinstance(new, RowAssigner):
+        new.raise_starts(mine)
+
+
+def _columns(assigner: ArenaAssigner, w: int) -> list[int]:
+    """The columns of a head that belong to a window."""
+    if isinstance(assigner, PaneAssigner):
+        return list(assigner.columns(w))
+    assert isinstance(assigner, RowAssigner)
+    found = [assigner.start_column(w)]
+    if w in assigner.pending:
+        found += [assigner.pending[w], assigner.pending[w] + 1]
+    if w in assigner.shifted:
+        found.append(assigner.shifted[w].columns[1])
+    return found
+
+
+def _move_coordinates(match: AssignerMatch, elements: RingRanges, places: RingRanges) -> None:
+    old, new = match.old, match.new
+    theirs, mine = elements.arena.columns, places.arena.columns
+    if isinstance(new, RowAssigner):
+        assert isinstance(old, RowAssigner)
+        for name in ("time", *(("delta", column) for column in new.deltas)):
+            mine[name][places.places] = elements.take(theirs[name])
+        for w, policy in new.policies.items():
+            policy.load(places.places, old.policies[match.windows[w]].store(elements.take))
+        return
+    assert isinstance(new, PaneAssigner)
+    firsts = elements.take(theirs["first row"]) if isinstance(new, CountedPanes) else np.zeros(0, new.numbers)
+    new.describe(places.places, _edges(new, elements.take(theirs["low"])), firsts)
+    last = match.old.table[f"{old.name}.low"][elements.slots]
+    new.table[f"{new.name}.low"][places.slots] = _edges(new, last)
+
+
+def _edges(assigner: PaneAssigner, low: Numbers) -> Numbers:
+    """The last edge of an assigner's windows at each edge of a pane, or before it."""
+    windows = [replace(window, closed="left") for window in assigner.windows]
+    return np.ascontiguousarray(slide_grid.cuts(windows, low), assigner.cut_type)
+
+
+# ---- states ----
+
+
+def _move_states(aggregate: LiveAggregate, source: Source, elements: RingRanges, places: RingRanges) -> None:
+    assert aggregate.arena is not None
+    if isinstance(source, LiftedValues):
+        _lift(aggregate, source, elements, places)
+        return
+    other = source.source
+    before = elements.take(elements.arena.columns[other.name, "before"])
+    totals = other.table[other.name, "totals"][elements.slots]
+    aggregate.arena.columns[aggregate.name, "before"][places.places] = before
+    aggregate.table[aggregate.name, "totals"][places.slots] = totals
+    following = np.append(before[1:], 0)
+    some = np.flatnonzero(elements.counts)
+    following[np.cumsum(elements.counts)[some] - 1] = totals[some]
+    aggregate.load(places.places, _stored(source, elements, following - before))
+
+
+def _stored(source: CopiedState | CountedValues, some: Any, counts: Ints) -> list[pa.Array]:
+    """The columns of a state as they are stored; `counts`: how many values there are in each."""
+    if isinstance(source, CountedValues):
+        return [array(np.ascontiguousarray(counts, np.int64))]
+    found = source.source.store(some.take)
+    if source.leaves is not None:
+        found = [found[i] for i in source.leaves]
+    return [array(np.ascontiguousarray(counts, np.int64)), *found] if source.counted else found
+
+
+def _lift(aggregate: LiveAggregate, source: LiftedValues, elements: RingRanges, places: RingRanges) -> None:
+    """Lift the values of rows again. Raises AggregateError."""
+    if not elements.total:
+        return
+    rows, count = source.kept.rows(source.spec, elements), elements.total
+    flags = aggregate.values.non_null(rows, count)
+    inputs = aggregate.values.inputs(rows, count)
+    of = places.slots[places.entry]
+    aggregate.kernel.lift(
+        inputs, NO_FLAGS if flags is None else flags, (of, places.places), aggregate.counts, aggregate.states
+    )
+
+
+# ---- last results ----
+
+
+def move_emitted(
+    old: ChangeEmitter, new: ChangeEmitter, cells: Sequence[tuple[int, Sequence[int]]], slots: tuple[Ints, Ints]
+) -> None:
+    """Load the last results of keys: by group of results, the old group and the cell of it for each cell."""
+    theirs, mine = slots
+    for g, (source, of) in enumerate(cells):
+        rows, width = old.engine.table["emitted", source][theirs], len(old.cells[source])
+        some = np.flatnonzero(rows[:, 0] >= 0)
+        codes = rows[some, 0]
+        kept = new.engine.table["emitted", g]
+        for log, cell in zip(new.logs[g], of, strict=True):
+            kept[mine[some], 0] = log.encode(old.logs[source][cell].decode(codes))
+        counts = np.array([1 + side + cell for side in (0, width) for cell in of])
+        kept[mine[some], 1:] = rows[some][:, counts]

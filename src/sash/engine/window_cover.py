@@ -1,0 +1,69 @@
+"""Which window of a state holds all elements that another window will need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from sash.plan.bound_query import WindowSpec
+from sash.plan.fingerprint import window_meaning
+
+_SIZED = ("time", "count", "delta")
+_FINEST = 2**20
+"""Floats that are multiples of 1 / this, and below it, are added without rounding."""
+
+
+def covering(held: Sequence[WindowSpec], window: WindowSpec) -> int | None:
+    """The place of the window among those held that covers another: it differs only in its size, which is no smaller.
+
+    The least one that does; None if there is none.
+    """
+    places = [place for place, one in enumerate(held) if _covers(one, window)]
+    return min(places, key=lambda place: held[place].size or 0, default=None)
+
+
+def _covers(held: WindowSpec, window: WindowSpec) -> bool:
+    if _meaning(held) == _meaning(window):
+        return True
+    if window.kind not in _SIZED or held.calendar_size or window.calendar_size or held.grid or window.grid:
+        return False
+    sizes = held.size, window.size
+    if None in sizes or sizes[1] > sizes[0]:  # type: ignore[operator]
+        return False
+    return _meaning(replace(held, size=window.size)) == _meaning(window)
+
+
+def _meaning(window: WindowSpec) -> list[Any]:
+    """What a window means but for its name and `full`, which has no state."""
+    return window_meaning(replace(window, name="", full=False))
+
+
+# ---- panes ----
+
+
+def is_cut_there(held: Sequence[WindowSpec], window: WindowSpec) -> bool:
+    """Do windows cut their panes wherever another one starts and ends?"""
+    if any(_meaning(one) == _meaning(window) for one in held):
+        return True
+    cuts = [cut for one in held for cut in _cuts(one)]
+    return all(any(_is_within(cut, other) for other in cuts) for cut in _cuts(window))
+
+
+def _cuts(window: WindowSpec) -> Iterator[tuple[Fraction, Fraction]]:
+    """The cuts of a window, where they are computed without rounding: a step, and one of them. Empty for calendars."""
+    numbers = [window.every or 0, window.offset, window.size or 0]
+    if window.grid is None and all(map(_is_plain, numbers)) and window.every:
+        every, offset, size = map(Fraction, numbers)
+        yield every, offset
+        yield every, offset - size
+
+
+def _is_plain(x: int | float) -> bool:
+    return isinstance(x, int) or (abs(x) < _FINEST and (x * _FINEST).is_integer())
+
+
+def _is_within(cut: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> bool:
+    """Is every one of these cuts one of the others?"""
+    return cut[0] % other[0] == 0 and (cut[1] - other[1]) % other[0] == 0
