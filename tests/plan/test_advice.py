@@ -1,5 +1,6 @@
 """Words of pandas, polars, SQL, Spark and Flink are refused with the spelling of sash."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Query, Session, Time
-from sash.monoids.synonyms import CALLS, NAMES, missing_name
+from sash.monoids.synonyms import ARGUMENTS, CALLS, NAMES, example, missing_name
 
 TABLE = pa.table({"x": [1, 2]})
 
@@ -16,7 +17,13 @@ QUERY: dict[str, str] = {
     "center": r"shift= of a window moves it: sash\.Count\(5, shift=2\)",
     "win_type": r"write the aggregate with sash\.monoid",
     "closed": r"sash\.Time\('1h', closed='left'\)",
-    "window": r"the window is the second argument: sash\.rolling\(data, 5",
+    "window": r"the window is windows=, the second argument: sash\.rolling\(data, 5",
+    "rows": r"the window is windows=, the second argument: sash\.Count\(5\) is ROWS",
+    "range": r"the window is windows=, the second argument: .*sash\.Time\('1h'\) a RANGE",
+    "groupby": r"it is called by=",
+    "where": r"a parameter of the aggregate: sash\.sum\('x', where='x > 0'\)",
+    "halflife": r"a parameter of the aggregate: sash\.ewm_mean\('x'",
+    "threads": r"options=sash\.Options",
     "min_samples": r"it is called min_periods=",
     "group_by": r"it is called by=",
     "partition_by": r"it is called by=",
@@ -24,8 +31,8 @@ QUERY: dict[str, str] = {
     "index_column": r"it is called on=",
     "axis": r"windows are windows of rows",
     "step": r"every= of the window: sash\.Count\(10, every=5\)",
-    "freq": r"the window is the second argument",
-    "period": r"the window is the second argument",
+    "freq": r"the window is windows=, the second argument",
+    "period": r"the window is windows=, the second argument",
     "every": r"sash\.Time\('1h', every='10m'\)",
     "allowed_lateness": r"it is called lateness=",
     "latenes": r"did you mean lateness=\?",
@@ -42,6 +49,28 @@ def test_arguments_of_queries(word: str) -> None:
         Query(2, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"by": "k"}, r"by= must be an aggregate: .*: a Window has one key: .*sash\.Query\(…, by=…\)"),
+        ({"partition_by": "k"}, r"partition_by= .*: a Window has one key"),
+        ({"order_by": "t"}, r"order_by= .*: the time is the second argument of push"),
+        ({"min_samples": 3}, r"min_samples= .*: sash\.Query has it: sash\.Query\(5, min_periods=3"),
+        ({"window": 3}, r"window= .*: the window is the first argument: sash\.Window\(5"),
+        ({"allowed_lateness": 3}, r"allowed_lateness= .*: it is an argument of sash\.Query"),
+        ({"foo": 3}, r"foo= must be a monoid such as"),
+    ],
+)
+def test_arguments_of_window_loops(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        sash.Window(3, s=sash.sum("x"), **arguments)
+
+
+def test_rolling_without_a_window() -> None:
+    with pytest.raises(TypeError, match=r"window= must be a parameter .*: the window is windows=, the second argument"):
+        sash.rolling(TABLE, window=3, s=sash.sum("x"))  # type: ignore[call-overload]
+
+
 def test_an_aggregate_may_have_such_a_name() -> None:
     assert sash.rolling(TABLE, 2, center=sash.mean("x"), period=sash.count())["center"].to_pylist() == [1.0, 1.5]
 
@@ -52,12 +81,20 @@ def test_an_aggregate_may_have_such_a_name() -> None:
         (lambda: Count(5, center=True), r"Count\(\) has no argument 'center': shift= moves .*; it takes size, every"),  # type: ignore[call-arg]
         (lambda: Count(5, closed="left"), r"'closed': only windows measured in time .*sash\.Time\('1h', closed='left'"),  # type: ignore[call-arg]
         (lambda: Count(window=5), r"'window': it is called size, the first argument"),  # type: ignore[call-arg]
-        (lambda: Time("1h", step="1m"), r"'step': it is called every=: sash\.Count\(10, every=5\)"),  # type: ignore[call-arg]
+        (lambda: Time("1h", step="1m"), r"'step': it is called every=: sash\.Time\('1h', every='10m'\)"),  # type: ignore[call-arg]
         (lambda: Time("1h", group_by="k"), r"'group_by': by= is an argument of sash\.rolling"),  # type: ignore[call-arg]
         (lambda: Time("1h", full=True), r"'full': only windows of a number of rows are ever full"),  # type: ignore[call-arg]
-        (lambda: Delta("x", 5, step=1), r"Delta\(\) has no argument 'step'; it takes column, size"),  # type: ignore[call-arg]
+        (lambda: Count(rows=5), r"'rows': it is called size, the first argument"),  # type: ignore[call-arg]
+        (lambda: Count(5, min_samples=5), r"'min_samples': min_periods= is an argument of sash\.rolling"),  # type: ignore[call-arg]
+        (lambda: Count(5, index_column="t"), r"'index_column': on= is an argument of sash\.rolling"),  # type: ignore[call-arg]
+        (lambda: Session("1h", step=1), r"'step': every='close' gives one window for each session"),  # type: ignore[call-arg]
+        (lambda: Session(range="1h"), r"'range': .* one of a length of time sash\.Time\('1h'\); it takes gap, every"),  # type: ignore[call-arg]
+        (lambda: Time("1h", offst="1m"), r"'offst': did you mean offset=\?"),  # type: ignore[call-arg]
+        (lambda: Count(5, 2), r"Count\(\) takes size without a name, name the others: every=, .*; got 5, 2"),  # type: ignore[misc]
+        (lambda: Delta("x", 5, 1), r"Delta\(\) takes column and size without a name, and no more; got 'x', 5, 1"),  # type: ignore[call-arg]
+        (lambda: Delta("x", 5, step=1), r"Delta\(\) has no argument 'step': .* slide: .*; it takes column, size"),  # type: ignore[call-arg]
         (lambda: Session("1h", timeout=1), r"'timeout': it is called gap: sash\.Session\('10m'\)"),  # type: ignore[call-arg]
-        (lambda: Lifetime(window=5), r"Lifetime\(\) has no argument 'window'; it takes every"),  # type: ignore[call-arg]
+        (lambda: Lifetime(window=5), r"Lifetime\(\) has no argument 'window': .* sash\.Count\(5\).*; it takes every"),  # type: ignore[call-arg]
         (lambda: Count(5, foo=1), r"Count\(\) has no argument 'foo'; it takes size, every"),  # type: ignore[call-arg]
     ],
 )
@@ -72,6 +109,11 @@ def test_arguments_of_windows(make: Any, says: str) -> None:
         (lambda: sash.sum("x", skipna=True), r"unknown parameter 'skipna': nulls are always skipped; it takes the par"),  # type: ignore[call-arg]
         (lambda: sash.max("x", over=3), r"unknown parameter 'over': the window is an argument of sash\.rolling"),  # type: ignore[call-arg]
         (lambda: sash.concat("x", sep=","), r"unknown parameter 'sep': it is called separator="),  # type: ignore[call-arg]
+        (lambda: sash.sum("x", sep=","), r"unknown parameter 'sep'; it takes"),  # type: ignore[call-arg]
+        (lambda: sash.sum("x", filter="y"), r"'filter': it is called where="),  # type: ignore[call-arg]
+        (lambda: sash.quantile("x", percentile=99), r"'percentile': it is called q=, in 0\.\.1: q=0\.99"),  # type: ignore[call-arg]
+        (lambda: sash.lag("x", periods=2), r"'periods': it is called n="),  # type: ignore[call-arg]
+        (lambda: sash.quantile("x", q=0.5, interpolate="lower"), r"'interpolate': did you mean interpolation=\?"),  # type: ignore[call-arg]
         (lambda: sash.mean("x", foo=3), r"unknown parameter 'foo'; it takes the parameters where"),  # type: ignore[call-arg]
     ],
 )
@@ -85,6 +127,22 @@ def test_parameters_of_aggregates(make: Any, says: str) -> None:
     [
         ("avg", r"has no attribute 'avg': it is called sash\.mean$"),
         ("stddev", r"it is called sash\.std$"),
+        ("corr", r"it is called sash\.correlation, as in sash\.correlation\('x', 'y'\)$"),
+        ("argmax", r"it is called sash\.arg_max, as in sash\.arg_max\('price', 'trader'\)$"),
+        ("nunique", r"it is called sash\.count_distinct$"),
+        ("distinct", r"write sash\.count_distinct\('x'\), or sash\.collect_distinct\('x'\) for the values"),
+        ("percentile", r"write sash\.quantile\('x', q=0\.99\)$"),
+        ("quantiles", r"write sash\.quantile\('x', q=0\.25\), one for each q$"),
+        ("p99", r"write sash\.quantile\('x', q=0\.99\)$"),
+        ("p5", r"write sash\.quantile\('x', q=0\.05\)$"),
+        ("p999", r"write sash\.quantile\('x', q=0\.999\)$"),
+        ("p100", r"write sash\.max\('x'\)$"),
+        ("diff", r"write sash\.delta\('x', n=1\)$"),
+        ("lead", r"write sash\.rolling\(data, sash\.Count\(1, shift=1\), y=sash\.last\('x'\)\)$"),
+        ("ema", r"write sash\.ewm_mean\('x', "),
+        ("ewma", r"write sash\.ewm_mean\('x', "),
+        ("rolling_quantile", r"write sash\.rolling\(data, 5, y=sash\.quantile\('x', q=0\.99\)\)$"),
+        ("mad", r"has no attribute 'mad'$"),
         ("averge", r"did you mean sash\.mean\?$"),
         ("skewnes", r"did you mean sash\.skewness\?$"),
         ("rolling_mean", r"write sash\.rolling\(data, 5, y=sash\.mean\('x'\)\)$"),
@@ -105,7 +163,9 @@ def test_what_is_advised_is_there() -> None:
     assert {*NAMES.values()} <= {*sash.__all__}
     assert not {*NAMES, *CALLS} & {*sash.__all__}, "a name of sash is not foreign"
     data = {"x": np.array([1.0]), "y": np.array([2.0])}
-    for call in {*CALLS.values()}:
-        if call.startswith("sash."):
-            eval(call, {"sash": sash, "data": {"x": data["x"]}})
+    for call in {*CALLS.values(), *map(example, ARGUMENTS), missing_name("p99", []).partition("write ")[2]}:
+        code = re.split(", (?:or|one|a) ", call)[0]
+        if code.startswith(("sash.", "(sash.")) and code != "sash.monoid(...)":
+            eval(code, {"sash": sash, "data": {"x": data["x"]}})
+    assert {*ARGUMENTS} <= {*sash.__all__}
     assert missing_name("median_", ["median", "mean"]).endswith("did you mean sash.median?")

@@ -51,7 +51,8 @@ def _require_parameters(name: str, signature: inspect.Signature, given: dict[str
     for key in given:
         if key not in names:
             takes = f"the parameters {', '.join(names)}" if names else "no parameters"
-            raise TypeError(f"{name}() got an unknown parameter {key!r}{parameter_advice(key)}; it takes {takes}")
+            advice = parameter_advice(key, names)
+            raise TypeError(f"{name}() got an unknown parameter {key!r}{advice}; it takes {takes}")
     for one in known:
         if one.default is one.empty and one.name not in given:
             raise TypeError(f"{name}() needs the parameter {one.name}=")

@@ -22,6 +22,7 @@ from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, Structu
 from sash.plan.event_clock import EventClock
 from sash.plan.evictor import EVICTORS, Evictor, Number
 from sash.plan.loop_aggregate import LoopAggregate, LoopResult
+from sash.plan.query_advice import loop_advice
 from sash.windows import Session, Time, WindowKind
 from sash.windows.duration import Duration
 
@@ -297,6 +298,9 @@ def _given(aggregate: Any, aggregates: Mapping[str, Any]) -> dict[str, Any]:
     """The aggregates by name; a single one has the name ""."""
     if aggregate is None and not aggregates:
         raise TypeError("a Window needs an aggregate: sash.Window(10, sash.monoids.Max()), or high=sash.max('price')")
+    for name, value in aggregates.items():
+        if not isinstance(value, Aggregated | Monoid) and (advice := loop_advice(name)):
+            raise TypeError(f"{name}= must be an aggregate: sash.Window has no such argument{advice}")
     if aggregate is not None and aggregates:
         raise TypeError(f"give one aggregate, or several by name, not both: {aggregate!r} and {', '.join(aggregates)}=")
     return {"": aggregate} if aggregate is not None else dict(aggregates)

@@ -5,16 +5,29 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-_WINDOW = "the window is the second argument: sash.rolling(data, 5, …) or sash.rolling(data, '1h', …)"
+_WINDOW = "the window is windows=, the second argument: sash.rolling(data, 5, …) or sash.rolling(data, '1h', …)"
+_FRAME = "the window is windows=, the second argument: sash.Count(5) is ROWS 4 PRECEDING, sash.Time('1h') a RANGE"
 _ADVICE: dict[str, str] = {
-    **dict.fromkeys(("window", "window_size", "size", "rows", "period", "freq", "length", "rule"), _WINDOW),
+    **dict.fromkeys(("window", "window_size", "size", "period", "freq", "length", "rule", "over"), _WINDOW),
+    **dict.fromkeys(("rows", "range", "frame", "preceding", "rows_between", "range_between"), _FRAME),
+    "following": "shift= of a window moves it: sash.Count(5, shift=2) is ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING",
     "center": "windows end at their row; shift= of a window moves it: sash.Count(5, shift=2) is centred",
     "win_type": "windows are not weighted: write the aggregate with sash.monoid(...)",
-    "weights": "windows are not weighted: write the aggregate with sash.monoid(...)",
+    "weights": "a mean weighted by a column is sash.weighted_mean('x', 'w')",
     "closed": "it is an argument of the window: sash.Time('1h', closed='left')",
-    "min_samples": "it is called min_periods=",
-    **dict.fromkeys(("group_by", "groupby", "partition_by", "partitionBy", "keys", "key"), "it is called by="),
+    **dict.fromkeys(("min_samples", "min_count"), "it is called min_periods="),
+    **dict.fromkeys(
+        ("group_by", "groupby", "partition_by", "partitionBy", "partition", "keys", "key"), "it is called by="
+    ),
     **dict.fromkeys(("order_by", "orderBy", "sort_by", "index_column", "time_column", "timestamp"), "it is called on="),
+    **dict.fromkeys(("time", "times", "event_time", "date_column"), "it is called on="),
+    **dict.fromkeys(("where", "filter"), "it is a parameter of the aggregate: sash.sum('x', where='x > 0')"),
+    **dict.fromkeys(
+        ("halflife", "span", "com", "alpha"), "it is a parameter of the aggregate: sash.ewm_mean('x', halflife=5)"
+    ),
+    **dict.fromkeys(("tz", "timezone"), "it is tz= of the window: sash.Time('1d', every='1d', tz='Europe/Berlin')"),
+    "shift": "it is an argument of the window: sash.Count(5, shift=-1)",
+    **dict.fromkeys(("threads", "store", "structure"), "it is an argument of options=sash.Options(...)"),
     "axis": "windows are windows of rows: transpose the frame",
     "step": "it is every= of the window: sash.Count(10, every=5)",
     **dict.fromkeys(
@@ -30,6 +43,31 @@ _ADVICE: dict[str, str] = {
     "ttl": "it is called forget=",
     "output_mode": "it is called emit=: 'final', 'changes' or 'eager'",
 }
+
+
+QUERY_ONLY = ("lateness", "emit", "late", "forget", "ahead", "retract", "options")
+_LOOP: dict[str, str] = {
+    "it is called by=": "a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)",
+    "it is called on=": "the time is the second argument of push: window.push(x, time)",
+    "it is called min_periods=": "sash.Query has it: sash.Query(5, min_periods=3, …)",
+    _WINDOW: "the window is the first argument: sash.Window(5, …) or sash.Window('1h', …)",
+    _FRAME: "the window is the first argument: sash.Window(5, …) or sash.Window('1h', …)",
+}
+"""The same for `sash.Window`, by the advice for a query."""
+
+
+def loop_advice(name: str) -> str:
+    """What to do instead of an argument that `sash.Window` does not have; empty if nothing is known of it.
+
+    >>> loop_advice("partition_by")
+    ': a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)'
+    """
+    same = {"by": "it is called by=", "on": "it is called on=", "min_periods": "it is called min_periods="}
+    found = same.get(name) or _ADVICE.get(name, "")
+    if name in QUERY_ONLY or found.removeprefix("it is called ").rstrip("=") in QUERY_ONLY:
+        return ": it is an argument of sash.Query, whose operator takes streams"
+    found = _LOOP.get(found, found)
+    return f": {found}" if found else ""
 
 
 def argument_advice(name: str, parameters: Collection[str]) -> str:

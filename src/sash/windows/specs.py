@@ -52,8 +52,8 @@ class WindowKind:
     measured: ClassVar[bool] = False
     """Is the window itself measured in time?"""
 
-    def __new__(cls, *_given: Any, **named: Any) -> Self:
-        require_known(cls, named)
+    def __new__(cls, *places: Any, **named: Any) -> Self:
+        require_known(cls, places, named)
         return super().__new__(cls)
 
     @property
