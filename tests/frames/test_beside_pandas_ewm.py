@@ -40,6 +40,8 @@ def test_ewm_over_a_lifetime_is_that_of_pandas(nulls: bool) -> None:
         ignored=sash.ewm_mean("x", halflife=4, ignore_nulls=True), by_time=sash.ewm_mean("x", halflife="3m"),
         var=sash.ewm_var("x", halflife=4), biased=sash.ewm_var("x", halflife=4, bias=True),
         std=sash.ewm_std("x", halflife=4, ignore_nulls=True), ints=sash.ewm_var("i", halflife=4),
+        by_span=sash.ewm_mean("x", span=7), by_com=sash.ewm_mean("x", com=2.5), var_span=sash.ewm_var("x", span=7),
+        std_com=sash.ewm_std("x", com=2.5, bias=True),
     )  # fmt: skip
     for _, rows in data.groupby("k"):
         mine, x = found.loc[rows.index], rows.x
@@ -51,6 +53,10 @@ def test_ewm_over_a_lifetime_is_that_of_pandas(nulls: bool) -> None:
         close(mine["biased"], x.ewm(halflife=4).var(bias=True))
         close(mine["std"], x.ewm(halflife=4, ignore_na=True).std())
         close(mine["ints"], rows.i.ewm(halflife=4).var())
+        close(mine["by_span"], x.ewm(span=7).mean())
+        close(mine["by_com"], x.ewm(com=2.5).mean())
+        close(mine["var_span"], x.ewm(span=7).var())
+        close(mine["std_com"], x.ewm(com=2.5).std(bias=True))
 
 
 def test_ewm_of_polars_frames_is_that_of_polars() -> None:
@@ -101,7 +107,7 @@ AGGREGATES: dict[str, Any] = {
     "mean": sash.ewm_mean("x", halflife=1.5),
     "ignored": sash.ewm_mean("x", alpha=0.4, ignore_nulls=True),
     "by_time": sash.ewm_mean("x", halflife="50s"),
-    "var": sash.ewm_var("x", halflife=2),
+    "var": sash.ewm_var("x", span=5),
     "std": sash.ewm_std("i", halflife="2m", bias=True),
     "text": sash.lag("k"),
     "before": sash.lag("x", n=2),

@@ -11,6 +11,7 @@ import sash
 from sash.aggregators import DABA, TwoStacksLite
 from sash.monoids import EwmMean, EwmStd, EwmVar, Lag
 from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
+from sash.monoids.monoid_key import code_key, monoid_key
 
 Value = float | None
 
@@ -117,10 +118,22 @@ def test_alpha_is_what_a_row_takes_away() -> None:
     assert EwmMean(alpha=1 - 0.5**0.1).rows == pytest.approx(10.0)
 
 
+def test_span_and_com_are_an_alpha() -> None:
+    assert EwmMean(span=9) == EwmMean(com=4) == EwmMean(alpha=0.2)
+    assert EwmStd(span=9, bias=True) == EwmStd(alpha=0.2, bias=True)
+    assert monoid_key(EwmVar(com=4), code_key) == monoid_key(EwmVar(alpha=0.2), code_key)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({}, TypeError, "ewm_mean takes halflife= or alpha=, one of them; got none"),
+        ({}, TypeError, "ewm_mean takes halflife=, alpha=, span= or com=, one of them; got none"),
+        ({"halflife": "10m", "span": 3}, TypeError, "one of them; got halflife='10m' and span=3"),
+        ({"span": 1}, ValueError, "span= of ewm_mean must be above 1, and finite, .*which is sash.last"),
+        ({"span": math.inf}, ValueError, "span= of ewm_mean must be above 1, and finite, exclusive; got inf$"),
+        ({"com": 0}, ValueError, "com= of ewm_mean must be above 0, .*only the newest value would count"),
+        ({"com": True}, TypeError, "com= of ewm_mean must be a number above 0"),
+        ({"span": 5, "times": True}, TypeError, "with times=True takes halflife=, .*; got span=5"),
         ({"halflife": 2, "alpha": 0.5}, TypeError, "got halflife=2 and alpha=0.5"),
         ({"halflife": 0}, ValueError, "halflife= of ewm_mean must be positive and finite; got 0"),
         ({"halflife": math.inf}, ValueError, "must be positive and finite; got inf"),

@@ -20,7 +20,7 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
     "nth": {"n": 2},
     "ewm_mean": {"halflife": 3},
     "ewm_var": {"halflife": 3},
-    "ewm_std": {"alpha": 0.2},
+    "ewm_std": {"span": 9},
     "approx_quantile": {"q": 0.5},
     "quantile": {"q": 0.9},
     "count_min": {"items": (1, 2.0, "a")},

@@ -225,7 +225,7 @@ _AGGREGATES: tuple[Bound, ...] = (
     _f.m4("i"), _f.m4("x"), _f.longest_run("f", "i"), _f.var("f"), _f.std("i", ddof=0), _f.skewness("f"),
     _f.kurtosis("i"), _f.covariance("f", "i"), _f.correlation("f", "i"), _f.slope("f", "i"), _f.intercept("i", "f"),
     _f.geometric_mean("n"), _f.product("f"), _f.max("n"), AFFINE("i"), _f.weighted_mean("f", "n"),
-    _f.weighted_mean("x", "i"), _f.ewm_mean("f", halflife=2), _f.ewm_mean("i", alpha=0.3, ignore_nulls=True),
+    _f.weighted_mean("x", "i"), _f.ewm_mean("f", halflife=2), _f.ewm_mean("i", span=5.5, ignore_nulls=True),
     _f.ewm_var("f", halflife=1.5), _f.ewm_std("i", halflife=3, bias=True), _f.lag("s"), _f.lag("x", n=2),
     _f.lag("d", n=9), _f.delta("n"), _f.delta("x", n=2), _f.pct_change("f"), _f.pct_change("i", n=2),
     _f.median("i"), _f.median("x"), _f.quantile("f", q=0.9), _f.quantile("i", q=0.3, interpolation="nearest"),

@@ -89,8 +89,8 @@ class EwmMean(_Ewm):
     """The exponentially weighted mean: of each value the weight is 0.5 ** (age / halflife).
 
     `halflife` is a number of rows, or a duration; with `times` a number is in units of the time. `alpha`, instead, is
-    the part of a weight that each row takes away: 1 - 0.5 ** (1 / halflife). Null rows age the others, unless
-    `ignore_nulls`.
+    the part of a weight that each row takes away: 1 - 0.5 ** (1 / halflife). `span` and `com` set it as in pandas: to
+    2 / (span + 1) and 1 / (1 + com). Null rows age the others, unless `ignore_nulls`.
 
     >>> m = EwmMean(halflife=1)
     >>> m.lower(m.combine(m.lift(0.0), m.lift(3.0)))
@@ -106,7 +106,11 @@ class EwmMean(_Ewm):
         alpha: float | None = None,
         times: bool = False,
         ignore_nulls: bool = False,
+        *,
+        span: float | None = None,
+        com: float | None = None,
     ) -> None:
+        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
         super().__init__(halflife, alpha, times, ignore_nulls)
 
     def result(self, merged: Any) -> Any:
@@ -133,14 +137,18 @@ class EwmVar(_Ewm):
 
     no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public)
         self,
         halflife: float | str | timedelta | None = None,
         alpha: float | None = None,
         times: bool = False,
         ignore_nulls: bool = False,
         bias: bool = False,
+        *,
+        span: float | None = None,
+        com: float | None = None,
     ) -> None:
+        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
         super().__init__(halflife, alpha, times, ignore_nulls)
         self.bias = check_bias(bias)
 
@@ -225,19 +233,44 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _in_rows(name: str, halflife: Any, alpha: Any, times: bool) -> float:
+_RANGES = {"alpha": (0.0, 1.0), "span": (1.0, math.inf), "com": (0.0, math.inf)}
+"""By parameter, between which numbers it is, exclusive. At one end only the newest value counts, at the other all."""
+
+
+def row_alpha(name: str, times: Any, **given: Any) -> float | None:
+    """What a row takes off the weights of those before, if one of alpha=, span= and com= says so; None with halflife=.
+
+    `span` and `com` are converted as in pandas. Raises TypeError or ValueError, naming the parameter.
+
+    >>> row_alpha("ewm_mean", False, halflife=None, alpha=None, span=9, com=None)
+    0.2
+    """
+    found = {key: value for key, value in given.items() if value is not None}
+    if len(found) != 1:
+        listed = " and ".join(f"{key}={value!r}" for key, value in found.items()) or "none"
+        raise TypeError(f"{name} takes halflife=, alpha=, span= or com=, one of them; got {listed}")
+    ((key, value),) = found.items()
+    if key == "halflife":
+        return None
+    if times is True:
+        raise TypeError(f"{name} with times=True takes halflife=, in units of the time; got {key}={value!r}")
+    low, high = _RANGES[key]
+    allowed = f"between {low:g} and {high:g}" if high < math.inf else f"above {low:g}, and finite"
+    if not _is_number(value):
+        raise TypeError(f"{key}= of {name} must be a number {allowed}; got {value!r}")
+    if not low < value < high:
+        newest = value == (high if key == "alpha" else low)
+        more = ": only the newest value would count, which is sash.last" if newest else ""
+        raise ValueError(f"{key}= of {name} must be {allowed}, exclusive; got {value!r}{more}")
+    if key == "alpha":
+        return float(value)
+    mass: float = float(value) if key == "com" else (value - 1.0) / 2.0
+    return 1.0 / (1.0 + mass)
+
+
+def _in_rows(name: str, halflife: Any, alpha: float | None, times: bool) -> float:
     """The half-life in rows. Raises TypeError or ValueError, naming the parameter."""
-    if (halflife is None) == (alpha is None):
-        given = "none" if halflife is None else f"halflife={halflife!r} and alpha={alpha!r}"
-        raise TypeError(f"{name} takes halflife= or alpha=, one of them; got {given}")
     if alpha is not None:
-        if times:
-            raise TypeError(f"{name} with times=True takes halflife=, in units of the time; got alpha={alpha!r}")
-        if not _is_number(alpha):
-            raise TypeError(f"alpha= of {name} must be a number between 0 and 1; got {alpha!r}")
-        if not 0.0 < alpha < 1.0:
-            more = ": only the newest value would count, which is sash.last" if alpha == 1 else ""
-            raise ValueError(f"alpha= of {name} must be between 0 and 1, exclusive; got {alpha!r}{more}")
         return -math.log(2.0) / math.log1p(-alpha)
     if isinstance(halflife, bool):
         raise TypeError(f"halflife= of {name} must be a number of rows or a duration such as '10m'; got {halflife!r}")

@@ -30,12 +30,14 @@ def weighted_mean(x: ColumnLike, w: ColumnLike, /, *, where: Condition = None) -
 
 
 @binds(EwmMean)
-def ewm_mean(
+def ewm_mean(  # noqa: PLR0913 (public, keyword-only)
     x: ColumnLike,
     /,
     *,
     halflife: float | str | timedelta | None = None,
     alpha: float | None = None,
+    span: float | None = None,
+    com: float | None = None,
     times: bool = False,
     ignore_nulls: bool = False,
     where: Condition = None,
@@ -47,6 +49,7 @@ def ewm_mean(
 
     halflife: after which age a weight has halved: a number of rows, or a duration such as "10m", by the time of `on`.
     alpha: instead of `halflife`, what a row takes off the weights of those before: 1 - 0.5 ** (1 / halflife).
+    span, com: instead of `halflife`, as in pandas: alpha = 2 / (span + 1), alpha = 1 / (1 + com).
     times: whether a number as `halflife` is in units of `on`, for columns of numbers; else it is in rows.
     ignore_nulls: whether a half-life in rows does not count the rows that are null.
 
@@ -57,7 +60,7 @@ def ewm_mean(
 
     Raises TypeError or ValueError, naming the parameter, if one is missing or out of range.
     """
-    return EwmMean(halflife, alpha, times, ignore_nulls)(x, where=where)
+    return EwmMean(halflife, alpha, times, ignore_nulls, span=span, com=com)(x, where=where)
 
 
 @binds(EwmVar)
@@ -67,6 +70,8 @@ def ewm_var(  # noqa: PLR0913 (public, keyword-only)
     *,
     halflife: float | str | timedelta | None = None,
     alpha: float | None = None,
+    span: float | None = None,
+    com: float | None = None,
     times: bool = False,
     ignore_nulls: bool = False,
     bias: bool = False,
@@ -74,8 +79,8 @@ def ewm_var(  # noqa: PLR0913 (public, keyword-only)
 ) -> Bound:
     """Exponentially weighted variance of column `x` in the window, as pandas' `ewm(halflife=…).var()`.
 
-    The weights and parameters are those of `ewm_mean`: halflife or alpha, times, ignore_nulls. Nulls have no weight; a
-    window without values gives null. Result: a float.
+    The weights and parameters are those of `ewm_mean`: halflife, alpha, span or com; times, ignore_nulls. Nulls have
+    no weight; a window without values gives null. Result: a float.
 
     bias: whether it is the variance of the weighted values themselves. Else (bias=False) it is corrected for a sample,
         and null for a single value.
@@ -87,7 +92,7 @@ def ewm_var(  # noqa: PLR0913 (public, keyword-only)
 
     Raises what `ewm_mean` raises, TypeError if bias is not a boolean.
     """
-    return EwmVar(halflife, alpha, times, ignore_nulls, bias)(x, where=where)
+    return EwmVar(halflife, alpha, times, ignore_nulls, bias, span=span, com=com)(x, where=where)
 
 
 @binds(EwmStd)
@@ -97,6 +102,8 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
     *,
     halflife: float | str | timedelta | None = None,
     alpha: float | None = None,
+    span: float | None = None,
+    com: float | None = None,
     times: bool = False,
     ignore_nulls: bool = False,
     bias: bool = False,
@@ -104,8 +111,8 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
 ) -> Bound:
     """Exponentially weighted standard deviation of column `x` in the window: the square root of `ewm_var`.
 
-    The parameters are those of `ewm_var`: halflife or alpha, times, ignore_nulls, bias. Nulls have no weight; a window
-    without values gives null. Result: a float.
+    The parameters are those of `ewm_var`: halflife, alpha, span or com; times, ignore_nulls, bias. Nulls have no
+    weight; a window without values gives null. Result: a float.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.ewm_std("x", halflife=1, bias=True))
@@ -114,7 +121,7 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
 
     Raises what `ewm_var` raises.
     """
-    return EwmStd(halflife, alpha, times, ignore_nulls, bias)(x, where=where)
+    return EwmStd(halflife, alpha, times, ignore_nulls, bias, span=span, com=com)(x, where=where)
 
 
 @binds(Lag)

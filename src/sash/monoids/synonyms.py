@@ -78,7 +78,7 @@ CALLS: dict[str, str] = {
     **dict.fromkeys(("percentile", "percentile_cont", "quantile_cont", "quantile_exact"), "sash.quantile('x', q=0.99)"),
     **dict.fromkeys(("percentile_disc", "quantile_disc"), "sash.quantile('x', q=0.99, interpolation='equiprobable')"),
     "quantiles": "sash.quantile('x', q=0.25), one for each q",
-    **dict.fromkeys(("ema", "ewma", "ewm"), "sash.ewm_mean('x', halflife=5)"),
+    **dict.fromkeys(("ema", "ewma", "ewm"), "sash.ewm_mean('x', span=9), or halflife='10m' in time"),
     **dict.fromkeys(("diff", "difference"), "sash.delta('x', n=1)"),
     **dict.fromkeys(("shift", "previous", "prev"), "sash.lag('x', n=1)"),
     **dict.fromkeys(("lead", "following"), "sash.rolling(data, sash.Count(1, shift=1), y=sash.last('x'))"),
