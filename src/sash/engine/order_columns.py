@@ -47,8 +47,6 @@ def order_column(monoid: Monoid, column: pa.Array) -> OrderColumn | None:
     return OrderColumn(kernel, dictionary.codes, dictionary if kernel.result == "same" else None)
 
 
-def newest_values(monoid: Monoid, ranges: RangeBounds, non_nulls: Flags | None) -> Flags | None:
-    """The windows whose newest row has a value, for ranks, which are null in others; None: no window is concerned."""
-    if not isinstance(monoid, m.Rank) or non_nulls is None:
-        return None
+def newest_values(ranges: RangeBounds, non_nulls: Flags) -> Flags:
+    """The windows whose newest row has a value: in others a rank is null."""
     return non_nulls[np.maximum(ranges.his, 1) - 1] & (ranges.his > ranges.los)

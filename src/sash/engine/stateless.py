@@ -206,8 +206,9 @@ class StatelessExecutor:
         valid = _both(on, self._enough(inputs.kernel, among, rows))
         if not isinstance(inputs.kernel, ColumnKernel):
             found = inputs.kernel.aggregate(self.threads, inputs.x, among, len(rows))
-            newest = newest_values(spec.monoid, self.threads.as_ranges(given, len(rows)), inputs.non_nulls)
-            return inputs.lowered(found, _both(valid, newest))
+            if isinstance(spec.monoid, m.Rank) and inputs.non_nulls is not None:
+                valid = _both(valid, newest_values(self.threads.as_ranges(given, len(rows)), inputs.non_nulls))
+            return inputs.lowered(found, valid)
         found, uncertain = self.threads.aggregate(inputs.kernel, inputs.x, among, len(rows))
         if uncertain.any():
             self._asked(inputs, among, found, uncertain if valid is None else uncertain & valid)

@@ -108,7 +108,7 @@ class DistinctKernel:
         out = np.zeros(rows, np.int64)
         if not given.longest:
             return out
-        keys, is_float = keys_of(threads, x), x.dtype == np.float64
+        keys, is_float = equal_keys(threads, x), x.dtype == np.float64
         least, greatest = (0, 2**64) if is_float else _key_range(threads, keys)
         if greatest - least < max(_INDEXED, 4 * given.longest):
             self._indexed(threads, keys, given, least, greatest - least + 1, out)
@@ -143,7 +143,7 @@ class DistinctKernel:
                 length = stop - first + given.longest
             else:
                 length = int(given.his[stop - 1] - given.los[first])
-            return np.empty(1 << bits, np.uint64), np.empty(length + 1, index)
+            return np.empty(1 << bits, index), np.empty(length + 1, index)
 
         code = coded(kernel, (keys, *bounds, 0, 0, bits, tables(0, 1), out))
 
@@ -193,6 +193,13 @@ def keys_of(threads: RowThreads, x: Numbers) -> Numbers:
     return keys
 
 
+def equal_keys(threads: RowThreads, x: Numbers) -> Numbers:
+    """Keys of a column that are equal where its values are: without -0.0 and NaN, the bits as they are."""
+    if x.dtype == np.float64 and not any(threads.loop(order_keys.has_several_bits, len(x), (x.view(np.int64),), ())):
+        return x.view(np.int64)
+    return keys_of(threads, x)
+
+
 def _key_range(threads: RowThreads, keys: Numbers) -> tuple[int, int]:
     found = threads.loop(distinct_counts.key_range, len(keys), (keys,), ())
     return min(int(low) for low, _ in found), max(int(high) for _, high in found)
@@ -205,11 +212,11 @@ def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, long
 
 
 def table_bits(longest: int) -> int:
-    """The bits of the greatest length of a hash table, of which the keys of a window fill up to an eighth.
+    """The bits of the greatest length of a hash table, of which the keys of a window fill up to a sixteenth.
 
-    Those of a long window fill up to a quarter: then the cache counts for more than collisions.
+    Those of a long window fill up to an eighth: then the cache counts for more than collisions.
     """
-    return max(11, (longest * (8 if longest <= 1 << 13 else 4) - 1).bit_length())
+    return max(11, (longest * (16 if longest <= 1 << 13 else 8) - 1).bit_length())
 
 
 # ---- scratch ----

@@ -24,6 +24,15 @@ def float_keys(bits: Any, first: int, stop: int, keys: Any) -> None:
         keys[i] = 0 if own == _LEAST else key
 
 
+def has_several_bits(bits: Any, first: int, stop: int) -> bool:
+    """Is there a float, given as its bits, whose equals may have others: -0.0 or NaN?"""
+    found = 0
+    for i in range(first, stop):
+        own = bits[i]
+        found |= ((own & GREATEST) > _INFINITY) | (own == _LEAST)  # without a branch, so that eight are tested at once
+    return bool(found)
+
+
 def float_bits(key: Any) -> Any:
     """The bits of the float that has a key."""
     return key ^ ((key >> 63) & GREATEST)
