@@ -29,7 +29,13 @@ ALL: dict[str, Any] = {
     "of_best": sash.arg_max("x", "size"), "when_best": sash.arg_max("size", "x"), "times": sash.max_count("size"),
     "four": sash.m4("size"), "run": sash.longest_run("size", "x"), "by_name": sash.max("colour"),
     "newest": sash.last("colour"), "held": sash.collect("size"), "n": sash.count("size"),
+    "usual": sash.mode("size"), "sizes": sash.count_distinct("size"),
+    "middle": sash.quantile("size", q=0.5, interpolation="lower"),
 }  # fmt: skip
+RANKS: dict[str, Any] = {
+    "rank": sash.rank("size"), "dense": sash.rank("size", method="dense"), "part": sash.percent_rank("size"),
+}  # fmt: skip
+"""They need a result at each row."""
 
 
 def categories(values: list[Any], order: list[str] | None = None) -> pa.Array:
@@ -62,9 +68,11 @@ def in_pieces(batch: pa.RecordBatch, length: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 @pytest.mark.parametrize("window", [Count(3), Time(6, every=2), Lifetime()], ids=repr)
 def test_beside_the_reference(window: Any, emit: Any) -> None:
+    per_row = window.every is None
     query = Query(
-        window, by="k", on="t", lateness=2, late="flag" if window != Time(6, every=2) else "drop", emit=emit, **ALL
-    )
+        window, by="k", on="t", lateness=2, late="flag" if per_row else "drop", emit=emit,
+        **ALL, **(RANKS if per_row else {}),
+    )  # fmt: skip
     steps = [step for cut in in_pieces(rows(), 7) for step in (StreamStep("process", cut), StreamStep("snapshot"))]
     duel(Case(query, schema_with_categories(rows()), "rows", (*steps, StreamStep("finish"))), begin, resume)
 
@@ -72,7 +80,7 @@ def test_beside_the_reference(window: Any, emit: Any) -> None:
 @pytest.mark.usefixtures("column_aggregates")
 @pytest.mark.parametrize("window", [Count(3), Time(6, every=2)], ids=repr)
 def test_frames_give_what_an_operator_gives(window: Any) -> None:
-    query = Query(window, by="k", on="t", **ALL)
+    query = Query(window, by="k", on="t", **ALL, **(RANKS if window.every is None else {}))
     batch = rows()
     operator = query.operator(mode="sorted")
     ordered = batch.sort_by([("k", "ascending"), ("t", "ascending")])
@@ -101,6 +109,27 @@ def test_pandas_and_polars() -> None:
         result = sash.rolling(data, 2, m=sash.max("size")).lazy().collect()["m"]
         assert (result.to_list(), result.dtype) == (wanted, pl.Enum(SIZES))
     assert sash.rolling(polars.clear(), 2, m=sash.max("size")).schema["m"] == pl.Enum(SIZES)
+
+
+def test_order_statistics_by_the_order_of_categories() -> None:
+    kind = pd.CategoricalDtype(SIZES, ordered=True)
+    frame = pd.DataFrame({"size": pd.Categorical(["small", "large", "medium", None, "medium"], dtype=kind)})
+    rules = ("lower", "higher", "nearest", "equiprobable")
+    found = sash.rolling(
+        frame, 4, usual=sash.mode("size"), n=sash.count_distinct("size"), rank=sash.rank("size"),
+        **{rule: sash.quantile("size", q=0.5, interpolation=rule) for rule in rules},  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert found["usual"].tolist() == ["small", "small", "small", "small", "medium"]
+    assert found["n"].tolist() == [1, 2, 3, 3, 2]
+    assert found["rank"].tolist()[:3] == [1.0, 2.0, 2.0]
+    assert pd.isna(found["rank"][3])
+    assert found["rank"][4] == 1.5  # medium, of large, medium, medium
+    assert found["lower"].tolist() == ["small", "small", "medium", "medium", "medium"]
+    assert found["higher"].tolist() == ["small", "large", "medium", "medium", "medium"]
+    assert all(found[name].dtype == kind for name in ("usual", *rules))
+    for aggregate in (sash.median("size"), sash.quantile("size", q=0.5)):
+        with pytest.raises(TypeError, match=r"\('size'\) reads numbers; .*"):
+            sash.rolling(frame, 3, y=aggregate)
 
 
 def test_a_table_without_chunks() -> None:

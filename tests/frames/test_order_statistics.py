@@ -154,12 +154,3 @@ def test_numbers_only_where_one_is_computed_between_two() -> None:
         sash.rolling(table, 2, r=sash.median("d"))
     with pytest.raises(TypeError, match="not lists or structs"):
         sash.rolling(pa.table({"l": [[1]]}), 2, r=sash.count_distinct("l"))
-
-
-@pytest.mark.parametrize(
-    "aggregate", [sash.rank("x"), sash.mode("x"), sash.quantile("x", q=0.5, interpolation="lower")], ids=str
-)
-def test_ordered_categories_are_refused(aggregate: Any) -> None:
-    rows = pd.DataFrame({"x": pd.Categorical(["low", "high"], ["low", "high"], ordered=True)})
-    with pytest.raises(TypeError, match=r"the column 'x' has ordered categories.*give their codes"):
-        sash.rolling(rows, 2, y=aggregate)

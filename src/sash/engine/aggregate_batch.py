@@ -81,9 +81,9 @@ class Aggregate:
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.kernel.compiled else as_objects
         self.state_of, self.result_of = self._traced(self.forms)
-        if forms and not self.kernel.compiled and spec.orders:  # places of categories are its only codes
-            forms = tuple("category" if spec.order(j) is not None else "number" for j in range(len(forms)))
-            self.result_of = self._traced(forms)[1]
+        if not self.kernel.compiled and spec.orders:  # places of categories are its only codes
+            places = range(len(self.types))
+            self.result_of = self._traced(["number" if spec.order(j) is None else "category" for j in places])[1]
 
     def _traced(self, forms: Sequence[Form]) -> tuple[dict[int, int], dict[int, int]]:
         """Find the scalars of a state and of a result that are an unchanged input, by marking the inputs."""

@@ -65,7 +65,7 @@ class Inputs:
         self._batches: dict[type[InOrder], AggregateBatch] = {}
         self.places: Any = None
         non_nulls: Flags | None = None
-        ordered = order_column(spec.monoid, self.columns[0]) if self.columns else None
+        ordered = order_column(spec, self.columns[0]) if self.columns else None
         nullable = () if ordered is not None else spec.monoid.nullable
         if any(column.null_count for i, column in enumerate(self.columns) if i not in nullable):
             non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))

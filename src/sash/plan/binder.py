@@ -263,7 +263,7 @@ def _orders(
         if domain == "ordered" and column is not None:
             field = schema.field(column)
             categories = categories_of(field)
-            if isinstance(bound.monoid, DirectProduct) or bound.monoid.order_statistic or bound.monoid.most_frequent:
+            if isinstance(bound.monoid, DirectProduct):
                 _require_own_order(schema, column, label)
             elif categories is not None:
                 order = tuple(categories.to_pylist())
