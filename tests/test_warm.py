@@ -33,6 +33,32 @@ def test_what_is_warm_is_not_compiled_again(tmp_path: Path) -> None:
     assert int(run(tmp_path / "other", "-c", FRAME)) == 0
 
 
+OTHERS = """
+import numpy as np, sash
+from sash.kernels.jit.compile import compiled_kernels
+columns = {"x": np.arange(400.0) % 7, "i": np.arange(400)}
+for size in (5, 200):
+    sash.rolling(
+        columns, size, m=sash.median("x"), q=sash.quantile("i", q=0.9), n=sash.count_distinct("x"), e=sash.delta("i"),
+        w=sash.ewm_mean("x", span=9), l=sash.lag("x"), c=sash.count_distinct("i"), v=sash.weighted_mean("x", "i"),
+    )
+print(compiled_kernels)
+"""
+
+
+@pytest.mark.all_compiled
+def test_order_statistics_and_weighted_aggregates_are_warm(tmp_path: Path) -> None:
+    for name in (
+        "median of floats",
+        "count_distinct",
+        "weighted_mean of floats",
+        "ewm_mean of floats",
+        "lag of floats",
+    ):
+        run(tmp_path / "other", "-m", "sash.warm", "--jobs", "2", "--only", f"frame: {name}")
+    assert run(tmp_path / "other", "-c", OTHERS) == "[]\n"
+
+
 def test_every_task_names_an_aggregate_once() -> None:
     assert len(warm.tasks()) == len(warm.COLUMNS) * (len(warm.AGGREGATES) + len(warm.LIVE))
 

@@ -18,8 +18,15 @@ from sash.monoids import functions
 from sash.plan import Query, rolling
 from sash.windows import Count, Time
 
-AGGREGATES = ("max", "min", "mean", "sum", "var", "std", "arg_max", "arg_min", "first", "last", "count")
-"""In frames."""
+AGGREGATES: tuple[str, ...] = (
+    "max", "min", "mean", "sum", "var", "std", "arg_max", "arg_min", "first", "last", "count",
+    "median", "count_distinct", "weighted_mean", "ewm_mean", "lag",
+)  # fmt: skip
+"""In frames. Quantiles have the kernels of medians, changes those of lags."""
+PARAMETERS: dict[str, dict[str, Any]] = {"ewm_mean": {"halflife": 2}}
+"""By aggregate: what it needs. Kernels of frames take parameters as arguments, so that others compile nothing."""
+WIDE = {"median": 150}
+"""By aggregate: the size of windows that have kernels of their own."""
 LIVE = ("max", "sum", "mean", "count")
 """In operators."""
 COLUMNS = ("float", "integer")
@@ -44,8 +51,9 @@ def warm(task: tuple[str, str, str]) -> list[str]:
     if where == "frame":
         for rows in (_rows([3, 1, 2, 4], MANY), _rows([1, 2, 3, 4], MANY)):
             for by in (None, "key"):
-                rolling(rows, Count(3), by=by, out=of)
-                rolling(rows, Time(3), by=by, on="time", out=of)
+                for size in {3, WIDE.get(name, 3)}:
+                    rolling(rows, Count(size), by=by, out=of)
+                    rolling(rows, Time(size), by=by, on="time", out=of)
     else:
         for window in (Count(3), Time(3)):
             operator = Query(window, by="key", on="time", lateness=1, out=of).operator()
@@ -56,7 +64,8 @@ def warm(task: tuple[str, str, str]) -> list[str]:
 
 def _aggregate(name: str, column: str) -> Any:
     make: Callable[..., Any] = getattr(functions, name)
-    return make(column, "key") if name.startswith("arg_") else make(column)
+    columns = (column, "key") if name.startswith("arg_") or name == "weighted_mean" else (column,)
+    return make(*columns, **PARAMETERS.get(name, {}))
 
 
 def _rows(times: list[int], repeats: int = 1) -> Any:
