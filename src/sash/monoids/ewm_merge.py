@@ -74,9 +74,12 @@ def merged_moments(a: MomentState, b: MomentState, decay: float) -> MomentState:
     p, q = old / weight, b[0] / weight
     gap = gap_between((a[1], a[2]), (b[1], b[2]))
     square = p * (a[3] * a[3]) + q * (b[3] * b[3]) + gap * (gap * (p * q))
-    if _LEAST <= square <= _MOST:
-        return (weight, hi, lo, math.sqrt(square), pairs)
-    return (weight, hi, lo, _far_deviation(a, b, p, q), pairs)
+    return (weight, hi, lo, merged_deviation(square, a, b, p, q), pairs)
+
+
+def merged_deviation(square: float, a: MomentState, b: MomentState, p: float, q: float) -> float:
+    """The merged deviation, from its square if that is within the range."""
+    return math.sqrt(square) if _LEAST <= square <= _MOST else _far_deviation(a, b, p, q)
 
 
 @noinline
