@@ -71,7 +71,7 @@ from sash.monoids.functions import (
     var,
     weighted_mean,
 )
-from sash.plan import Options, Query, Window, rolling
+from sash.plan import Options, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
@@ -97,6 +97,7 @@ __all__ = [
     "approx_quantile",
     "arg_max",
     "arg_min",
+    "as_of",
     "bit_and",
     "bit_or",
     "bit_xor",

@@ -55,8 +55,17 @@ class ResultColumn:
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; created at first use."""
 
-    def __init__(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, threads: RowThreads) -> None:
+    def __init__(
+        self,
+        spec: AggregateSpec,
+        columns: BatchColumns,
+        rows: RowOrder,
+        threads: RowThreads,
+        results: RowOrder | None = None,
+    ) -> None:
+        """`results`: the order of the results, if they are those of other rows (`as_of_executor.py`)."""
         self.spec, self.rows, self.threads = spec, rows, threads
+        self.results = rows if results is None else results
         columns.derive(spec.derived)
         self.columns = [decode(columns.column(name)) for name in spec.columns]
         self.forms = encodings_of(spec)
@@ -148,7 +157,7 @@ class Inputs:
 
     def back(self, kind: pa.DataType, found: Numbers, valid: Flags | None) -> ResultColumn:
         """Numbers in the order of the rows."""
-        rows = self.rows
+        rows = self.results
         if rows.place is None:
             return ResultColumn(kind, found, valid)
         if valid is not None:
@@ -158,7 +167,7 @@ class Inputs:
 
     def restored(self, column: pa.Array) -> ResultColumn:
         """A column in the order of the rows; null for those without a time."""
-        rows = self.rows
+        rows = self.results
         if rows.place is None:
             return ResultColumn(column.type, made=column)
         return ResultColumn(column.type, made=column.take(array(rows.place, rows.timed)))

@@ -117,9 +117,9 @@ class EagerBackend(Backend):
 
     # ---- lookups ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark) -> Pairs:
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark, closed: str | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
-        return self.look(EagerLookup(self.engine, columns, watermark), at, last, watermark)
+        return self.look(EagerLookup(self.engine, columns, watermark, closed), at, last, watermark)
 
     @property
     def due(self) -> Any:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
+from sash.engine.closed_lookup import closed_as, holds_own_time
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
@@ -43,8 +44,10 @@ from sash.plan.planner import element_kind
 class EagerLookup:
     """A lookup of some keys in an eager engine."""
 
-    def __init__(self, engine: EagerEngine, columns: list[pa.Array], watermark: Watermark) -> None:
-        self.engine, self.state, self.watermark = engine, engine.state, watermark
+    def __init__(
+        self, engine: EagerEngine, columns: list[pa.Array], watermark: Watermark, closed: str | None = None
+    ) -> None:
+        self.engine, self.state, self.watermark, self.closed = engine, engine.state, watermark, closed
         self.rows = len(columns[0]) if columns else 1
         found = self.state.keys.find([key_column(column) for column in columns], self.rows, insert=False).slots
         alive = found >= 0
@@ -104,7 +107,8 @@ class EagerLookup:
         kind = element_kind(rule.window)
         until = count
         if at is not None:
-            until = int(time.searchsorted(at, "right"))
+            own = self.closed is None or holds_own_time(self.closed)
+            until = int(time.searchsorted(at, "right" if own else "left"))
             if self.watermark is not None:
                 until = max(until, int(time.searchsorted(self.watermark)))
         lo, hi = self._bounds(rule, size, slot, at, until)
@@ -128,7 +132,7 @@ class EagerLookup:
 
     def _bounds(self, rule: WindowRule, size: Any, slot: int, at: Any, until: int) -> tuple[int, int]:
         """The indices of a window's rows among the first `until`, regardless of session and key expiry."""
-        window, rows = rule.window, self.state.rows
+        window, rows = closed_as(rule.window, self.closed), self.state.rows
         kind, (a, time) = element_kind(window), self._times(slot)
         if kind == "running":
             last = time[max(until - 1, 0) : until]
@@ -144,7 +148,7 @@ class EagerLookup:
             side: Any = "right" if window.closed == "right" else "left"
             lo = int(time.searchsorted(slide_grid.starts(window, k), side))
             return lo, max(min(int(time.searchsorted(slide_grid.ends(window, k), side)), until), lo)
-        hi = until if at is None or window.slide != "row" else rows_up_to(window, at, time)
+        hi = until if at is None or window.slide != "row" else rows_up_to(window, at, time, self.closed)
         values = time
         if window.kind == "delta":
             values = rows.deltas[str(window.column)][rows.rids[a : a + len(time)]]

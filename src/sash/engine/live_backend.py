@@ -15,6 +15,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import no_rows
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
+from sash.engine.closed_lookup import holds_own_time
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
@@ -207,7 +208,7 @@ class LiveBackend(Backend):
 
     # ---- looks ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any) -> Pairs:
+    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any, closed: str | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
@@ -220,7 +221,9 @@ class LiveBackend(Backend):
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
             waiting = waiting if at is None else waiting.take(self._visible(waiting.time, at))
-        found = Lookup(self.engine, columns, waiting, self.reads_only)
+            if closed is not None and not holds_own_time(closed):
+                waiting = waiting.take(np.flatnonzero(waiting.time < at))
+        found = Lookup(self.engine, columns, waiting, self.reads_only, closed)
         self.engine.journal = None
         if self.emitter is not None:
             self.emitter.begin()

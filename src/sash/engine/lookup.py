@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array, everyone, no_rows
+from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, key_column
 from sash.engine.live_aggregate import LiveAggregate
@@ -71,9 +72,15 @@ class Lookup:
     """
 
     def __init__(
-        self, engine: LiveEngine, columns: list[pa.Array], waiting: TimedRows | None, reads_only: bool = False
+        self,
+        engine: LiveEngine,
+        columns: list[pa.Array],
+        waiting: TimedRows | None,
+        reads_only: bool = False,
+        closed: str | None = None,
     ) -> None:
         self.bound_query, self.engine, self.reads_only = engine.bound_query, engine, reads_only
+        self.closed = closed
         self.rows = len(columns[0]) if columns else 1
         self.keys = [key_column(column) for column in columns]
         self.waiting = waiting
@@ -145,6 +152,7 @@ class Lookup:
             return False
         return (
             last is not None
+            or self.closed is not None
             or self.engine.ahead is not None
             or (self.bound_query.time is not None and (watermark is None or at > watermark))
         )
@@ -179,6 +187,8 @@ class Lookup:
         size = window.size if last is None else shorter(window, self.bound_query, last)
         zeros = np.zeros(len(slots), np.int64)
         if isinstance(assigner, RunningAssigner):
+            if self.closed is not None:
+                require_before(self.engine.table["stamps"][slots, LAST], at, self.closed, window)
             self._empty_closed(assigner, slots, at)
             on = everyone(len(slots))
             return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, after=zeros, his=slots)
@@ -199,7 +209,8 @@ class Lookup:
 
     def _ranges(self, assigner: ArenaAssigner, w: int, at: Any, size: Any) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""
-        heads, window, columns = assigner.arena.heads, assigner.windows[w], assigner.arena.columns
+        heads, columns = assigner.arena.heads, assigner.arena.columns
+        window = closed_as(assigner.windows[w], self.closed)
         front, back, begin = (heads[self.slots, column] for column in (FRONT, BACK, BEGIN))
         rings = Rings(assigner, self.slots, np.maximum(front, begin), back)
         if isinstance(assigner, CountedPanes):
@@ -212,9 +223,9 @@ class Lookup:
             lo, hi = (rings.search(columns["low"], bound, "left") for bound in bounds)
             return lo, hi
         assert isinstance(assigner, RowAssigner)
+        open_end = not ends_with_peers(window, self.closed)
         if window.shift:
-            return rings.shifted(replace(window, size=size), at)
-        open_end = window.kind == "time" and window.closed in ("left", "neither")
+            return rings.shifted(replace(window, size=size), at, open_end)
         stops = back if at is None else rings.search(columns["time"], at, "left" if open_end else "right")
         if window.kind == "policy":
             return np.minimum(np.maximum(heads[self.slots, assigner.start_column(w)], rings.front), stops), stops
@@ -248,11 +259,11 @@ class Rings:
             some = some[low[some] < high[some]]
         return low
 
-    def shifted(self, window: WindowSpec, at: Any) -> tuple[Ints, Ints]:
+    def shifted(self, window: WindowSpec, at: Any, open_end: bool) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a shifted window at a time, without one at the last row."""
         if window.kind == "count":
             time = self.assigner.arena.columns["time"]
-            stops = self.back if at is None else self.search(time, at, "right")
+            stops = self.back if at is None else self.search(time, at, "left" if open_end else "right")
             hi = np.clip(stops + int(window.shift), self.front, self.back)
             return np.clip(stops - int(window.behind), self.front, hi), hi
         lo, hi = (self._moved(bound, at) for bound in moved_bounds(window, self.assigner.numbers))
@@ -297,10 +308,9 @@ def starts_of_rows(window: WindowSpec, size: Any, newest: Numbers, open_start: b
     )
 
 
-def rows_up_to(window: WindowSpec, at: Any, time: Numbers) -> int:
+def rows_up_to(window: WindowSpec, at: Any, time: Numbers, closed: str | None) -> int:
     """Return how many rows a window that ends at the time `at` may hold."""
-    open_end = window.kind == "time" and window.closed in ("left", "neither")
-    return int(time.searchsorted(at, "left" if open_end else "right"))
+    return int(time.searchsorted(at, "right" if ends_with_peers(window, closed) else "left"))
 
 
 def open_slide(window: WindowSpec, at: Any, numbers: np.dtype[Any]) -> Any:

@@ -89,9 +89,9 @@ class Operator(OperatorBase):
         super()._reopen()
         self.backend.claim()
 
-    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
+    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
         self.backend.require_owner()
-        return super()._lookup(keys, at, last)
+        return super()._lookup(keys, at, last, closed)
 
     # ---- what users call ----
 

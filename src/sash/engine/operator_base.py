@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.closed_lookup import require_closed, with_empty
 from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import number, require_movable
 from sash.engine.key_values import decoded_schema
@@ -30,6 +31,7 @@ from sash.plan.query import Query
 from sash.stores import PageError, Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
+from sash.windows.specs import Closed
 
 
 class OperatorBase:
@@ -84,24 +86,29 @@ class OperatorBase:
         keys: Mapping[str, Any] | pa.RecordBatch,
         at: EventTime | np.datetime64 | pa.Scalar | None = None,
         last: Length | None = None,
+        closed: Closed | None = None,
     ) -> pa.RecordBatch:
         """Return the current aggregates of some keys, without a change of state.
 
         The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
         with `every` is the slide in progress. An unknown key has nulls.
 
+        With `closed` and `at` the results are those of `query.as_of` at that time, for windows without `every`:
+        `op.lookup(keys, at=t, closed="left")` has the events before t, and an unknown key has the empty values.
+
         keys: the columns of `by`, each with its values.
         at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
         last: a shorter range to aggregate than the size of the window.
+        closed: which ends belong to the windows, as in `sash.as_of`; by default those of the query.
 
         Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
         watermark.
         """
         self._require_schema("lookup")
         with self._single:
-            return self._lookup(keys, at, last)
+            return self._lookup(keys, at, last, closed)
 
-    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
+    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
         columns = key_columns(self.bound_query, keys)
         time = self.bound_query.time
         if at is not None and time is None:
@@ -113,8 +120,12 @@ class OperatorBase:
                 f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
                 "left the windows since then are no longer stored"
             )
+        if closed is not None:
+            require_closed(self.bound_query, closed, (at, reached), watermark)
         self._recover()
-        found = self.backend.lookup(columns, reached, last, watermark)
+        found = self.backend.lookup(columns, reached, last, watermark, closed)
+        if closed is not None:
+            found = {pair: with_empty(self.bound_query, pair, column) for pair, column in found.items()}
         results = self.output.projector.outputs(lambda window, number: found[window, number])
         fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
         fields += [pa.field(one.label, one.result) for one in self.bound_query.projection.outputs]

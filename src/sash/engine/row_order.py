@@ -86,29 +86,45 @@ def order_rows(
 ) -> RowOrder:
     """Order rows. Rows that are in order already cost one scan of times and keys."""
     rows = table.num_rows
-    time, timed = _times(table, bound_query, clock)
-    chosen = None if timed is None else np.flatnonzero(timed)
-    if chosen is not None:
+    time, timed = times_of(table, bound_query, clock)
+    if timed is not None:
+        chosen = np.flatnonzero(timed)
         table, time = table.take(array(chosen)), time[chosen]
-    count = table.num_rows
-    columns = [encoded[name] if chosen is None and name in encoded else table.column(name) for name in bound_query.by]
-    codes, keys = _codes(columns, count, threads)
-    counts = np.array([[count]]) if codes is None else _counts(codes, keys, threads)
-    edges = np.zeros(keys + 1, np.int64)
-    np.cumsum(counts.sum(axis=0), out=edges[1:])
+    columns = [encoded[name] if timed is None and name in encoded else table.column(name) for name in bound_query.by]
+    codes = key_codes(columns, table.num_rows, threads)
     ties = [ranks(table.column(name)) for name in bound_query.ties]
-    place = _places(codes, counts, time if bound_query.time is not None else None, ties, threads) if count else None
-    if chosen is not None:
-        places = np.full(rows, -1, index_type(rows))
-        places[chosen] = np.arange(count) if place is None else place
-        time = time if place is None else threads.put(time, place, np.empty_like(time))
-        return RowOrder(threads, rows, places, edges, np.ascontiguousarray(time), timed)
-    if place is not None and bound_query.time is not None:
+    return place_rows(rows, timed, time if bound_query.time is not None else None, codes, ties, threads)
+
+
+def place_rows(
+    rows: int,
+    timed: Flags | None,
+    time: Numbers | None,
+    keys: tuple[Places | None, int],
+    ties: list[Any],
+    threads: RowThreads,
+) -> RowOrder:
+    """The order of rows of which those that are `timed` (None: all) have these times, keys and tie-breakers."""
+    codes, bound = keys
+    count = rows if timed is None else int(np.count_nonzero(timed))
+    counts = np.array([[count]]) if codes is None else _counts(codes, bound, threads)
+    edges = np.zeros(bound + 1, np.int64)
+    np.cumsum(counts.sum(axis=0), out=edges[1:])
+    place = _places(codes, counts, time, ties, threads) if count else None
+    if time is None:
+        time = np.zeros(0, np.int64)
+    elif place is not None:
         time = threads.put(time, place, np.empty_like(time))
-    return RowOrder(threads, rows, place, edges, np.ascontiguousarray(time), None)
+    if timed is not None:
+        places = np.full(rows, -1, index_type(rows))
+        places[timed] = np.arange(count) if place is None else place
+        place = places
+    return RowOrder(threads, rows, place, edges, np.ascontiguousarray(time), timed)
 
 
-def _times(table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], float]) -> tuple[Numbers, Flags | None]:
+def times_of(
+    table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], float]
+) -> tuple[Numbers, Flags | None]:
     """The times, and which rows have one, None if all do; without `on` no window needs a time."""
     if bound_query.time is None:
         return np.zeros(0, np.int64), None
@@ -116,7 +132,7 @@ def _times(table: pa.RecordBatch, bound_query: BoundQuery, clock: Callable[[], f
     return arrived.time, None if arrived.taken.all() else arrived.taken
 
 
-def _codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Places | None, int]:
+def key_codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Places | None, int]:
     """A code for each row's key, and an upper bound of the codes; None without keys."""
     if not columns or not rows:
         return None, 1

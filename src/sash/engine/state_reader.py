@@ -73,8 +73,8 @@ class StateReader(OperatorBase):
             self._retried(lambda: None)
             return self._header != before
 
-    def _lookup(self, keys: Any, at: Any, last: Any) -> pa.RecordBatch:
-        return self._retried(lambda: super(StateReader, self)._lookup(keys, at, last))
+    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
+        return self._retried(lambda: super(StateReader, self)._lookup(keys, at, last, closed))
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:

@@ -9,7 +9,7 @@ structure over the same bounds. The operator reports invalid rows: `NeedsOperato
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +118,18 @@ class StatelessExecutor:
         found: dict[tuple[int, int], ResultColumn] = {}
         columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
-            inputs = Inputs(spec, columns, rows, self.threads)
-            for s in self.bound_query.projection.windows_of(p):
-                window = self.bound_query.windows[s]
-                found[s, p] = self._column(inputs, window, given[s], self.plan.choices[s, p].structure)
+            found |= self._windows_of(p, Inputs(spec, columns, rows, self.threads), given)
         return ColumnResults(self._projected(found), rows, given, self.bound_query.looks_ahead)
+
+    def _windows_of(
+        self, p: int, inputs: Inputs, given: Sequence[CountBounds | RangeBounds]
+    ) -> dict[tuple[int, int], ResultColumn]:
+        """The results of an aggregate, by the numbers of window and aggregate."""
+        windows = self.bound_query.windows
+        return {
+            (s, p): self._column(inputs, windows[s], given[s], self.plan.choices[s, p].structure)
+            for s in self.bound_query.projection.windows_of(p)
+        }
 
     def _projected(self, found: Mapping[tuple[int, int], ResultColumn]) -> list[ResultColumn]:
         """The results of the query, from those of its aggregates."""
@@ -188,7 +195,7 @@ class StatelessExecutor:
     def _column(
         self, inputs: Inputs, window: WindowSpec, given: CountBounds | RangeBounds, structure: str
     ) -> ResultColumn:
-        rows, spec = inputs.rows, inputs.spec
+        rows, spec = inputs.results, inputs.spec
         on = _full(window, rows, given) if window.full else None
         made = self._by_position(inputs, given, on) or weighted_mean_column(inputs, given, on, self.bound_query)
         if made is not None:
@@ -226,7 +233,7 @@ class StatelessExecutor:
         """The results of an aggregate that depends on the positions of its rows; None for others."""
         if lag_of(inputs.spec.monoid) is None and ewm_of(inputs.spec.monoid) is None:
             return None
-        ranges = self.threads.as_ranges(given, len(inputs.rows))
+        ranges = self.threads.as_ranges(given, len(inputs.results))
         try:
             return lag_column(inputs, ranges, on) or ewm_column(inputs, ranges, on, self.bound_query)
         except RangeOverflow as overflow:
@@ -253,7 +260,7 @@ class StatelessExecutor:
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
-        ranges = self.threads.as_ranges(among, len(inputs.rows))
+        ranges = self.threads.as_ranges(among, len(inputs.results))
         structure = sequential("TwoStacksLite")
         kernel = Aggregate(inputs.spec, column_kernel(structure)).kernel
         try:
@@ -267,7 +274,7 @@ class StatelessExecutor:
 
     def _slid(self, inputs: Inputs, given: CountBounds | RangeBounds, structure: str, on: Flags | None) -> ResultColumn:
         """The results of a structure."""
-        rows = inputs.rows
+        rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"
         cls = sequential(structure)

@@ -37,7 +37,7 @@ def weighted_mean_column(
         return None
     exact: Any = two_product
     products, errors = exact(x, w)
-    threads, count = inputs.threads, len(inputs.rows)
+    threads, count = inputs.threads, len(inputs.results)
     among, kernel = inputs.among(given), column_kernel_of(Sum(), ("float",))
     assert kernel is not None
     sums = [threads.aggregate(kernel, column, among, count) for column in (products, errors, w)]

@@ -1,6 +1,7 @@
 """Frames: queries on tables in memory. The same kind of frame comes back.
 
 `execute`      runs a query on a frame: stateless, or through an operator
+`as_of_frames` runs a query as of the rows of a spine
 `frame_rows`   sorts rows for the operator, and puts results back
 `adapter`      the protocol of a kind of frame
 `pandas_adapter`, `polars_adapter`, `arrow_adapter`, `numpy_adapter`    the kinds
@@ -10,8 +11,9 @@ Importing this registers the accessors with pandas and polars, now or when they 
 """
 
 from sash.frames import accessors
+from sash.frames.as_of_frames import as_of
 from sash.frames.execute import run
 
-__all__ = ["run"]
+__all__ = ["as_of", "run"]
 
 accessors.register()

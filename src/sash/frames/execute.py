@@ -35,23 +35,36 @@ def run(query: Query, data: Any) -> Any:
     """
     if query.emit == "eager":
         raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
+    if is_lazy(data):
+        from sash.frames.polars_adapter import lazy_frame
+
+        return lazy_frame(data, lambda frame: run(query, frame))
+    return compute(query, adapter_of(data))
+
+
+def is_lazy(data: Any) -> bool:
+    """Is it a LazyFrame of polars?"""
+    return type(data).__name__ == "LazyFrame" and _package(type(data)) == "polars"
+
+
+def adapter_of(data: Any) -> Adapter:
+    """The adapter of a frame. Raises TypeError for data that is no frame."""
     package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
 
-        return compute(query, pandas_adapter(data))
+        return pandas_adapter(data)
     if package == "polars":
-        from sash.frames.polars_adapter import lazy_adapter, polars_adapter
+        from sash.frames.polars_adapter import polars_adapter
 
-        lazy = lazy_adapter(query, data, run)
-        return lazy if lazy is not None else compute(query, polars_adapter(data))
+        return polars_adapter(data)
     if isinstance(data, dict):
         from sash.frames.numpy_adapter import NumpyAdapter
 
-        return compute(query, NumpyAdapter(data))
+        return NumpyAdapter(data)
     from sash.frames.arrow_adapter import arrow_adapter
 
-    return compute(query, arrow_adapter(data))
+    return arrow_adapter(data)
 
 
 def _package(cls: type) -> str:
@@ -66,7 +79,7 @@ def compute(query: Query, frame: Adapter) -> Any:
         if isinstance(column.type, pa.BaseExtensionType):
             raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
     # a column that is not read may have a type that Arrow lacks, but its name is taken
-    fields = {name: _field(name, column) for name, column in read.items()}
+    fields = {name: frame_field(name, column) for name, column in read.items()}
     # a name that occurs twice does no harm where it is not read
     names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
     query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
@@ -85,7 +98,7 @@ def compute(query: Query, frame: Adapter) -> Any:
     return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
 
 
-def _field(name: str, column: Any) -> pa.Field:
+def frame_field(name: str, column: Any) -> pa.Field:
     """The field of a column, with the order of its categories if they have one."""
     field, found = pa.field(name, column.type), ordered_categories(name, column)
     return field if found is None else with_categories(field, found)

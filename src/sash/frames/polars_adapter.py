@@ -18,15 +18,13 @@ def polars_adapter(data: Any) -> PolarsAdapter:
     return PolarsAdapter(data)
 
 
-def lazy_adapter(query: Any, data: Any, run: Callable[[Any, Any], Any]) -> Any:
-    """The query as a step of a lazy frame; None if it is not lazy.
+def lazy_frame(data: Any, run: Callable[[Any], Any]) -> Any:
+    """A function of frames as a step of a lazy one.
 
-    Errors are raised at once: the query runs on no rows, which also gives the schema.
+    Errors are raised at once: it runs on no rows, which also gives the schema.
     """
-    if not isinstance(data, pl.LazyFrame):
-        return None
-    schema = run(query, pl.DataFrame(schema=data.collect_schema())).schema
-    return data.map_batches(lambda frame: run(query, frame), schema=schema)
+    schema = run(pl.DataFrame(schema=data.collect_schema())).schema
+    return data.map_batches(run, schema=schema)
 
 
 class PolarsAdapter:

@@ -57,6 +57,30 @@ def run(query: Any, data: Any) -> Any:
     )
 
 
+def as_of(query: Any, spine: Any, events: Any) -> Any:
+    """Run an AsOfQuery on its host. Raises TypeError for data that is no frame, or for one of Spark beside another."""
+    hosts = [_frame_host(what, data) for what, data in (("spine", spine), ("events", events))]
+    if hosts[0] != hosts[1]:
+        raise TypeError(
+            f"as_of() has a spine of {type(spine).__module__.partition('.')[0]} and events of "
+            f"{type(events).__module__.partition('.')[0]}: with Spark both must be DataFrames of Spark"
+        )
+    return _host(hosts[0], "as_of()").as_of(query, spine, events)
+
+
+def _frame_host(what: str, data: Any) -> str:
+    for cls in type(data).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if package in HOSTS:
+            return HOSTS[package]
+    if _is_columns(data) or hasattr(data, "__arrow_c_stream__"):
+        return "sash.frames"
+    raise TypeError(
+        f"as_of() takes frames of pandas, polars, pyarrow or Spark, dicts of NumPy arrays, and objects that give an "
+        f"Arrow stream; {what}= is a {type(data).__module__}.{type(data).__qualname__}{_hint(data)}"
+    )
+
+
 def _is_columns(data: Any) -> bool:
     return isinstance(data, dict) and bool(data) and all(isinstance(column, np.ndarray) for column in data.values())
 

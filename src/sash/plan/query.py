@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sash.plan.planner import Plan
     from sash.stores import Store
     from sash.windows.arguments import Length
+    from sash.windows.specs import Closed
 
 
 _OPTIONAL = {
@@ -276,6 +277,45 @@ class Query:
         Raises TypeError for any other data, and what `bind` raises for columns that do not fit.
         """
         return dispatch.run(self, data)
+
+    @overload
+    def as_of(
+        self,
+        spine: dict[str, ArrayT],
+        events: Any,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def as_of(
+        self,
+        spine: FrameT,
+        events: Any,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> FrameT: ...
+    def as_of(
+        self,
+        spine: Any,
+        events: Any,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> Any:
+        """Compute the query as of the rows of a spine: point-in-time features for training, see `sash.as_of`.
+
+        An operator of the same query serves the same features online: `operator.lookup(keys, at=t, closed="left")`.
+
+        Raises ValueError for windows that need a row to end at, and all that `sash.as_of` raises.
+        """
+        from sash.plan.as_of_query import AsOfQuery
+
+        return dispatch.as_of(AsOfQuery.of(self, closed, spine_by, spine_on), spine, events)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_bound": []}

@@ -1,0 +1,74 @@
+"""Execute a query as of the rows of a spine: aggregates over the events before each row, on tables in memory.
+
+    events ──▶ in order ──▶ inputs ─────────────────┐
+                  │                                 ▼
+    spine  ──▶ in order ──▶ bounds among events ──▶ kernels ──▶ results, in the order of the spine
+
+The kernels are those of `stateless.py`: elements and results are two axes, and bounds never decrease on either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import array
+from sash.engine.column_inputs import Inputs, ResultColumn
+from sash.engine.row_errors import aggregate_failure
+from sash.engine.spine_rows import SpineColumns, SpineRows, SpineTables, order_spine
+from sash.engine.spine_windows import SpineWindows
+from sash.engine.stateless import NeedsOperator, StatelessExecutor
+from sash.engine.step_data import BatchColumns
+from sash.kernels.loops.columnar import AggregateError
+from sash.plan.bound_query import AggregateSpec, WindowSpec
+
+
+class AsOfExecutor(StatelessExecutor):
+    """Executes a plan as of the rows of spines."""
+
+    def as_of(
+        self, events: pa.RecordBatch, spine: SpineColumns, closed: str, keys: Mapping[str, Any] | None = None
+    ) -> list[ResultColumn]:
+        """A column for each result, in the order of the spine; null for rows without a time.
+
+        `keys` are columns of the events' key that exist as dictionaries. Raises TypeError or ValueError, naming a
+        column of the spine that does not compare with that of the events, and what an aggregate raises.
+        """
+        rows = order_spine(SpineTables(events, spine, keys or {}), self.bound_query, self.threads, self.clock)
+        found: dict[tuple[int, int], ResultColumn] = {}
+        if not len(rows.events):
+            asked = self.bound_query.projection.asked
+            return self._projected({(w, p): self._nothing(rows, w, p) for w, p in asked})
+        windows = SpineWindows(rows, closed, self.threads)
+        given = [windows.of(window) for window in self.bound_query.windows]
+        columns = BatchColumns(events)
+        for p, spec in enumerate(self.bound_query.aggregates):
+            inputs = Inputs(spec, columns, rows.events, self.threads, rows.spine)
+            try:
+                found |= self._windows_of(p, inputs, given)
+            except NeedsOperator as unfit:
+                raise self._error(p, unfit.__cause__) from unfit
+        return self._projected(found)
+
+    def _nothing(self, rows: SpineRows, w: int, p: int) -> ResultColumn:
+        """The results of windows without events."""
+        spec, window = self.bound_query.aggregates[p], self.bound_query.windows[w]
+        return _empty(spec, window, rows.spine.timed, rows.spine.rows)
+
+    def _error(self, p: int, cause: BaseException | None) -> BaseException:
+        """The error of an aggregate that failed."""
+        name = self.bound_query.aggregates[p].name
+        if isinstance(cause, AggregateError):
+            return aggregate_failure(self.bound_query, p, cause, "the windows of the spine")
+        return OverflowError(f"the aggregate {name!r}: a difference of integers exceeds 64 bits; cast them to float64")
+
+
+def _empty(spec: AggregateSpec, window: WindowSpec, timed: Any, rows: int) -> ResultColumn:
+    nothing = None if window.full else spec.monoid.empty
+    if nothing is None:
+        return ResultColumn(spec.result, made=pa.nulls(rows, spec.result))
+    column = spec.array([nothing]).take(array(np.zeros(rows, np.int64), timed))
+    return ResultColumn(spec.result, made=column)

@@ -1,0 +1,78 @@
+"""Lookups with `closed=`: the windows that `as_of` has at that time, from the state of an operator.
+
+    state    rows below the watermark W        reorder buffer    rows at W and later
+             ────────────────────────── W ─────────────────────── at
+                    all before `at`                those before `at`, or at it
+
+A window of the query that is open at its start lets go of a row that lies `size` before W, or before a row that waits
+and is looked up. One that is closed there needs it if it ends at W or at that row: such a lookup is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.kernels.loops.array_types import Numbers
+from sash.plan import validation
+from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.windows.specs import CLOSED
+
+
+def holds_own_time(closed: str) -> bool:
+    """Does a window hold the rows at the time that it ends at?"""
+    return closed in ("right", "both")
+
+
+def closed_as(window: WindowSpec, closed: str | None) -> WindowSpec:
+    """The window with these ends, if it is measured in time; None: its own."""
+    return window if closed is None or window.kind != "time" else replace(window, closed=closed)
+
+
+def ends_with_peers(window: WindowSpec, closed: str | None) -> bool:
+    """Does a window that is looked up hold the rows at its own time?"""
+    own = window.closed if window.kind == "time" else "right"
+    return holds_own_time(own if closed is None else closed)
+
+
+def require_closed(bound_query: BoundQuery, closed: Any, at: tuple[Any, Any], watermark: Any) -> None:
+    """Raises ValueError for a lookup with `closed` that the state cannot answer; `at` as given and as a number."""
+    validation.one_of("closed", closed, CLOSED)
+    given, reached = at
+    if reached is None:
+        raise ValueError(f"lookup(closed={closed!r}) says which rows at at= count: give the time, at=")
+    for window in bound_query.windows:
+        if window.slide != "row":
+            raise ValueError(
+                f"lookup(closed={closed!r}) is for windows that end at a row, and {window.window!r} slides: leave "
+                "closed= out"
+            )
+        if window.kind != "time" or window.closed in ("left", "both") or closed in ("right", "neither"):
+            continue
+        if closed == "both" or (watermark is not None and reached <= watermark):
+            where = "" if closed == "both" else " is at the watermark, and"
+            raise ValueError(
+                f"lookup(at={given!r}, closed={closed!r}){where} needs the row at the start of {window.window!r}, "
+                f"which the state may have let go of: give the window closed={closed!r}"
+                + ("" if closed == "both" else ", or ask for a later time")
+            )
+
+
+def require_before(last: Numbers, at: Any, closed: str, window: WindowSpec) -> None:
+    """Raises ValueError if a running partial holds rows that a window at this time does not."""
+    if ((last > at) | ((last == at) & (not holds_own_time(closed)))).any():
+        raise ValueError(
+            f"lookup(at=…, closed={closed!r}): {window.window!r} is one total of all rows, and some of them are not "
+            "before that time: ask for a later time"
+        )
+
+
+def with_empty(bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array) -> pa.Array:
+    """Results with the empty value of their aggregate for keys that are not known."""
+    window, aggregate = bound_query.windows[pair[0]], bound_query.aggregates[pair[1]]
+    if aggregate.monoid.empty is None or window.full or not column.null_count:
+        return column
+    return pc.if_else(column.is_null(), aggregate.array([aggregate.monoid.empty])[0], column)

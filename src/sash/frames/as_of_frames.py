@@ -1,0 +1,81 @@
+"""Run a query as of the rows of a spine, on frames: convert the columns that it reads, and add the results.
+
+spine ──▶ key and time ─┐
+                        ├─▶ AsOfExecutor ──▶ results in the order of the spine ──▶ frame of the spine's kind
+events ──▶ Arrow ───────┘
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine.as_of_executor import AsOfExecutor
+from sash.engine.spine_rows import SpineColumns, spine_axis
+from sash.frames.adapter import Adapter, FrameResult
+from sash.frames.execute import adapter_of, frame_field, is_lazy
+from sash.frames.frame_rows import encoded, flat
+from sash.plan import validation
+from sash.plan.as_of_query import AsOfQuery
+from sash.plan.binder import known
+from sash.plan.planner import plan
+
+
+def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """The query as of the rows of a spine; a frame of the spine's kind.
+
+    Raises TypeError for data that is no frame, and all that `Query.bind` raises.
+    """
+    if is_lazy(events):
+        events = events.collect()
+    if is_lazy(spine):
+        from sash.frames.polars_adapter import lazy_frame
+
+        return lazy_frame(spine, lambda frame: as_of(query, frame, events))
+    return _compute(query, adapter_of(spine), adapter_of(events))
+
+
+def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
+    read = _read(events, set(validation.named(query.query)))
+    labels = validation.labels(query.query)
+    _require_free(labels, spine.names)
+    fields = {name: frame_field(name, column) for name, column in read.items()}
+    # the others only complete the list of columns in messages; results do not stand beside them
+    others = [name for name in dict.fromkeys(events.names) if name not in read and name not in labels]
+    query.query.bind(pa.schema([*fields.values(), *(pa.field(name, pa.null()) for name in others)]))
+    columns = {name: flat(column) for name, column in read.items()}
+    schema = pa.schema([fields[name].with_type(column.type) for name, column in columns.items()])
+    table = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    bound_query = query.query.bind(schema)
+    names = pa.schema([(name, pa.null()) for name in dict.fromkeys(spine.names)])
+    for what, wanted in (("by", query.spine_by), ("on", (query.spine_on,))):
+        for name in wanted:
+            known(names, name, f"{what}= (of the spine)")
+    own = _read(spine, {*query.spine_by, query.spine_on})
+    assert bound_query.time is not None
+    spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
+    keys = {name: own[name] for name in query.spine_by}
+    given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
+    found = AsOfExecutor(plan(bound_query)).as_of(table, given, query.closed, encoded(read, bound_query.by))
+    made = zip(bound_query.projection.outputs, found, strict=True)
+    return spine.with_results([FrameResult(output.label, column) for output, column in made], None)
+
+
+def _read(frame: Adapter, names: set[str]) -> dict[str, Any]:
+    """The columns of these names that there are, in Arrow. Raises TypeError for an extension type."""
+    read = {name: frame.column(name) for name in frame.names if name in names}
+    for name, column in read.items():
+        if isinstance(column.type, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
+    return read
+
+
+def _require_free(labels: list[str], names: list[str]) -> None:
+    """Raises ValueError if a result would have the name of a column of the spine."""
+    for name in labels:
+        if name in names:
+            raise ValueError(
+                f"the results would have two columns {name!r}, because the spine keeps its columns: rename the "
+                "aggregate or the column"
+            )

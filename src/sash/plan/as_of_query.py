@@ -1,0 +1,83 @@
+"""AsOfQuery: a query whose windows end at the rows of a spine, not at those of its data.
+
+spine    time of the row  t        events of the key, by time
+                          │
+Time("1h")    [t − 1h ────┤        closed="left": an event at t does not count, so nothing leaks
+Count(10)     ten last ───┤
+Lifetime()    all ────────┤
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sash.plan import validation
+from sash.windows.specs import CLOSED, Count, Delta, Policy, Punctuation, Time, WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.query import Query
+
+
+@dataclass(frozen=True)
+class AsOfQuery:
+    """A query, and how a spine is joined to its events: the columns of the spine, and which ends belong to windows.
+
+    Raises ValueError, naming the window or the argument, for what has no meaning at a moment without a row.
+    """
+
+    query: Query
+    closed: str
+    spine_by: tuple[str, ...]
+    spine_on: str
+
+    @staticmethod
+    def of(query: Query, closed: Any, spine_by: Any, spine_on: Any) -> AsOfQuery:
+        """The query with validated arguments."""
+        validation.one_of("closed", closed, CLOSED)
+        if not query.on:
+            raise ValueError("as_of() compares times: set the column of the time, in spine and events, with on=")
+        own = query.by if spine_by is None else validation.columns("spine_by", spine_by)
+        if len(own) != len(query.by):
+            raise ValueError(
+                f"spine_by={spine_by!r} names {len(own)} columns of the spine, and by={list(query.by)!r} "
+                f"{len(query.by)} of the events: give one for each"
+            )
+        times = (query.on[0],) if spine_on is None else validation.columns("spine_on", spine_on)
+        if len(times) != 1:
+            raise ValueError(f"spine_on= names the time of the spine, one column; got {spine_on!r}")
+        for parameter in ("forget", "retract"):
+            if getattr(query, parameter) is not None:
+                raise ValueError(
+                    f"{parameter}={validation.format_value(getattr(query, parameter))} takes back what was there at "
+                    "the time, which as_of() does not do: leave it out"
+                )
+        for name, window in query.all_windows.items():
+            _require_moment(f"the window {name!r}" if name else "the window", window, closed)
+        return AsOfQuery(query.rewritten(emit="final", late="drop", lateness=None), closed, own, times[0])
+
+
+def _require_moment(name: str, window: WindowKind, closed: str) -> None:
+    """Raises ValueError for a window that needs a row of its own, slides, or holds what comes after."""
+    what = f"{name}, {window!r},"
+    if window.slide != "row":
+        raise ValueError(
+            f"{what} has results of its own for each slide, and as_of() has one for each row of the spine: leave "
+            "every= out"
+        )
+    if isinstance(window, Delta | Punctuation | Policy):
+        raise ValueError(
+            f"{what} depends on the row it ends at, and a spine's rows are no events: as_of() takes Time, Count, "
+            "Lifetime and Session; or compute the column with sash.rolling() and take its sash.last()"
+        )
+    if isinstance(window, Time | Count) and window.shift and _is_ahead(window.shift):
+        raise ValueError(f"{what} holds events after the row's time, which would leak: use a shift below 0")
+    if isinstance(window, Time) and window.closed not in (closed, window.default("closed")):
+        raise ValueError(
+            f"{what} is closed {window.closed!r}, and as_of() has closed={closed!r} for all windows: pass "
+            f"closed={window.closed!r} to as_of(), or leave it out of the window"
+        )
+
+
+def _is_ahead(shift: Any) -> bool:
+    return bool(getattr(shift, "nanoseconds", shift) > 0)
