@@ -8,9 +8,19 @@
 `arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
 """
 
-from sash.spark.route import explain, migrate, run
+from sash.spark.route import as_of, explain, migrate, run
 from sash.spark.session import session
 from sash.spark.stream.monitor import monitor
 from sash.spark.stream.side_output import split_side_output, table_writer, with_side_output
 
-__all__ = ["explain", "migrate", "monitor", "run", "session", "split_side_output", "table_writer", "with_side_output"]
+__all__ = [
+    "as_of",
+    "explain",
+    "migrate",
+    "monitor",
+    "run",
+    "session",
+    "split_side_output",
+    "table_writer",
+    "with_side_output",
+]

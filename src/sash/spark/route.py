@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sash.plan.as_of_query import AsOfQuery
 from sash.plan.query import Query
 from sash.spark.spark_types import arrow_schema
 
@@ -36,6 +37,18 @@ def migrate(query: Query, data: Any, from_query: Query, to: Any) -> Any:
     from sash.spark.stream.plan_stream import plan_stream
 
     return plan_stream(query, data, from_query=from_query)
+
+
+def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """The query as of the rows of a spine, both Spark DataFrames, as a lazy DataFrame."""
+    for what, data in (("spine", spine), ("events", events)):
+        if not hasattr(data, "mapInArrow"):
+            raise TypeError(
+                f"as_of() takes Spark DataFrames; {what}= is a {type(data).__module__}.{type(data).__qualname__}"
+            )
+    from sash.spark.batch.as_of_plan import plan_as_of
+
+    return plan_as_of(query, spine, events)
 
 
 def explain(query: Query, data: Any) -> str:

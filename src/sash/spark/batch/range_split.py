@@ -143,7 +143,7 @@ def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED))
     carried = [number for number, last in enumerate(split.lasts) if number < last]
     if carried:
-        rows = _shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)
+        rows = shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)
         fold = PartialFold(query, bound_query.schema, now, split.lasts)
         packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
     # a row has a flag whether it is emitted; for slides the range is part of the key
@@ -151,10 +151,10 @@ def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any
     by = query.by if bound_query.per_row else (extra, *query.by)
     schema = pa.schema([(extra, pa.bool_() if bound_query.per_row else pa.int32()), *bound_query.schema])
     task = RangeTask(_keyed(query, by), schema, now, extra, split.ranges)
-    return _shuffled(packed, split).mapInArrow(task, result)
+    return shuffled(packed, split).mapInArrow(task, result)
 
 
-def _shuffled(packed: Any, split: RangeSplit) -> Any:
+def shuffled(packed: Any, split: RangeSplit) -> Any:
     """Blobs in the partitions of their ranges, sorted."""
     spread = packed.repartitionById(split.partitions, quoted(RANGE) % split.partitions)
     return spread.sortWithinPartitions(RANGE, PIECE)

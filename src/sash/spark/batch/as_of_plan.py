@@ -1,0 +1,128 @@
+"""Plan a query as of the rows of a spine on batch DataFrames: one shuffle for spine and events together.
+
+    events ─┐ union, with a    repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ spine's columns
+    spine  ─┘ marker                                                                pieces        and aggregates
+
+    marker   key and time   what the query reads of events   the spine's columns
+    false    ·              ·                                null
+    true     ·              null                             ·
+
+A worker holds the events that windows still need and a few batches of rows. With `Options(split=)`, and without keys,
+the ranges of time of a large key are computed apart (`range_split.py`); the events alone determine them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DoubleType, FloatType, IntegralType, LongType, StructType
+
+from sash.engine.spine_rows import spine_axis
+from sash.plan import validation
+from sash.plan.as_of_query import AsOfQuery
+from sash.plan.binder import known
+from sash.plan.bound_query import BoundQuery
+from sash.spark.batch.as_of_task import AsOfRangeTask, AsOfTask, SpineLayout
+from sash.spark.batch.pack_ranges import PACKED, PackRanges
+from sash.spark.batch.range_split import RangeSplit, shuffled, split_of
+from sash.spark.column_exprs import key, order, plainly_named, quoted
+from sash.spark.spark_types import arrow_schema, spark_schema
+
+
+def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """The query as of the rows of a spine, as a lazy DataFrame.
+
+    Raises TypeError for a stream or columns that do not compare, and all that `Query.bind` raises.
+    """
+    for what, data in (("spine", spine), ("events", events)):
+        if data.isStreaming:
+            raise TypeError(
+                f"as_of() joins two complete tables, and {what}= is a stream: features of a stream are those of an "
+                "operator at that time, operator.lookup(keys, at=…, closed='left')"
+            )
+    given, own = arrow_schema(events.schema), arrow_schema(spine.schema)
+    labels = validation.labels(query.query)
+    for name in labels:
+        if name in own.names:
+            raise ValueError(
+                f"the results would have two columns {name!r}, because the spine keeps its columns: rename the "
+                "aggregate or the column"
+            )
+    query.query.bind(pa.schema([field for field in given if field.name not in labels]))
+    for what, names in (("by", query.spine_by), ("on", (query.spine_on,))):
+        for name in names:
+            known(own, name, f"{what}= (of the spine)")
+    both = _union(query, spine, events)
+    schema = arrow_schema(both.schema)
+    bound_query = query.query.bind(schema)
+    assert bound_query.time is not None
+    spine_axis(query.spine_on, own.field(query.spine_on).type, bound_query.time)
+    layout = SpineLayout(query, schema, schema.names[-len(own) :], tuple(own.names))
+    result = StructType([*spine.schema.fields, *spark_schema(layout.result_fields()).fields])
+    split = None if _has_lifetime(bound_query) else split_of(_keyed(query, events), bound_query)
+    if split is not None:
+        return _in_ranges(both, bound_query, split, layout, result)
+    keys = [key(both, name) for name in bound_query.by]
+    together = both.repartition(*keys) if keys else both.repartition(1)
+    rows = together.sortWithinPartitions(*keys, *order(bound_query))
+    return plainly_named(rows).mapInArrow(AsOfTask(layout, time.time()), result)
+
+
+def _has_lifetime(bound_query: BoundQuery) -> bool:
+    return any(spec.kind == "lifetime" for spec in bound_query.windows)
+
+
+def _in_ranges(both: Any, bound_query: BoundQuery, split: RangeSplit, layout: SpineLayout, result: Any) -> Any:
+    pack = PackRanges(bound_query.query, bound_query.schema, split.routing)
+    packed = plainly_named(both).mapInArrow(pack, spark_schema(PACKED))
+    return shuffled(packed, split).mapInArrow(AsOfRangeTask(layout, time.time(), split.ranges), result)
+
+
+# ---- one table of both ----
+
+
+def _union(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """Events and spine in one DataFrame: marker, the columns that the query reads, the columns of the spine."""
+    asked = query.query
+    names = list(dict.fromkeys(validation.named(asked)))
+    marker = validation.free_name("is_spine", asked, [*names, *spine.columns])
+    pairs = dict(zip((*asked.by, asked.on[0]), (*query.spine_by, query.spine_on), strict=True))
+    keyed = _keyed(query, events, {mine: spine.schema[name].dataType for mine, name in pairs.items()})
+    own = [validation.free_name(f"spine_{i}", asked, names) for i in range(len(spine.columns))]
+    kinds = {field.name: field.dataType for field in keyed.schema.fields}
+    theirs = [
+        sf.lit(None).cast(field.dataType).alias(name) for name, field in zip(own, spine.schema.fields, strict=True)
+    ]
+    mine = [_of_spine(query, spine, name, pairs.get(name), kinds[name]) for name in names]
+    kept = [quoted(column).alias(name) for name, column in zip(own, spine.columns, strict=True)]
+    first = keyed.select(sf.lit(False).alias(marker), *map(quoted, names), *theirs)
+    return first.unionAll(spine.select(sf.lit(True).alias(marker), *mine, *kept))
+
+
+def _keyed(query: AsOfQuery, events: Any, kinds: dict[str, Any] | None = None) -> Any:
+    """The columns of the events that the query reads; integers of the key that are narrower in one table, wide."""
+    names = dict.fromkeys(validation.named(query.query))
+    columns = []
+    for name in names:
+        own, other = events.schema[name].dataType, (kinds or {}).get(name)
+        wide = other is not None and own != other and isinstance(own, IntegralType) and isinstance(other, IntegralType)
+        columns.append(quoted(name).cast(LongType()).alias(name) if wide else quoted(name))
+    return events.select(*columns)
+
+
+def _of_spine(query: AsOfQuery, spine: Any, name: str, own: str | None, kind: Any) -> Any:
+    """A column of the events for rows of the spine: key or time, else null."""
+    if own is None:
+        return sf.lit(None).cast(kind).alias(name)
+    found = spine.schema[own].dataType
+    numbers = (IntegralType, DoubleType | FloatType)
+    if found != kind and not any(isinstance(found, one) and isinstance(kind, one) for one in numbers):
+        what = "time" if name == query.query.on[0] else "column"
+        raise TypeError(
+            f"the spine's {what} {own!r} is of type {found.simpleString()} and the events' {name!r} of type "
+            f"{kind.simpleString()}, which do not compare: cast one to the type of the other"
+        )
+    return quoted(own).cast(kind).alias(name)

@@ -1,0 +1,195 @@
+"""AsOfTask: computes a query as of the rows of a spine in a Spark worker, a piece at a time.
+
+    rows, sorted   e e s e s s e │ e s          e: an event, s: a row of the spine; the last peers wait
+    piece          ├────────────┤
+    next piece         e e     e │ e s …        the events that later windows hold come first
+
+A piece has at least as many new rows as it takes over, so each row is computed at most twice. Memory is a few windows;
+for Lifetime, and for Session, the columns of one key's events that the query reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import array, no_rows, together
+from sash.engine.as_of_executor import AsOfExecutor
+from sash.engine.key_values import key_column, keys_of
+from sash.engine.spine_rows import SpineColumns
+from sash.engine.time_numbers import since
+from sash.plan.as_of_query import AsOfQuery
+from sash.plan.planner import plan
+from sash.spark.batch.range_task import trimmed_lookback
+from sash.spark.batch.time_ranges import TimeRange
+from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
+from sash.spark.spark_types import casts, wire_schema
+from sash.spark.worker_io import message_only, rechunk
+
+PIECE = 1 << 17
+"""The least number of new rows in a piece."""
+
+
+@dataclass(frozen=True)
+class SpineLayout:
+    """The columns of a table of spine and events: the marker first, then those of the events, then the spine's."""
+
+    query: AsOfQuery
+    schema: pa.Schema
+    spine: list[str]
+    """The names of the spine's columns in the table."""
+    names: tuple[str, ...]
+    """Their own names."""
+
+    def result_fields(self) -> pa.Schema:
+        """The columns of results."""
+        outputs = self.query.query.bind(self.schema).projection.outputs
+        return pa.schema([(output.label, output.result) for output in outputs])
+
+
+class AsOfPieces:
+    """Computes sorted rows of spine and events, in pieces of at least `piece` new rows; `now` is the clock."""
+
+    def __init__(self, layout: SpineLayout, now: float, piece: int) -> None:
+        self.piece = piece
+        self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
+        self.executor = AsOfExecutor(plan(self.bound_query), lambda: now, threads=1)
+        self.fields = layout.result_fields()
+        self.read = layout.schema.names[1 : -len(layout.spine)]
+        self.start(no_rows(layout.schema))
+
+    def start(self, lookback: pa.RecordBatch) -> None:
+        """Begin anew, after these events."""
+        self.tail = lookback.select(self.read)
+        self.waiting: list[pa.RecordBatch] = []
+        self.count, self.enough = 0, self.piece
+
+    def process(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take rows; returns the results of a complete piece, or None."""
+        self.waiting.append(rows)
+        self.count += rows.num_rows
+        return self._piece(last=False) if self.count >= self.enough else None
+
+    def finish(self) -> pa.RecordBatch:
+        """The results of all remaining rows."""
+        return self._piece(last=True)
+
+    def _piece(self, last: bool) -> pa.RecordBatch:
+        new = together(self.waiting, self.layout.schema)
+        settled = new.num_rows if last else self._last_peers(new)
+        now, rest = new.slice(0, settled), new.slice(settled)
+        is_spine = now.column(0).to_numpy(zero_copy_only=False)
+        events = together([self.tail, now.filter(array(~is_spine)).select(self.read)], self.tail.schema)
+        results = self._results(now.filter(array(is_spine)), events)
+        if not last:
+            self.tail = self._kept(events, rest)
+        self.waiting, self.count = [rest], rest.num_rows
+        self.enough = max(self.piece, self.tail.num_rows, 2 * self.count)
+        return results
+
+    def _results(self, spine: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
+        bound_query = self.bound_query
+        assert bound_query.time is not None
+        on = bound_query.time.column
+        given = SpineColumns({by: spine.column(by) for by in bound_query.by}, (on, spine.column(on)), spine.num_rows)
+        found = self.executor.as_of(events, given, self.layout.query.closed)
+        columns = [column.arrow() for column in found]
+        kept = [spine.column(name) for name in self.layout.spine]
+        names = [*self.layout.names, *self.fields.names]
+        made = pa.RecordBatch.from_arrays([*kept, *columns], names=names)
+        return casts(made, wire_schema(made.schema))
+
+    def _last_peers(self, rows: pa.RecordBatch) -> int:
+        """The first of the last rows that have one key and time: more of them may follow."""
+        time, codes = self._places(rows)
+        same = (time == time[-1]) & (codes == codes[-1])
+        return int(len(same) - np.argmin(same[::-1])) if not same.all() else 0
+
+    def _places(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        assert self.bound_query.time is not None
+        time = self.bound_query.time.numbers(rows.column(self.bound_query.time.column))[0]
+        return time, keys_of([key_column(rows.column(by)) for by in self.bound_query.by], rows.num_rows).codes
+
+    def _kept(self, events: pa.RecordBatch, rest: pa.RecordBatch) -> pa.RecordBatch:
+        """The events that windows at the remaining rows hold: those of the same key, as far back as they reach."""
+        following = rest.slice(0, 1).select(self.read)
+        _, codes = self._places(together([events, following], events.schema))
+        time, timed = self._time(following)
+        mine = events.filter(array(codes[:-1] == codes[-1]))
+        if not timed.all():  # rows without a time come first in their key
+            return mine
+        return self._reached(mine, time[0])
+
+    def _reached(self, events: pa.RecordBatch, begin: int | float) -> pa.RecordBatch:
+        kinds = {spec.kind for spec in self.bound_query.windows}
+        if "lifetime" in kinds:
+            return events
+        kept = trimmed_lookback(events, self.bound_query, begin)
+        gap = max((spec.size or 0 for spec in self.bound_query.windows if spec.kind == "session"), default=None)
+        if gap is None:
+            return kept
+        time, timed = self._time(events)
+        apart = np.flatnonzero(since(time[timed][1:], time[timed][:-1]) >= gap)
+        session = events.filter(array(timed)).slice(int(apart[-1]) + 1 if len(apart) else 0)
+        return session if session.num_rows > kept.num_rows else kept
+
+    def _time(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        assert self.bound_query.time is not None
+        return self.bound_query.time.numbers(rows.column(self.bound_query.time.column))
+
+
+class AsOfTask:
+    """A query as of a spine as a function of a partition's batches, sorted by key and time."""
+
+    def __init__(self, layout: SpineLayout, now: float) -> None:
+        self.layout, self.now, self.rows = layout, now, PIECE
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return message_only(self._results(batches))
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pieces = None
+        for batch in rechunk(batches, self.layout.schema, self.rows):
+            pieces = pieces or AsOfPieces(self.layout, self.now, self.rows)
+            found = pieces.process(batch)
+            if found is not None:
+                yield found
+        if pieces is not None:
+            yield pieces.finish()
+
+
+class AsOfRangeTask(AsOfTask):
+    """The same on time ranges of keys, after the shuffle of a split; ranges after the last are groups of keys."""
+
+    def __init__(self, layout: SpineLayout, now: float, ranges: list[TimeRange]) -> None:
+        super().__init__(layout, now)
+        self.ranges = ranges
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bound_query = self.layout.query.query.bind(self.layout.schema)
+        pieces: AsOfPieces | None = None
+        current, lookback = -1, no_rows(self.layout.schema)
+        for one in unpack_ranges(batches):
+            if one.range != current:
+                if pieces is not None:
+                    yield pieces.finish()
+                pieces, current, lookback = None, one.range, no_rows(self.layout.schema)
+            is_group = current >= len(self.ranges)
+            rows = in_order(one.rows, bound_query if is_group else replace(bound_query, by=()), lambda: self.now)
+            if not one.own:
+                begin = self.ranges[current].begin
+                assert begin is not None, "the first range has no lookback"
+                events = rows.filter(array(~rows.column(0).to_numpy(zero_copy_only=False)))
+                lookback = trimmed_lookback(together([lookback, events], rows.schema), bound_query, begin)
+                continue
+            if pieces is None:
+                pieces = AsOfPieces(self.layout, self.now, self.rows)
+                pieces.start(lookback)
+            found = pieces.process(rows)
+            if found is not None:
+                yield found
+        if pieces is not None:
+            yield pieces.finish()
