@@ -71,7 +71,7 @@ from sash.monoids.functions import (
     var,
     weighted_mean,
 )
-from sash.plan import Options, Query, Window, as_of, rolling
+from sash.plan import Options, Queries, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
@@ -86,6 +86,7 @@ __all__ = [
     "Options",
     "Policy",
     "Punctuation",
+    "Queries",
     "Query",
     "Session",
     "Time",

@@ -5,6 +5,7 @@
 `key_table`       key to slot                          `slot_table`, `arena`   scalars and elements of slots
 `*_assigner`      bounds of windows                    `live_aggregate`  states, and structures in their slots
 `emitter`         emit="changes"                       `eager_engine`    emit="eager"
+`queries_operator` several queries                     `shared_output`   results of queries that share state
 `state_reader`    lookups beside a writer              `memory_bound`    keys that leave memory
 `migration`       state of a changed query
 `durable_state`   pages of a store                     `stateless`, `chunked`   results without state
@@ -13,6 +14,16 @@
 from sash.engine.metrics import Metrics, Uncommitted
 from sash.engine.migration import migrate
 from sash.engine.operator import Operator, stream
+from sash.engine.queries_operator import QueriesOperator, stream_queries
 from sash.engine.state_reader import StateReader
 
-__all__ = ["Metrics", "Operator", "StateReader", "Uncommitted", "migrate", "stream"]
+__all__ = [
+    "Metrics",
+    "Operator",
+    "QueriesOperator",
+    "StateReader",
+    "Uncommitted",
+    "migrate",
+    "stream",
+    "stream_queries",
+]

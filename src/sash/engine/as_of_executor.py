@@ -41,7 +41,7 @@ class AsOfExecutor(StatelessExecutor):
         found: dict[tuple[int, int], ResultColumn] = {}
         if not len(rows.events):
             asked = self.bound_query.projection.asked
-            return self._projected({(w, p): self._nothing(rows, w, p) for w, p in asked})
+            return projected(self.projector, {(w, p): self._nothing(rows, w, p) for w, p in asked})
         windows = SpineWindows(rows, closed, self.threads)
         given = [windows.of(window) for window in self.bound_query.windows]
         columns = BatchColumns(events)
@@ -51,7 +51,7 @@ class AsOfExecutor(StatelessExecutor):
                 found |= self._windows_of(p, inputs, given)
             except NeedsOperator as unfit:
                 raise self._error(p, unfit.__cause__) from unfit
-        return self._projected(found)
+        return projected(self.projector, found)
 
     def _nothing(self, rows: SpineRows, w: int, p: int) -> ResultColumn:
         """The results of windows without events."""

@@ -103,12 +103,13 @@ class LiveEngine:
         self.retention = KeyRetention(bound_query, self.assigners, self.numbers)
         self.room = RoomCheck(bound_query)
         self.sliding = self.room.sliding
-        of_rows = all(isinstance(assigner, RowAssigner) for assigner in self.assigners)
-        at_rows = of_rows and all(window.slide == "row" for window in bound_query.windows)
-        in_panes = all(type(assigner) is PaneAssigner for assigner in self.assigners)
+        of_rows = [a for a in self.assigners if isinstance(a, RowAssigner)]
+        at_rows = all(bound_query.windows[place].slide == "row" for a in of_rows for place in a.places)
+        in_panes = [a for a in self.assigners if type(a) is PaneAssigner]
+        is_free = at_rows and len(of_rows) + len(in_panes) == len(self.assigners)
         self.ahead = next((assigner for assigner in self.assigners if isinstance(assigner, AheadAssigner)), None)
         """The windows that hold rows after their own row."""
-        self.any_order = bound_query.forget is None and not changes and (at_rows or in_panes) and self.ahead is None
+        self.any_order = bound_query.forget is None and not changes and is_free and self.ahead is None
         """Whether rows of different keys may be processed in any order without a change of results."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
         self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]

@@ -38,6 +38,9 @@ from sash.plan.category_order import UnknownCategories, require_categories, sche
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
+Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
+"""The work of a call: results and changes of progress, from the progress before."""
+
 
 class Operator(OperatorBase):
     """A streaming operator: computes a query on record batches, with keyed state alive between calls.
@@ -111,18 +114,7 @@ class Operator(OperatorBase):
         Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
         for late ones with `late="error"`; what a monoid raises comes with the row and its key.
         """
-        if not isinstance(batch, pa.RecordBatch):
-            batch = record_batch(batch, self.schema)
-        if self.schema is None:
-            if self._expected is not None:
-                check_schema(batch.schema, self._expected)
-            with self._single:
-                self._open(schema_with_categories(batch))
-        assert self.schema is not None
-        if batch.schema is not self.schema:
-            check_schema(batch.schema, self.schema)
-            require_categories(batch, self.categories)
-        return self._call(lambda progress: self._process(batch, progress), offset, before_commit)
+        return self._call(self.processing(batch), offset, before_commit)
 
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are final now.
@@ -133,22 +125,14 @@ class Operator(OperatorBase):
 
         Raises ValueError in mode "sorted" and without `on`.
         """
-        self._require_schema("advance")
-        if self.bound_query.time is None or self.mode == "sorted":
-            why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
-            raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
-        reached = number(watermark, self.bound_query.time)
-        if reached == math.inf:
-            return self.finish(offset=offset)
-        return self._call(lambda progress: self._advance(reached, progress), offset)
+        return self._call(self.advancing(watermark), offset)
 
     def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """No more rows will come: the watermark is infinite, and every result leaves.
 
         offset, before_commit: as for `process`.
         """
-        self._require_schema("finish")
-        return self._call(self._finish, offset, before_commit)
+        return self._call(self.finishing(), offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process a stream of batches: yields a batch of results for each, and one at the end."""
@@ -251,36 +235,70 @@ class Operator(OperatorBase):
 
     # ---- one call, all or nothing ----
 
-    def _call(
-        self,
-        work: Callable[[Progress], tuple[pa.RecordBatch, Changes]],
-        offset: Any = None,
-        before_commit: BeforeCommit | None = None,
-    ) -> pa.RecordBatch:
+    def processing(self, batch: pa.RecordBatch | Frame | Mapping[str, Any]) -> Work:
+        """The work of `process`: checks the columns of a batch, and opens the operator with the first one."""
+        if not isinstance(batch, pa.RecordBatch):
+            batch = record_batch(batch, self.schema)
+        if self.schema is None:
+            if self._expected is not None:
+                check_schema(batch.schema, self._expected)
+            with self._single:
+                self._open(schema_with_categories(batch))
+        assert self.schema is not None
+        if batch.schema is not self.schema:
+            check_schema(batch.schema, self.schema)
+            require_categories(batch, self.categories)
+        return lambda progress: self._process(batch, progress)
+
+    def advancing(self, watermark: Any) -> Work:
+        """The work of `advance`."""
+        self._require_schema("advance")
+        if self.bound_query.time is None or self.mode == "sorted":
+            why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
+            raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
+        reached = number(watermark, self.bound_query.time)
+        return self._finish if reached == math.inf else lambda progress: self._advance(reached, progress)
+
+    def finishing(self) -> Work:
+        """The work of `finish`."""
+        self._require_schema("finish")
+        return self._finish
+
+    def _call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         offset = json_copy("offset=", offset)
         with self._single:
-            self._recover()
-            self.backend.require_owner()
-            self.backend.begin()
-            self._failed = True
-            try:
-                now = self.progress
-                result, changes = work(now)
-                changes["rows_out"] = now.rows_out + result.num_rows
-                if offset is not None:
-                    changes["offset"] = offset
-                reached = replace(now, changes)
-                if before_commit is not None:
-                    late = together(reached.late_rows[len(now.late_rows) :], self.schema)
-                    before_commit(Uncommitted(result, late, reached.watermark))
-                if self.store is not None:
-                    self.backend.write(self.header(reached))
-                self.progress, self._failed = reached, False
-            except BaseException:
-                self._recover()
-                raise
+            result = self.attempt(work, offset, before_commit)
             self.backend.committed()
             return result
+
+    def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        """Do the work and hand its changes to the store. Until `backend.committed`, `undo` takes it back."""
+        self._recover()
+        self.backend.require_owner()
+        self.backend.begin()
+        self._failed = True
+        try:
+            now = self.progress
+            result, changes = work(now)
+            changes["rows_out"] = now.rows_out + result.num_rows
+            if offset is not None:
+                changes["offset"] = offset
+            reached = replace(now, changes)
+            if before_commit is not None:
+                late = together(reached.late_rows[len(now.late_rows) :], self.schema)
+                before_commit(Uncommitted(result, late, reached.watermark))
+            if self.store is not None:
+                self.backend.write(self.header(reached))
+            self.progress, self._failed = reached, False
+        except BaseException:
+            self._recover()
+            raise
+        return result
+
+    def undo(self, before: Progress) -> None:
+        """Take back an attempt, before which this was the progress. May be interrupted, and called again."""
+        self.progress, self._failed = before, True
+        self._recover()
 
     def header(self, now: Progress | None = None) -> Header:
         """The header of the state; of another progress, if it is given."""
@@ -308,7 +326,7 @@ class Operator(OperatorBase):
             changes["late_rows"] = (*now.late_rows, late)
         given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
         found = self._taken(given, now, changes, settled)
-        if self.bound_query.per_row and (self.mode == "sorted" or self.query.late == "flag"):
+        if self.output.takes_late:
             found = self.output.with_late(found, late, arrival[put_aside])
         return found, changes
 

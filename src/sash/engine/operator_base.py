@@ -15,7 +15,7 @@ from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import number, require_movable
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
-from sash.engine.lookup import key_columns
+from sash.engine.lookup import Pairs, key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.root_page import explained, has_state
@@ -56,7 +56,7 @@ class OperatorBase:
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
         self.room = RoomCheck(self.bound_query)
         self.fallible = FallibleExpressions(self.bound_query)
-        self.output = Output(self.bound_query, self.mode)
+        self.output = self._output(schema)
         self.sorted_rows = SortedRows(self.bound_query)
         backend = EagerBackend if self.query.emit == "eager" else LiveBackend
         self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
@@ -64,6 +64,10 @@ class OperatorBase:
         if self.store is not None:
             self._reopen()
         self.schema = schema  # last: after an error, the next call opens it again
+
+    def _output(self, schema: pa.Schema) -> Output:
+        """What builds the batches of results."""
+        return Output(self.query.bind(schema), self.mode)
 
     def _reopen(self) -> None:
         """Take up the state that a store has. Raises PageError, with what has changed, for state of another query."""
@@ -110,6 +114,10 @@ class OperatorBase:
 
     def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
         columns = key_columns(self.bound_query, keys)
+        return self.output.looked_up(columns, self._looked_up(columns, at, last, closed))
+
+    def _looked_up(self, columns: list[pa.Array], at: Any, last: Any, closed: Any) -> Pairs:
+        """The results of each aggregate over each window for these keys."""
         time = self.bound_query.time
         if at is not None and time is None:
             raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
@@ -126,10 +134,7 @@ class OperatorBase:
         found = self.backend.lookup(columns, reached, last, watermark, closed)
         if closed is not None:
             found = {pair: with_empty(self.bound_query, pair, column) for pair, column in found.items()}
-        results = self.output.projector.outputs(lambda window, number: found[window, number])
-        fields = [pa.field(name, column.type) for name, column in zip(self.bound_query.by, columns, strict=True)]
-        fields += [pa.field(one.label, one.result) for one in self.bound_query.projection.outputs]
-        return pa.RecordBatch.from_arrays([*columns, *results], schema=pa.schema(fields))
+        return found
 
     @property
     def watermark(self) -> Any:

@@ -8,6 +8,7 @@ longer than computing them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Output:
     """Builds the output batches of an operator."""
 
     def __init__(self, bound_query: BoundQuery, mode: str) -> None:
-        self.bound_query = bound_query
+        self.bound_query, self.mode = bound_query, mode
         self.schema = bound_query.output(mode)
         self.width = len(bound_query.schema)
         self.flags = bound_query.query.late == "flag" and mode != "sorted"
@@ -80,6 +81,19 @@ class Output:
     def empty(self) -> pa.RecordBatch:
         """A batch without results."""
         return no_rows(self.schema)
+
+    @property
+    def takes_late(self) -> bool:
+        """Do late and untimed rows leave beside the results?"""
+        return self.bound_query.per_row and (self.flags or self.mode == "sorted")
+
+    def looked_up(self, keys: list[pa.Array], found: Mapping[tuple[int, int], pa.Array]) -> pa.RecordBatch:
+        """The results of a lookup: keys, and the aggregates over each window."""
+        bound_query = self.bound_query
+        results = self.projector.outputs(lambda window, number: found[window, number])
+        fields = [pa.field(name, column.type) for name, column in zip(bound_query.by, keys, strict=True)]
+        fields += [pa.field(one.label, one.result) for one in bound_query.projection.outputs]
+        return pa.RecordBatch.from_arrays([*keys, *results], schema=pa.schema(fields))
 
     def final(self, keys: KeyTable, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         """The chosen results of a step."""

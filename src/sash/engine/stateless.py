@@ -47,6 +47,10 @@ PLACED = (m.First, m.Last, m.Nth)
 """The aggregates that are the value at a position of the window."""
 
 
+ResultCells = dict[tuple[int, int], ResultColumn]
+"""The results of aggregates over windows, by their numbers."""
+
+
 class NeedsOperator(Exception):
     """Raised for rows that only an operator can process or report."""
 
@@ -114,30 +118,25 @@ class StatelessExecutor:
             rows = order_rows(table, encoded or {}, self.bound_query, self.threads, self.clock)
         except (pa.ArrowException, TypeError, KeyError) as error:
             raise NeedsOperator from error
+        cells, given = self.cells(table, rows)
+        return ColumnResults(projected(self.projector, cells), rows, given, self.bound_query.looks_ahead)
+
+    def cells(self, table: pa.RecordBatch, rows: RowOrder) -> tuple[ResultCells, list[CountBounds | RangeBounds]]:
+        """The results of each aggregate over each window, and the bounds of the windows. Raises NeedsOperator."""
         given = [self._bounds(window, rows, table) for window in self.bound_query.windows]
-        found: dict[tuple[int, int], ResultColumn] = {}
+        found: ResultCells = {}
         columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
             found |= self._windows_of(p, Inputs(spec, columns, rows, self.threads), given)
-        return ColumnResults(self._projected(found), rows, given, self.bound_query.looks_ahead)
+        return found, given
 
-    def _windows_of(
-        self, p: int, inputs: Inputs, given: Sequence[CountBounds | RangeBounds]
-    ) -> dict[tuple[int, int], ResultColumn]:
+    def _windows_of(self, p: int, inputs: Inputs, given: Sequence[CountBounds | RangeBounds]) -> ResultCells:
         """The results of an aggregate, by the numbers of window and aggregate."""
         windows = self.bound_query.windows
         return {
             (s, p): self._column(inputs, windows[s], given[s], self.plan.choices[s, p].structure)
             for s in self.bound_query.projection.windows_of(p)
         }
-
-    def _projected(self, found: Mapping[tuple[int, int], ResultColumn]) -> list[ResultColumn]:
-        """The results of the query, from those of its aggregates."""
-        outputs = self.bound_query.projection.outputs
-        if self.projector.is_plain:
-            return [found[output.cells[0][:2]] for output in outputs]
-        columns = [self.projector.output(one, lambda w, number: found[w, number].arrow()) for one in outputs]
-        return [ResultColumn(column.type, made=column) for column in columns]
 
     # ---- bounds ----
 
@@ -298,6 +297,15 @@ class StatelessExecutor:
             np.cumsum(non_null, out=places[1:])
             ranges = self.threads.among(places, ranges)
         return None if ranges.shortest else self.threads.holds_at_least(ranges, 1)
+
+
+def projected(projector: Projector, cells: Mapping[tuple[int, int], ResultColumn]) -> list[ResultColumn]:
+    """The results of a query, from those of its aggregates over its windows."""
+    outputs = projector.projection.outputs
+    if projector.is_plain:
+        return [cells[output.cells[0][:2]] for output in outputs]
+    columns = [projector.output(one, lambda w, number: cells[w, number].arrow()) for one in outputs]
+    return [ResultColumn(column.type, made=column) for column in columns]
 
 
 def _ordinals(rows: RowOrder) -> Numbers:

@@ -2,6 +2,7 @@
 
 `execute`      runs a query on a frame: stateless, or through an operator
 `as_of_frames` runs a query as of the rows of a spine
+`execute_queries`   several queries in one pass
 `frame_rows`   sorts rows for the operator, and puts results back
 `adapter`      the protocol of a kind of frame
 `pandas_adapter`, `polars_adapter`, `arrow_adapter`, `numpy_adapter`    the kinds
@@ -13,7 +14,8 @@ Importing this registers the accessors with pandas and polars, now or when they 
 from sash.frames import accessors
 from sash.frames.as_of_frames import as_of
 from sash.frames.execute import run
+from sash.frames.execute_queries import run_queries
 
-__all__ = ["as_of", "run"]
+__all__ = ["as_of", "run", "run_queries"]
 
 accessors.register()

@@ -6,6 +6,8 @@ frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,8 +35,7 @@ def run(query: Query, data: Any) -> Any:
 
     Raises TypeError for data that is no frame, and all that `Query.bind` raises.
     """
-    if query.emit == "eager":
-        raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
+    require_final(query)
     if is_lazy(data):
         from sash.frames.polars_adapter import lazy_frame
 
@@ -42,13 +43,19 @@ def run(query: Query, data: Any) -> Any:
     return compute(query, adapter_of(data))
 
 
+def require_final(query: Query) -> None:
+    """Raises ValueError for a query whose results are not final."""
+    if query.emit == "eager":
+        raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
+
+
 def is_lazy(data: Any) -> bool:
-    """Is it a LazyFrame of polars?"""
-    return type(data).__name__ == "LazyFrame" and _package(type(data)) == "polars"
+    """Is it a lazy frame of polars?"""
+    return any(_package(cls) == "polars" and cls.__name__ == "LazyFrame" for cls in type(data).__mro__)
 
 
 def adapter_of(data: Any) -> Adapter:
-    """The adapter of a frame. Raises TypeError for data that is no frame."""
+    """The adapter for a frame. Raises TypeError for data that is no frame."""
     package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
@@ -73,29 +80,54 @@ def _package(cls: type) -> str:
 
 def compute(query: Query, frame: Adapter) -> Any:
     """The query on a frame."""
-    named = set(validation.named(query))
-    read = {name: frame.column(name) for name in frame.names if name in named}
-    for name, column in read.items():
-        if isinstance(column.type, pa.BaseExtensionType):
-            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
-    # a column that is not read may have a type that Arrow lacks, but its name is taken
-    fields = {name: frame_field(name, column) for name, column in read.items()}
-    # a name that occurs twice does no harm where it is not read
-    names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
-    query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
-    columns = {name: flat(column) for name, column in read.items()}
-    if query.emit == "changes" or not columns:
-        columns[validation.free_name("row", query, frame.names)] = array(np.arange(frame.rows))
-    plain = [fields.get(name, pa.field(name, column.type)).with_type(column.type) for name, column in columns.items()]
-    table = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain))
-    if query.per_row and (results := _stateless(query, table, read)) is not None:
+    given = FrameTable.of(query, frame, query.emit == "changes")
+    table = given.table
+    if query.per_row and (results := _stateless(query, table, given.read)) is not None:
         return frame.with_results(results, None)
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
-    found = _operated(operator, rows)
-    if query.per_row:
-        return _per_row(operator.bound_query, frame, rows, found)
-    return frame.of_slides(_slides(operator.bound_query, rows, found, {name: c.type for name, c in read.items()}))
+    return operated(operator.bound_query, given, rows, _operated(operator, rows))
+
+
+@dataclass(frozen=True)
+class FrameTable:
+    """The columns of a frame that a query reads: as they are, and as a table of plain values."""
+
+    frame: Adapter
+    read: dict[str, Any]
+    table: pa.RecordBatch
+
+    @classmethod
+    def of(cls, query: Query, frame: Adapter, numbered: bool, taken: Iterable[str] = ()) -> FrameTable:
+        """Convert the columns of a frame. Raises all that `Query.bind` raises.
+
+        numbered: add a column with the numbers of the rows; its name is neither a column's nor one of `taken`.
+        """
+        named = set(validation.named(query))
+        read = {name: frame.column(name) for name in frame.names if name in named}
+        for name, column in read.items():
+            if isinstance(column.type, pa.BaseExtensionType):
+                raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
+        # a column that is not read may have a type that Arrow lacks, but its name is taken
+        fields = {name: frame_field(name, column) for name, column in read.items()}
+        # a name that occurs twice does no harm where it is not read
+        names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
+        query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
+        columns = {name: flat(column) for name, column in read.items()}
+        if numbered or not columns:
+            columns[validation.free_name("row", query, [*frame.names, *taken])] = array(np.arange(frame.rows))
+        plain = [
+            fields.get(name, pa.field(name, column.type)).with_type(column.type) for name, column in columns.items()
+        ]
+        return cls(frame, read, pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain)))
+
+
+def operated(bound_query: BoundQuery, given: FrameTable, rows: SortedFrame, found: pa.Table) -> Any:
+    """A frame of the results of an operator."""
+    if bound_query.per_row:
+        return _per_row(bound_query, given.frame, rows, found)
+    types = {name: column.type for name, column in given.read.items()}
+    return given.frame.of_slides(_slides(bound_query, rows, found, types))
 
 
 def frame_field(name: str, column: Any) -> pa.Field:
@@ -113,7 +145,12 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
         found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
     except NeedsOperator:
         return None
-    names = list(bound_query.output("sorted").names)[table.num_columns :]
+    return frame_results(bound_query, found)
+
+
+def frame_results(bound_query: BoundQuery, found: Sequence[ResultColumn]) -> list[FrameResult]:
+    """Results at each row by name, with the columns that their values are of."""
+    names = list(bound_query.output("sorted").names)[len(bound_query.schema) :]
     sources = [_source(bound_query, one) for one in bound_query.projection.outputs]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 

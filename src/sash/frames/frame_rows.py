@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
 from sash.engine.key_values import Keys, decode, key_column, keys_of
-from sash.engine.row_order import order_rows
+from sash.engine.row_order import RowOrder, order_rows
 from sash.frames.adapter import Ints
 from sash.kernels.column.column_kernels import Places, RowThreads
 from sash.plan.bound_query import BoundQuery
@@ -61,9 +61,10 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
     return found
 
 
-def ordered(table: pa.RecordBatch, bound_query: BoundQuery) -> SortedFrame:
-    """Sort rows. Cheap if they are sorted already."""
-    rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
+def ordered(table: pa.RecordBatch, bound_query: BoundQuery, rows: RowOrder | None = None) -> SortedFrame:
+    """Sort rows. Cheap if they are sorted already, or their order is given."""
+    if rows is None:
+        rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
     timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
     given = table if rows.timed is None else table.filter(array(timed))
     keys = keys_of([key_column(given.column(name)) for name in bound_query.by], given.num_rows)

@@ -9,13 +9,15 @@
 `type_probe`   result types of user aggregates     `default_schema`  types where no schema is given
 `planner`      chooses structures                  `state_sharing`   aggregates that share one state
 `explain`      the plan as text                    `fingerprint` identifies the state of a query
+`queries`      Queries, over one input             `combined_query`  several queries as one
 `event_window` sash.Window, for a Python loop, with `event_clock`, `evictor` and `loop_aggregate`
 """
 
 from sash.plan.as_of import as_of
 from sash.plan.event_window import Window
 from sash.plan.options import Options
+from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.plan.rolling import rolling
 
-__all__ = ["Options", "Query", "Window", "as_of", "rolling"]
+__all__ = ["Options", "Queries", "Query", "Window", "as_of", "rolling"]

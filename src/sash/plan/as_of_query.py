@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sash.plan import validation
-from sash.windows.specs import CLOSED, Count, Delta, Policy, Punctuation, Time, WindowKind
+from sash.windows import CLOSED, Count, Delta, Policy, Punctuation, Time, WindowKind
 
 if TYPE_CHECKING:
     from sash.plan.query import Query

@@ -38,18 +38,32 @@ def migrate(query: Any, state: Any, from_query: Any, to: Any) -> Any:
     return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
+def queries_operator(queries: Any, schema: Any, **keywords: Any) -> Any:
+    """An operator for several queries. Raises ImportError if the engine is not installed."""
+    return _host("sash.engine", "an operator").QueriesOperator(queries, schema, **keywords)
+
+
 def run(query: Any, data: Any) -> Any:
     """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
+    return _run(query, data, "run", "stream")
+
+
+def run_queries(queries: Any, data: Any) -> Any:
+    """Run several queries on their host. Raises as `run`."""
+    return _run(queries, data, "run_queries", "stream_queries")
+
+
+def _run(query: Any, data: Any, run: str, stream: str) -> Any:
     for cls in type(data).__mro__:
         package = cls.__module__.partition(".")[0]
         if package in HOSTS:
-            return _host(HOSTS[package], f"{package} data").run(query, data)
+            return getattr(_host(HOSTS[package], f"{package} data"), run)(query, data)
     if _is_columns(data):
-        return _host("sash.frames", "a dict of NumPy arrays").run(query, data)
+        return getattr(_host("sash.frames", "a dict of NumPy arrays"), run)(query, data)
     if hasattr(data, "__arrow_c_stream__"):
-        return _host("sash.frames", "an Arrow stream").run(query, data)
+        return getattr(_host("sash.frames", "an Arrow stream"), run)(query, data)
     if isinstance(data, Iterator):
-        return _host("sash.engine", "an iterator of record batches").stream(query, data)
+        return getattr(_host("sash.engine", "an iterator of record batches"), stream)(query, data)
     raise TypeError(
         f"a query runs on pandas, polars, pyarrow and Spark frames, on dicts of NumPy arrays, on objects that give an "
         f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"

@@ -1,0 +1,111 @@
+"""One store for several operators: each has pages of its own, and one call writes those of all of them at once.
+
+    operator 0 ──put_many──▶ g0.header g0.b00 … ┐
+    operator 1 ──put_many──▶ g1.header g1.b00 … ┴──commit──▶ put_many of the store, atomic
+
+The page `root` lists the queries of each operator: an operator of other queries, or of a single query, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sash.engine.queries_snapshot import ANY, KIND, require_groups
+from sash.engine.root_page import HEADER, ROOT
+from sash.stores import PageError, Store
+from sash.stores.checks import check_meta, list_of, text
+from sash.stores.envelope import decoding, read_json, unwrap, wrap
+
+_LABEL = f"page {ROOT!r}"
+
+_owners: weakref.WeakValueDictionary[int, JointStore] = weakref.WeakValueDictionary()
+"""By store, the last one that was opened on it; it keeps the store alive, so that its id is its own."""
+
+
+class JointStore:
+    """Collects what operators write in a call, and passes it to the store as one."""
+
+    def __init__(self, store: Store, groups: Sequence[Sequence[str]]) -> None:
+        self.store, self.groups = store, [list(names) for names in groups]
+        self._waiting: dict[str, bytes] = {}
+        self._has_root = self._check()
+        _owners[id(store)] = self
+
+    def _check(self) -> bool:
+        """Has the store state of these queries? Raises PageError if it has that of others."""
+        root, header = self.store.get_many([ROOT, HEADER])
+        if root is None and header is None:
+            return False
+        if root is None or header is not None:
+            raise PageError(f"the store {self.store!r} has the state of a single query: open it with that query")
+        items = unwrap(root, KIND, ANY, _LABEL)
+        with decoding(_LABEL):
+            meta = read_json(items[0])
+        check_meta(meta, {"groups": list_of(list_of(text()))}, _LABEL)
+        require_groups(f"the store {self.store!r}", meta["groups"], self.groups)
+        return True
+
+    def part(self, number: int) -> StorePart:
+        """The pages of one operator."""
+        return StorePart(self, f"g{number}.")
+
+    def require_owner(self) -> None:
+        """Raises RuntimeError if other queries were opened on the store since."""
+        if _owners.get(id(self.store)) is not self:
+            raise RuntimeError(
+                f"another operator was opened on the store {self.store!r} and owns its state now: use that one, or "
+                "open a new operator. A store belongs to one operator at a time"
+            )
+
+    def put(self, pages: Mapping[str, bytes]) -> None:
+        """Pages that `commit` writes."""
+        self._waiting.update(pages)
+
+    def get(self, names: Sequence[str]) -> list[bytes | None]:
+        """Pages as the operators have written them, also those that wait."""
+        found = self.store.get_many(names)
+        return [self._waiting.get(name, page) for name, page in zip(names, found, strict=True)]
+
+    def commit(self) -> None:
+        """Write all pages that wait, or none."""
+        pages = self._waiting
+        if not self._has_root:
+            pages = {**pages, ROOT: wrap(KIND, ANY, [json.dumps({"groups": self.groups}).encode()])}
+        self.store.put_many(pages)
+        self._waiting, self._has_root = {}, True
+
+    def discard(self) -> None:
+        """Forget the pages that wait."""
+        self._waiting = {}
+
+
+class StorePart:
+    """The pages of one operator in a joint store. Deletes take effect at once: operators delete after their commit."""
+
+    def __init__(self, joint: JointStore, prefix: str) -> None:
+        self.joint, self.prefix = joint, prefix
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """Return the pages of these names, in their order; None for one that is not there."""
+        return self.joint.get([self.prefix + name for name in ids])
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Write these pages with the joint store's commit."""
+        self.joint.put({self.prefix + name: page for name, page in pages.items()})
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        """Delete these pages, all of them or none."""
+        self.joint.store.delete_many([self.prefix + name for name in ids])
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        for name, page in self.joint.store.scan(self.prefix + prefix):
+            yield name.removeprefix(self.prefix), page
+
+    def close(self) -> None:
+        """Do nothing: the store belongs to the queries."""
+
+    def __repr__(self) -> str:
+        return repr(self.joint.store)

@@ -1,0 +1,294 @@
+"""The operator of several queries: a batch in, a batch out for each query, one state for those that can share it.
+
+             ┌─▶ SharedOperator of a group ──▶ batches of its queries ─┐
+    batch ───┤                                                         ├──▶ dict of batches
+             └─▶ Operator of a query alone ──▶ its batch ──────────────┘
+                      │
+                      └──▶ one commit of all to the store
+
+A call is atomic over all queries: the operators do their work, then one write has the pages of all of them. If one of
+them fails, or the write does, all are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.engine.input_checks import json_copy, record_batch
+from sash.engine.joint_store import JointStore
+from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
+from sash.engine.operator import Operator, Work
+from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
+from sash.engine.shared_output import ResultBatches, SharedOperator
+from sash.engine.single_user import SingleUser
+from sash.plan.api_types import EventTime, Frame, Mode
+from sash.plan.category_order import schema_with_categories
+from sash.plan.combined_query import CombinedQuery
+from sash.plan.queries import Queries
+from sash.stores import Store
+from sash.stores.store import checked_store
+from sash.windows.arguments import Length
+
+Batches = dict[str, pa.RecordBatch]
+"""A record batch for each query, by name."""
+
+
+@dataclass
+class QueryGroup:
+    """Queries with one state: their operator, and their names."""
+
+    operator: Operator
+    names: list[str]
+
+    @classmethod
+    def of(cls, query: CombinedQuery, schema: pa.Schema | None, **keywords: Any) -> QueryGroup:
+        """Open an operator for queries that share state; equal queries, and one alone, need no combined one."""
+        first, *others = query.members.values()
+        if all(first == other for other in others):
+            return cls(Operator(first, schema, **keywords), list(query.members))
+        return cls(SharedOperator(query, schema, **keywords), list(query.members))
+
+    def by_query(self, found: Any) -> dict[str, Any]:
+        """Results of the operator, or a value of it, by query."""
+        return found if isinstance(found, ResultBatches) else dict.fromkeys(self.names, found)
+
+    def noted(self, call: Callable[[Operator], Any]) -> Any:
+        """What a call gives; an error has a note with the names of the queries."""
+        try:
+            return call(self.operator)
+        except Exception as error:
+            error.add_note(f"in the queries {', '.join(self.names)}")
+            raise
+
+
+class QueriesOperator:
+    """A streaming operator for several queries: each call returns a record batch for each of them, by name.
+
+    queries: what to compute.
+    schema, mode, clock: as for `Operator`.
+    store: where the state of all queries is saved at the end of each call, with one commit.
+
+    >>> import pyarrow as pa, sash
+    >>> both = sash.Queries(high=sash.Query(2, by="k", high=sash.max("x")), n=sash.Query(3, by="k", n=sash.count()))
+    >>> op = both.operator()
+    >>> found = op.process(pa.record_batch({"k": ["a", "a", "a"], "x": [3, 1, 2]}))
+    >>> found["high"]["high"].to_pylist(), found["n"]["n"].to_pylist()
+    ([3, 3, 2], [1, 2, 3])
+
+    A call that fails has changed nothing. An operator serves one thread at a time.
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        schema: pa.Schema | None = None,
+        *,
+        mode: Mode = "rows",
+        store: Store | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.queries, self.mode = queries, mode
+        combined = queries.groups(ordered=mode == "sorted")
+        self.joint: JointStore | None = None
+        if store is not None:
+            self.joint = JointStore(checked_store("store=", store), [list(one.members) for one in combined])
+        self.groups: list[QueryGroup] = []
+        for number, query in enumerate(combined):
+            part = None if self.joint is None else self.joint.part(number)
+            self.groups.append(QueryGroup.of(query, schema, mode=mode, store=part, clock=clock))
+        self._single = SingleUser("the operator")
+        self._before: list[tuple[QueryGroup, Progress]] = []
+        """Groups with an attempt that is not committed, and their progress before it."""
+
+    # ---- what users call ----
+
+    def process(
+        self,
+        batch: pa.RecordBatch | Frame | Mapping[str, Any],
+        *,
+        offset: Any = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> Batches:
+        """Take a batch of rows, and return the results of each query that are due now.
+
+        batch, offset, before_commit: as for `Operator.process`. Results, late rows and watermark of `Uncommitted` are
+            dicts by query.
+
+        Raises as `Operator.process`; a note names the queries.
+        """
+        if not isinstance(batch, pa.RecordBatch):
+            batch = record_batch(batch, self.schema)
+        if self.schema is None:  # all queries fit the batch, or none is opened with it
+            for group in self.groups:
+                group.noted(lambda operator: operator.query.bind(schema_with_categories(batch)))
+        return self._call(lambda operator: operator.processing(batch), offset, before_commit)
+
+    def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> Batches:
+        """Raise the watermark of all queries that have an `on`, and return the results that are final now.
+
+        Raises ValueError in mode "sorted", and if no query has an `on`.
+        """
+        any_timed = any(group.operator.query.on for group in self.groups)
+
+        def work(operator: Operator) -> Work:
+            if operator.query.on or not any_timed:
+                return operator.advancing(watermark)
+            return lambda _: (operator.output.empty(), {})
+
+        return self._call(work, offset)
+
+    def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> Batches:
+        """No more rows will come: every result leaves."""
+        return self._call(lambda operator: operator.finishing(), offset, before_commit)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batches]:
+        """Process a stream of batches: yields a dict of results for each, and one at the end."""
+        for batch in batches:
+            yield self.process(batch)
+        yield self.finish()
+
+    def lookup(
+        self,
+        keys: Mapping[str, Any] | pa.RecordBatch,
+        at: EventTime | np.datetime64 | pa.Scalar | None = None,
+        last: Length | None = None,
+    ) -> Batches:
+        """Return the current aggregates of some keys, for each query that is partitioned by these columns.
+
+        keys, at, last: as for `Operator.lookup`. Raises ValueError if no query is partitioned by these columns.
+        """
+        names = set(keys.schema.names if hasattr(keys, "schema") else keys)
+        asked = [group for group in self.groups if set(group.operator.query.by) == names] or self.groups
+        with self._single:
+            self._recover()
+            return self._named(group.by_query(group.operator.lookup(keys, at, last)) for group in asked)
+
+    def late_rows(self) -> Batches:
+        """Return the rows that were late or untimed since the last call, by query; queries that share state agree."""
+        return self._each(lambda operator: operator.late_rows())
+
+    def snapshot(self) -> bytes:
+        """Return the whole state, for `QueriesOperator.restore`. Raises TypeError for queries with a store."""
+        with self._single:
+            self._recover()
+            if self.joint is not None:
+                raise TypeError(f"the state is in the store {self.joint.store!r}: open an operator on that store")
+            names = [group.names for group in self.groups]
+            return pack_operators(self.mode, names, [group.operator.snapshot() for group in self.groups])
+
+    @classmethod
+    def restore(cls, queries: Queries, data: bytes, *, clock: Callable[[], float] | None = None) -> QueriesOperator:
+        """Return an operator with the state of a snapshot.
+
+        Raises `PageError` if the snapshot is damaged or belongs to other queries.
+        """
+        found = unpack_operators(data)
+        restored = cls(queries, mode=found.mode, clock=clock)
+        require_groups("the snapshot", found.groups, [group.names for group in restored.groups])
+        for group, part in zip(restored.groups, found.parts, strict=True):
+            group.operator = type(group.operator).restore(group.operator.query, part, clock=clock)
+        return restored
+
+    # ---- properties ----
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the batches; None before they are known."""
+        return self.groups[0].operator.schema
+
+    @property
+    def watermark(self) -> dict[str, Any]:
+        """The watermark of each query, in units of its time column; None before there is one."""
+        return self._each(lambda operator: operator.watermark)
+
+    @property
+    def metrics(self) -> dict[str, Metrics]:
+        """Counters by query. Queries that share a state have the same: its size, and all results that it gave."""
+        return self._each(lambda operator: operator.metrics)
+
+    @property
+    def offset(self) -> Any:
+        """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
+        with self._single:
+            self._recover()
+            return self.groups[0].operator.offset
+
+    @property
+    def due(self) -> dict[str, Any]:
+        """By query the least watermark at which there is something to do; None if nothing waits."""
+        return self._each(lambda operator: operator.due)
+
+    # ---- one call, all or nothing ----
+
+    def _call(
+        self, work: Callable[[Operator], Work], offset: Any = None, before_commit: BeforeCommit | None = None
+    ) -> Batches:
+        offset = json_copy("offset=", offset)
+        with self._single:
+            self._recover()
+            if self.joint is not None:
+                self.joint.require_owner()
+            works = [group.noted(work) for group in self.groups]
+            try:
+                found = self._named([self._attempted(*one, offset) for one in zip(self.groups, works, strict=True)])
+                if before_commit is not None:
+                    before_commit(self._uncommitted(found))
+                if self.joint is not None:
+                    self.joint.commit()
+            except BaseException:
+                self._recover()
+                raise
+            self._before = []  # from here on the call has succeeded
+            for group in self.groups:
+                group.operator.backend.committed()
+            return found
+
+    def _attempted(self, group: QueryGroup, work: Work, offset: Any) -> dict[str, Any]:
+        self._before.append((group, group.operator.progress))
+        return group.by_query(group.noted(lambda operator: operator.attempt(work, offset)))
+
+    def _uncommitted(self, found: Batches) -> Uncommitted:
+        late: dict[str, pa.RecordBatch] = {}
+        for group, before in self._before:
+            new = group.operator.progress.late_rows[len(before.late_rows) :]
+            late |= group.by_query(together(new, self.schema))
+        reached = self._named(group.by_query(group.operator.progress.watermark) for group in self.groups)
+        return Uncommitted(found, self._named([late]), reached)
+
+    def _recover(self) -> None:
+        """After a call that failed: the state of all queries as before. May be interrupted, and called again."""
+        if self.joint is not None:
+            self.joint.discard()
+        while self._before:
+            group, progress = self._before[-1]
+            group.operator.undo(progress)
+            self._before.pop()
+
+    # ---- by query ----
+
+    def _each(self, value: Callable[[Operator], Any]) -> dict[str, Any]:
+        with self._single:
+            self._recover()
+            return self._named(group.by_query(value(group.operator)) for group in self.groups)
+
+    def _named(self, found: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """Values by query, in the order of the queries."""
+        by_name = {name: value for one in found for name, value in one.items()}
+        return {name: by_name[name] for name in self.queries.queries if name in by_name}
+
+    def __repr__(self) -> str:
+        return f"<QueriesOperator of {', '.join(self.queries.queries)}, mode {self.mode!r}>"
+
+
+def stream_queries(queries: Queries, batches: Iterable[pa.RecordBatch]) -> Iterator[Batches]:
+    """Queries over an iterator of batches: a dict of results for each, and one at the end."""
+    operator = QueriesOperator(queries)
+    for found in operator.run(batches):
+        operator.late_rows()  # nobody can ask for them
+        yield found

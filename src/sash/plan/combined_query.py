@@ -1,0 +1,188 @@
+"""Combine queries into one, so that they share windows, elements and states.
+
+    fast   Query("1m", by="k", on="t", high=max("x"))                    windows     0 1m   1 1h
+    day    Query("1h", by="k", on="t", high=max("x"), n=count())         aggregates  0 max(x)   1 count()
+                                                                         fast reads  (0, 0)
+                                                                         day reads   (1, 0) (1, 1)
+
+Equal windows are bounded once, equal aggregates of equal inputs are lifted once. Each member keeps its own projection:
+it reads its cells from those of the combined query, so that it computes its results as it would alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sash.plan.projection import OutputSpec, Projection, ResultCell
+from sash.plan.query import Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
+    from sash.windows.specs import WindowKind
+
+T = TypeVar("T")
+
+
+class CombinedQuery(Query):
+    """Several queries as one. It has the keys, the order and the options that all of them have."""
+
+    members: dict[str, Query]
+
+    def __init__(self, members: Mapping[str, Query]) -> None:
+        given = dict(sorted(members.items()))  # the state does not depend on the order of keywords
+        first = next(iter(given.values()))
+        values = {name: getattr(first, name) for name in _COMMON} | {"retract": None, "min_periods": 0, "_bound": []}
+        made = {f"{name}.{label}": one for name, query in given.items() for label, one in query.aggregates.items()}
+        values |= {"members": given, "windows": {}, "aggregates": made}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def all_windows(self) -> dict[str, WindowKind]:
+        """The windows of all members, each once, by their texts."""
+        windows = distinct(window for query in self.members.values() for window in query.all_windows.values())
+        return dict(zip(_names(windows), windows, strict=True))
+
+    @property
+    def is_plain(self) -> bool:
+        """Never: results are labelled by their queries."""
+        return False
+
+    def bind(self, schema: pa.Schema) -> BoundQuery:
+        """Bind all members to columns of these types. Raises as they do, naming the query."""
+        return self.combination(schema).bound_query
+
+    def combination(self, schema: pa.Schema) -> Combination:
+        """The members bound to columns of these types, and what they read of the combined query."""
+        plain = schema.remove_metadata()
+        for known, found in self._bound:
+            if known.equals(plain, check_metadata=True):
+                return found  # type: ignore[no-any-return]
+        made = combine(self, {name: bind_member(name, query, plain) for name, query in self.members.items()})
+        self._bound.append((plain, made))
+        return made
+
+    def _meaning(self) -> tuple[Any, ...]:
+        return tuple((name, query._meaning()) for name, query in self.members.items())
+
+    def __repr__(self) -> str:
+        return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.members.items())})"
+
+
+_COMMON = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+
+
+def bind_member(name: str, query: Query, schema: pa.Schema) -> BoundQuery:
+    """A query bound to a schema; an error has a note with the query's name."""
+    try:
+        return query.bind(schema)
+    except Exception as error:
+        error.add_note(f"in the query {name!r}: {query!r}")
+        raise
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """A query, and the numbers that its windows and its aggregates have in the combined query."""
+
+    bound_query: BoundQuery
+    windows: tuple[int, ...]
+    aggregates: tuple[int, ...]
+
+    def read(self, cells: Mapping[tuple[int, int], T]) -> dict[tuple[int, int], T]:
+        """The member's cells, from those of the combined query."""
+        asked = self.bound_query.projection.asked
+        return {(w, a): cells[self.windows[w], self.aggregates[a]] for w, a in asked}
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The combined query bound to a schema, and its members by name."""
+
+    bound_query: BoundQuery
+    members: dict[str, QueryView]
+
+
+def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combination:
+    """Combine bound queries."""
+    from sash.plan.fingerprint import fingerprint
+
+    windows: list[WindowSpec] = []
+    aggregates: list[AggregateSpec] = []
+    members: dict[str, QueryView] = {}
+    outputs: list[OutputSpec] = []
+    asked: set[tuple[int, int]] = set()
+    for name, one in bound.items():
+        member = QueryView(
+            one,
+            tuple(_place(windows, spec, _same_window) for spec in one.windows),
+            tuple(_place(aggregates, spec, _same_aggregate) for spec in one.aggregates),
+        )
+        members[name] = member
+        asked |= {(member.windows[w], member.aggregates[a]) for w, a in one.projection.asked}
+        outputs += [_output(name, member, output) for output in one.projection.outputs]
+    names = _names([spec.window for spec in windows])
+    specs = tuple(replace(spec, name=name) for spec, name in zip(windows, names, strict=True))
+    slides = tuple(
+        tuple(output if output.cells[0].window == w else None for output in outputs) for w in range(len(windows))
+    )
+    results = tuple((output.label, output.result) for output in outputs)
+    made = replace(
+        next(iter(bound.values())),
+        query=query,
+        windows=specs,
+        aggregates=tuple(aggregates),
+        per_row=all(one.per_row for one in bound.values()),
+        projection=Projection(False, 0, frozenset(asked), tuple(outputs), slides, results),
+    )
+    return Combination(replace(made, fingerprint=fingerprint(made)), members)
+
+
+def _output(name: str, member: QueryView, output: OutputSpec) -> OutputSpec:
+    cells = tuple(
+        ResultCell(
+            member.windows[cell.window],
+            member.aggregates[cell.aggregate],
+            None if cell.counter is None else member.aggregates[cell.counter],
+        )
+        for cell in output.cells
+    )
+    label = f"{name}.{output.label}"
+    return replace(output, name=label, label=label, cells=cells)
+
+
+def _place(known: list[T], spec: T, same: Any) -> int:
+    """The number of a spec among those that are known; a new one is added."""
+    for place, other in enumerate(known):
+        if same(other, spec):
+            return place
+    known.append(spec)
+    return len(known) - 1
+
+
+def _same_window(one: WindowSpec, other: WindowSpec) -> bool:
+    return one.window == other.window
+
+
+def _same_aggregate(one: AggregateSpec, other: AggregateSpec) -> bool:
+    # equal names of derived columns have equal trees
+    return one.columns == other.columns and one.monoid == other.monoid
+
+
+def distinct(items: Any) -> list[Any]:
+    """Each item once; they need not be hashable."""
+    found: list[Any] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _names(windows: Sequence[WindowKind]) -> list[str]:
+    """The texts of windows; policies of equal text are numbered."""
+    texts = list(map(repr, windows))
+    return [text if text not in texts[:i] else f"{text} {texts[:i].count(text) + 1}" for i, text in enumerate(texts)]

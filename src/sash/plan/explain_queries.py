@@ -1,0 +1,177 @@
+"""Print the plan of several queries: which share a state, what is shared in it, and the ⊕ that this saves.
+
+>>> import sash
+>>> both = sash.Queries(short=sash.Query(10, high=sash.max("x")), long=sash.Query(50, high=sash.max("x")))
+>>> print(both.explain())
+Queries: short, long
+(no schema was given; assumed: x double)
+...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sash.plan.combined_query import Combination, CombinedQuery, QueryView
+from sash.plan.default_schema import default_schema
+from sash.plan.explain import ELEMENTS, table
+from sash.plan.operation_costs import OperationCost, cost_of
+from sash.plan.planner import SEVERAL_SIZES, Plan, plan
+from sash.plan.slicing import Slicing, slicing_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.queries import Queries
+
+
+def explain_queries(queries: Queries, schema: pa.Schema | None = None) -> str:
+    """The plan of several queries as text. Raises as `Query.plan` does; a note names the query."""
+    lines = [f"Queries: {', '.join(queries.queries)}"]
+    if schema is None:
+        schema = default_schema(CombinedQuery(queries.queries))
+        types = ", ".join(f"{field.name} {field.type}" for field in schema) or "no columns are read"
+        lines.append(f"(no schema was given; assumed: {types})")
+    groups = queries.groups()
+    for number, group in enumerate(groups, 1):
+        lines += ["", f"state {number} of {len(groups)}: {', '.join(group.members)}", *_indented(_group(group, schema))]
+    if len(groups) > 1:
+        lines += ["", "why apart", *_indented(_apart(groups))]
+    return "\n".join(lines) + "\n"
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
+    """One state: its keys and order, what its queries share, and what it costs."""
+    if group.emit != "final":
+        each = "each result depends on the one before" if len(group.members) == 1 else "equal queries, computed once"
+        return [
+            f"emit={group.emit!r}: {each}",
+            *_costs(group, schema, plan(next(iter(group.members.values())).bind(schema))),
+        ]
+    combination = group.combination(schema)
+    found = plan(combination.bound_query)
+    lines = [f"{_keys(group)}; {_order(group)}"]
+    lines += table(
+        (name, _kind(view.bound_query.per_row), _windows(view)) for name, view in combination.members.items()
+    )
+    return [*lines, *_shared(combination, found), *_elements(found), *_costs(group, schema, found)]
+
+
+def _keys(group: CombinedQuery) -> str:
+    return f"keyed by {', '.join(group.by)}" if group.by else "no keys"
+
+
+def _order(group: CombinedQuery) -> str:
+    return f"ordered by {', '.join((*group.on, 'arrival'))}"
+
+
+def _kind(per_row: bool) -> str:
+    return "at each row" if per_row else "at slides"
+
+
+def _windows(view: QueryView) -> str:
+    return ", ".join(repr(spec.window) for spec in view.bound_query.windows)
+
+
+# ---- what is shared ----
+
+
+def _shared(combination: Combination, found: Plan) -> list[str]:
+    """Windows and aggregates that several queries have, and states that several aggregates have."""
+    lines = []
+    of_windows, of_aggregates = _users(combination, "windows"), _users(combination, "aggregates")
+    for place, names in of_windows.items():
+        if len(names) > 1:
+            lines.append(f"{found.bound_query.windows[place].window!r}: bounds found once for {', '.join(names)}")
+    for number, names in of_aggregates.items():
+        if len(names) > 1:
+            lines.append(f"{_aggregate(found, number)}: rows lifted once for {', '.join(names)}")
+    for keeper, *others in found.states:
+        if others:
+            lowered = ", ".join(_aggregate(found, member.number) for member in others)
+            lines.append(f"{_aggregate(found, keeper.number)}: one state, from which {lowered} is lowered")
+    for number in range(len(found.bound_query.aggregates)):
+        several = [place for place, a in found.choices if a == number]
+        used = {found.choices[place, number].structure for place in several}
+        for structure in sorted(used & {*SEVERAL_SIZES}):
+            sizes = sum(found.choices[place, number].structure == structure for place in several)
+            lines.append(f"{_aggregate(found, number)}: one {structure} answers {sizes} windows")
+    return lines
+
+
+def _users(combination: Combination, what: str) -> dict[int, list[str]]:
+    """By number: the queries that have a window or an aggregate."""
+    found: dict[int, list[str]] = {}
+    for name, view in combination.members.items():
+        for place in dict.fromkeys(getattr(view, what)):
+            found.setdefault(place, []).append(name)
+    return dict(sorted(found.items()))
+
+
+def _aggregate(found: Plan, number: int) -> str:
+    spec = found.bound_query.aggregates[number]
+    return f"{spec.monoid.name or 'aggregate'}({', '.join(spec.columns)})"
+
+
+def _elements(found: Plan) -> list[str]:
+    """The elements of each group of windows, and how panes are cut."""
+    lines = []
+    for group in found.groups:
+        specs = [found.bound_query.windows[place] for place in group.windows]
+        names = f"{len(specs)} windows" if len(specs) > 1 else repr(specs[0].window)
+        lines.append(f"{names}: {ELEMENTS[group.kind]}{', kept once' if len(specs) > 1 else ''}")
+        if group.kind.endswith("panes"):
+            slicing = slicing_of(specs)
+            calendar = "cut where a window starts or ends, by the calendar"
+            lines.append(f"  {calendar if slicing is None else _slicing(slicing, group.kind, found)}")
+    return lines
+
+
+def _slicing(slicing: Slicing, kind: str, found: Plan) -> str:
+    scale, unit = _unit(found) if kind == "time panes" else (1.0, "row")
+    rates = ", ".join(f"{name} {float(rate) * scale:.4g}" for name, rate in slicing.rates.items())
+    return f"cut by {slicing.technique}: {slicing.why} (partials per {unit}: {rates})"
+
+
+def _unit(found: Plan) -> tuple[float, str]:
+    """How many units of the time column a second has, and what they are called."""
+    time = found.bound_query.time
+    return (1e9 / time.unit, "second") if time is not None and time.timed else (1.0, "unit of time")
+
+
+# ---- what it costs ----
+
+
+def _costs(group: CombinedQuery, schema: pa.Schema, found: Plan) -> list[str]:
+    """The estimated ⊕ of the queries together and apart."""
+    together, apart = cost_of(found), OperationCost()
+    for query in group.members.values():
+        apart += cost_of(plan(query.bind(schema)))
+    scale, unit = _unit(found)
+    lines = [_cost("⊕ per row", together.per_row, apart.per_row)]
+    if apart.per_time:
+        lines.append(_cost(f"⊕ per {unit} and key at slides", together.per_time * scale, apart.per_time * scale))
+    return lines
+
+
+def _cost(what: str, together: float, apart: float) -> str:
+    saved = f", {apart / together:.3g}× fewer" if together and apart > together else ""
+    return f"{what}, estimated: {together:.4g} together, {apart:.4g} apart{saved}"
+
+
+def _apart(groups: list[CombinedQuery]) -> list[str]:
+    """The arguments in which groups differ from the first one."""
+    first, lines = groups[0], []
+    for group in groups[1:]:
+        differ = [name for name in DIFFERENCES if getattr(group, name) != getattr(first, name)]
+        why = ", ".join(f"{name}={getattr(group, name)!r}" for name in differ) or "windows that end after their rows"
+        lines.append(f"{', '.join(group.members)}: {why}")
+    return lines
+
+
+DIFFERENCES = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+"""The arguments that queries of one state have in common."""

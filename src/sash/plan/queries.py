@@ -1,0 +1,152 @@
+"""Queries: several queries over one input, in one pass.
+
+    Queries(fast=…, hourly=…)   ──groups──▶   CombinedQuery, …   ──▶   one state a group, results a query
+
+Queries of equal keys, order, lateness, emission and options form a group, and share everything that they can.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
+
+from sash.plan import dispatch
+from sash.plan.combined_query import CombinedQuery
+from sash.plan.query import Query
+from sash.windows.duration import Duration
+from sash.windows.specs import WindowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sash.engine.queries_operator import QueriesOperator
+    from sash.plan.api_types import ArrayT, ArrowStream, FrameT, Mode
+    from sash.stores import Store
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Queries:
+    """Several queries over one input, computed in one pass: a result for each, by name.
+
+    Queries with the same `by`, `on`, `lateness`, `emit="final"`, `late`, `forget`, `ahead` and options share the order
+    of the rows, their keys, equal windows, and the states of equal aggregates; some may be per row and others per
+    slide. Others run beside them on the same input. Results are those of each query alone.
+
+    queries: the queries by name; names are identifiers.
+
+    >>> import numpy as np, sash
+    >>> both = sash.Queries(short=sash.Query(2, high=sash.max("x")), long=sash.Query(3, high=sash.max("x")))
+    >>> found = both.run({"x": np.array([5, 1, 2, 3])})
+    >>> found["short"]["high"].tolist(), found["long"]["high"].tolist()
+    ([5, 5, 2, 3], [5, 5, 5, 3])
+
+    Raises TypeError for a value that is no query and without queries, ValueError for a name that is no identifier and
+    for a query that has a store of its own.
+    """
+
+    queries: Mapping[str, Query]
+
+    def __init__(self, /, **queries: Query) -> None:
+        if not queries:
+            raise TypeError("Queries() needs at least one query, such as fast=sash.Query('1m', …)")
+        for name, query in queries.items():
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise ValueError(f"the name of a query must be an identifier, such as 'hourly'; got {name!r}")
+            if not isinstance(query, Query) or isinstance(query, CombinedQuery):
+                raise TypeError(f"{name}= must be a sash.Query(…); got {query!r:.200}, a {type(query).__name__}")
+            if query.options.store is not None:
+                raise ValueError(
+                    f"{name}= has a store in its options, and queries that run together have one store: leave it out, "
+                    "and pass store= to operator()"
+                )
+        object.__setattr__(self, "queries", MappingProxyType(dict(queries)))
+
+    def groups(self, ordered: bool = False) -> list[CombinedQuery]:
+        """The queries that share state, as one query each, in the order of their first members.
+
+        ordered: are all rows there, in order, so that `lateness` and `late` do not matter?
+        """
+        found: dict[Any, dict[str, Query]] = {}
+        for name, query in self.queries.items():
+            found.setdefault(share_key(query, ordered), {})[name] = query
+        return [CombinedQuery(members) for members in found.values()]
+
+    def explain(self, schema: pa.Schema | None = None) -> str:
+        """The plan as text: which queries share what, and the ⊕ that sharing saves.
+
+        Without a schema it assumes types, and prints them.
+        """
+        from sash.plan.explain_queries import explain_queries
+
+        return explain_queries(self, schema)
+
+    def operator(
+        self,
+        schema: pa.Schema | None = None,
+        *,
+        mode: Mode = "rows",
+        store: Store | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> QueriesOperator:
+        """An operator for these queries: it takes record batches, and returns a dict of record batches.
+
+        schema, mode, store, clock: as for `Query.operator`. All queries have one store, with one commit a call.
+        """
+        return dispatch.queries_operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
+
+    @overload
+    def run(self, data: dict[str, ArrayT]) -> dict[str, dict[str, NDArray[Any]]]: ...
+    @overload
+    def run(self, data: FrameT) -> dict[str, FrameT]: ...
+    @overload
+    def run(self, data: Iterator[pa.RecordBatch]) -> Iterator[dict[str, pa.RecordBatch]]: ...
+    @overload
+    def run(self, data: ArrowStream) -> dict[str, pa.Table]: ...
+    def run(self, data: Any) -> Any:
+        """Compute the queries on a frame or a stream: a dict with a frame of the same kind for each.
+
+        data: as for `Query.run`. An iterator of RecordBatches gives an iterator of dicts. A streaming DataFrame of
+            Spark gives one stream with the results of all queries, and a column `_query` with their names.
+
+        Raises what `Query.run` raises; a note names the query.
+        """
+        return dispatch.run_queries(self, data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"queries": dict(self.queries)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        object.__setattr__(self, "queries", MappingProxyType(state["queries"]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queries) and list(self.queries.items()) == list(other.queries.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.queries.items()))
+
+    def __repr__(self) -> str:
+        return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.queries.items())})"
+
+
+def share_key(query: Query, ordered: bool = False) -> Any:
+    """What two queries must have in common to share state.
+
+    With emit="changes" and "eager" a result leaves when it differs from the one before, which depends on all results
+    of its query: only equal queries share there. Rows whose windows end after them wait, and so do the rows of all
+    queries that share with them: those form groups of their own.
+    """
+    if query.emit != "final":
+        return query
+    late = None if ordered else (query.lateness, query.late)
+    looks_ahead = any(map(_looks_ahead, query.all_windows.values()))
+    return (query.by, query.on, query.forget, query.ahead, query.options, late, looks_ahead)
+
+
+def _looks_ahead(window: WindowKind) -> bool:
+    """Does the window hold rows after its own row?"""
+    shift = getattr(window, "shift", 0)
+    return bool((shift.nanoseconds if isinstance(shift, Duration) else shift) > 0)

@@ -1,0 +1,144 @@
+"""Cut a stream into partials for windows that slide: Panes, Pairs and Cutty, alone and for many windows together.
+
+    range 5, slide 3        0     1     2     3     4     5     6      one composite slide: the LCM of the slides
+    Panes                   ├─────┼─────┼─────┼─────┼─────┼─────┤      gcd(range, slide)
+    Pairs                   ├─────┼───────────┼─────┼───────────┤      slide - range % slide, then range % slide
+    Cutty                         ├─────────────────┼────────────      where windows start, and nowhere else
+
+From Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018, sections 2.1 and 2.3. Windows end at multiples of their
+slide, counted from their offset. Several windows are cut at the edges of all of them; equal edges count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import WindowSpec
+
+Technique = Literal["Panes", "Pairs", "Cutty"]
+TECHNIQUES: tuple[Technique, ...] = ("Panes", "Pairs", "Cutty")
+
+WHY_PAIRS = "a call folds all its rows into partials before it answers slides, so no partial may go on across an end"
+"""Why the engine does not cut at starts alone: Cutty reads the open partial at the moment a window ends."""
+
+WHY_SAME = "cuts at the starts of windows alone would be as many"
+
+
+@dataclass(frozen=True)
+class SlidingRange:
+    """A range of a stream and its slide, in the same units, which may be fractions."""
+
+    size: Fraction
+    every: Fraction
+    offset: Fraction = Fraction(0)
+
+    @property
+    def rest(self) -> Fraction:
+        """The part of the last slide that a window reaches into: the second fragment of Pairs."""
+        return self.size % self.every
+
+    @property
+    def pane(self) -> Fraction:
+        """The length of a pane: the greatest that divides both range and slide."""
+        unit = self.size.denominator * self.every.denominator // gcd(self.size.denominator, self.every.denominator)
+        return Fraction(gcd(int(self.size * unit), int(self.every * unit)), unit)
+
+    def edges(self, technique: Technique, until: Fraction) -> set[Fraction]:
+        """The edges in [0, until), for a multiple of the slide."""
+        if technique == "Panes":
+            return _multiples(self.pane, self.offset, until)
+        starts = _multiples(self.every, self.offset - self.rest, until)
+        return starts if technique == "Cutty" else starts | _multiples(self.every, self.offset, until)
+
+    def partials(self, technique: Technique) -> int:
+        """How many partials make up one window, if it is alone; with Cutty the last one may be open."""
+        full = self.size // self.every
+        if technique == "Panes":
+            return int(self.size / self.pane)
+        return int(full if not self.rest else full + 1 if technique == "Cutty" else 2 * full + 1)
+
+
+def _multiples(step: Fraction, offset: Fraction, until: Fraction) -> set[Fraction]:
+    """The points of a grid in [0, until), which is a multiple of its step."""
+    first = offset % step
+    return {first + k * step for k in range(int(until / step))}
+
+
+def composite_slide(ranges: Iterable[SlidingRange]) -> Fraction:
+    """The length after which the edges of all windows repeat: the least common multiple of their slides.
+
+    >>> composite_slide([SlidingRange(Fraction(6), Fraction(2)), SlidingRange(Fraction(8), Fraction(4))])
+    Fraction(4, 1)
+    """
+    slides = [one.every for one in ranges]
+    unit = lcm(*(slide.denominator for slide in slides))
+    return Fraction(lcm(*(int(slide * unit) for slide in slides)), unit)
+
+
+def composite_edges(ranges: Sequence[SlidingRange], technique: Technique) -> list[Fraction]:
+    """The edges of one composite slide, from 0: its partials begin there.
+
+    >>> list(map(int, composite_edges([SlidingRange(Fraction(5), Fraction(3))], "Pairs")))
+    [0, 1]
+    """
+    until = composite_slide(ranges)
+    return sorted({edge for one in ranges for edge in one.edges(technique, until)})
+
+
+def counted_partials(ranges: Sequence[SlidingRange], technique: Technique) -> int:
+    """How many partials one composite slide has; computed by counting edges."""
+    return len(composite_edges(ranges, technique))
+
+
+MANY = 1 << 16
+"""The greatest number of slides in a composite slide whose edges are counted: beyond it, rates are added up."""
+
+
+def partials_per_unit(ranges: Sequence[SlidingRange], technique: Technique) -> Fraction:
+    """How many partials a unit of the stream has on average; an upper bound for slides that hardly ever meet."""
+    until = composite_slide(ranges)
+    if sum(until / (one.pane if technique == "Panes" else one.every) for one in ranges) > MANY:
+        return sum((_alone(one, technique) for one in ranges), Fraction(0))
+    return Fraction(counted_partials(ranges, technique)) / until
+
+
+def _alone(one: SlidingRange, technique: Technique) -> Fraction:
+    if technique == "Panes":
+        return 1 / one.pane
+    return (2 if technique == "Pairs" and one.rest else 1) / one.every
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """How a group of windows is cut, and why; `rates` are the partials a unit that each technique would make."""
+
+    technique: Technique
+    why: str
+    rates: dict[Technique, Fraction]
+
+    @property
+    def rate(self) -> Fraction:
+        """Partials per unit of time, or per row."""
+        return self.rates[self.technique]
+
+
+def slicing_of(specs: Sequence[WindowSpec]) -> Slicing | None:
+    """How the windows of a group of panes are cut; None for slides that follow a calendar.
+
+    The engine cuts where any window starts or ends: the edges of Pairs.
+    """
+    if any(spec.grid is not None for spec in specs):
+        return None
+    ranges = [sliding_range(spec) for spec in specs]
+    rates = {technique: partials_per_unit(ranges, technique) for technique in TECHNIQUES}
+    return Slicing("Pairs", WHY_SAME if rates["Cutty"] == rates["Pairs"] else WHY_PAIRS, rates)
+
+
+def sliding_range(spec: WindowSpec) -> SlidingRange:
+    """The range and slide of a window, in units of its axis or in rows."""
+    return SlidingRange(Fraction(spec.size or 1), Fraction(spec.every or 1), Fraction(spec.offset))

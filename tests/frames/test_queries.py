@@ -1,0 +1,129 @@
+"""Several queries on a frame: each result is exactly that of the query alone, and rows are sorted once."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from polars.testing import assert_frame_equal
+
+import sash
+from sash.engine import row_order
+from sash.frames import execute_queries
+from tests.shared.several_queries import SharedCase, shared_cases
+
+pytestmark = pytest.mark.usefixtures("interpreted_kernels")
+
+
+@given(shared_cases(modes=("given",), emits=("final", "changes")))
+def test_together_as_alone(shared: SharedCase) -> None:
+    table = shared.case.data
+    found = shared.queries.run(table)
+    assert list(found) == list(shared.queries.queries)
+    for name, query in shared.queries.queries.items():
+        alone = query.run(table)
+        assert found[name].schema == alone.schema
+        assert repr(found[name].to_pylist()) == repr(alone.to_pylist())  # NaN is not equal to itself
+
+
+def some() -> sash.Queries:
+    given: dict[str, Any] = {"by": "k", "on": "t"}
+    return sash.Queries(
+        row=sash.Query(sash.Time(3), **given, high=sash.max("x"), mean=sash.mean("x")),
+        both=sash.Query({"s": sash.Time(3), "c": sash.Count(2)}, **given, min_periods=2, high=sash.max("x")),
+        slide=sash.Query(sash.Time(4, every=2), **given, high=sash.max("x"), n=sash.count()),
+        changes=sash.Query(2, **given, emit="changes", high=sash.max("x")),
+        all=sash.Query(3, on="t", high=sash.max("x")),
+    )
+
+
+def columns() -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    return {"k": random.choice(["a", "b", "c"], 60), "t": random.integers(0, 20, 60), "x": random.normal(size=60)}
+
+
+def test_pandas() -> None:
+    frame = pd.DataFrame(columns())
+    for name, found in some().run(frame).items():
+        pd.testing.assert_frame_equal(found, some().queries[name].run(frame), check_exact=True)
+
+
+def test_polars() -> None:
+    frame = pl.DataFrame(columns())
+    for name, found in some().run(frame).items():
+        assert_frame_equal(found, some().queries[name].run(frame), check_exact=True)
+    for name, lazy in some().run(frame.lazy()).items():
+        assert isinstance(lazy, pl.LazyFrame)
+        assert_frame_equal(lazy.collect(), some().queries[name].run(frame), check_exact=True)
+
+
+def test_arrow_and_numpy() -> None:
+    table = pa.table(columns())
+    for name, found in some().run(table).items():
+        assert found.equals(some().queries[name].run(table))
+    for name, arrays in some().run(columns()).items():
+        for column, values in some().queries[name].run(columns()).items():
+            np.testing.assert_array_equal(arrays[column], values)
+
+
+def test_no_two_frames_have_an_array_in_common() -> None:
+    query = sash.Query(3, high=sash.max("x"), mean=sash.mean("x"))
+    found = sash.Queries(one=query, two=query, three=sash.Query(3, mean=sash.mean("x"))).run(columns())
+    made = [array for frame in found.values() for name, array in frame.items() if name not in columns()]
+    for i, array in enumerate(made):
+        for other in made[:i]:
+            assert not np.shares_memory(array, other)
+
+
+def test_rows_are_sorted_once_for_each_key_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorted_by: list[Any] = []
+
+    def counted(table: Any, encoded: Any, bound_query: Any, *more: Any) -> Any:
+        sorted_by.append(bound_query.by)
+        return row_order.order_rows(table, encoded, bound_query, *more)
+
+    monkeypatch.setattr(execute_queries, "order_rows", counted)
+    queries = some().queries
+    sash.Queries(**{name: queries[name] for name in ("row", "both", "slide", "all")}).run(pa.table(columns()))
+    assert sorted_by == [("k",), ()]
+
+
+def test_columns_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sash.frames.numpy_adapter import NumpyAdapter
+
+    converted: list[str] = []
+    convert = NumpyAdapter.column
+
+    def counted(self: NumpyAdapter, name: str) -> Any:
+        converted.append(name)
+        return convert(self, name)
+
+    monkeypatch.setattr(NumpyAdapter, "column", counted)
+    some().run(columns())
+    assert sorted(converted) == ["k", "t", "x"]
+
+
+def test_results_named_as_the_added_column() -> None:
+    """Without a column to read, a column of row numbers is added: neither query may have its name."""
+    queries = sash.Queries(a=sash.Query(2, row=sash.count()), b=sash.Query(3, row_=sash.count()))
+    found = queries.run({"x": np.zeros(4)})
+    assert found["a"]["row"].tolist() == [1, 2, 2, 2]
+    assert found["b"]["row_"].tolist() == [1, 2, 3, 3]
+
+
+def test_a_row_that_one_query_fails_on_is_reported_with_its_name() -> None:
+    queries = sash.Queries(
+        fine=sash.Query(2, high=sash.max("x")), bad=sash.Query(2, total=sash.sum("x"), high=sash.max("x"))
+    )
+    with pytest.raises(OverflowError, match="total") as raised:
+        queries.run({"x": np.array([2**62, 2**62])})
+    assert any("bad" in note for note in raised.value.__notes__)
+
+
+def test_eager_queries_are_refused() -> None:
+    with pytest.raises(ValueError, match="emit='eager'") as raised:
+        sash.Queries(now=sash.Query(2, on="t", emit="eager", n=sash.count())).run(columns())
+    assert "in the queries now" in raised.value.__notes__
