@@ -20,7 +20,7 @@ from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.spine_rows import SpineColumns, SpineRows, SpineTables, order_spine
 from sash.engine.spine_windows import SpineWindows
-from sash.engine.stateless import NeedsOperator, StatelessExecutor
+from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import AggregateSpec, WindowSpec

@@ -66,8 +66,7 @@ class ChunkedExecutor:
         self.query, self.clock = query, clock
         self.bound_query = query.bind(schema)
         self.schema = decoded_schema(schema)
-        self.executor = StatelessExecutor(plan(self.bound_query), clock, threads)
-        self.output = Output(self.bound_query, "sorted")
+        self.executor, self.output = self._executor(schema, threads)
         read = {name for spec in self.bound_query.aggregates for name in spec.reads()}
         read |= {*self.bound_query.by, *query.on}
         read |= {window.column for window in self.bound_query.windows if window.column}
@@ -98,12 +97,19 @@ class ChunkedExecutor:
             raise self._error_of(table) from unfit
         settled = table.num_rows if last else max(found.settled, known)
         columns = [column.arrow().slice(known, settled - known) for column in found.columns]
-        results = self.output.typed([*new.slice(0, settled - known).columns, *columns])
+        results = self._results(new.slice(0, settled - known), columns)
         rest = new.slice(settled - known)
         self.tail = table.slice(found.reach, max(settled - found.reach, 0))
         self.waiting, self.count = [rest], rest.num_rows
         self.enough = max(PIECE, self.tail.num_rows, 2 * self.count)
         return results
+
+    def _executor(self, _schema: pa.Schema, threads: int | None) -> tuple[StatelessExecutor, Output]:
+        """What computes results, and what builds their batches."""
+        return StatelessExecutor(plan(self.bound_query), self.clock, threads), Output(self.bound_query, "sorted")
+
+    def _results(self, rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        return self.output.typed([*rows.columns, *columns])
 
     def _error_of(self, table: pa.RecordBatch) -> Exception:
         """The error that the engine raises for these rows."""

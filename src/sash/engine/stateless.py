@@ -119,7 +119,11 @@ class StatelessExecutor:
         except (pa.ArrowException, TypeError, KeyError) as error:
             raise NeedsOperator from error
         cells, given = self.cells(table, rows)
-        return ColumnResults(projected(self.projector, cells), rows, given, self.bound_query.looks_ahead)
+        return ColumnResults(self.projected(cells), rows, given, self.bound_query.looks_ahead)
+
+    def projected(self, cells: ResultCells) -> list[ResultColumn]:
+        """The results of the query, from those of its aggregates over its windows."""
+        return projected(self.projector, cells)
 
     def cells(self, table: pa.RecordBatch, rows: RowOrder) -> tuple[ResultCells, list[CountBounds | RangeBounds]]:
         """The results of each aggregate over each window, and the bounds of the windows. Raises NeedsOperator."""

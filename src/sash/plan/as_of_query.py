@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sash.plan import validation
-from sash.windows import CLOSED, Count, Delta, Policy, Punctuation, Time, WindowKind
+from sash.windows import Count, Delta, Policy, Punctuation, Time, WindowKind
+from sash.windows.specs import CLOSED
 
 if TYPE_CHECKING:
     from sash.plan.query import Query

@@ -35,11 +35,16 @@ class CombinedQuery(Query):
     def __init__(self, members: Mapping[str, Query]) -> None:
         given = dict(sorted(members.items()))  # the state does not depend on the order of keywords
         first = next(iter(given.values()))
-        values = {name: getattr(first, name) for name in _COMMON} | {"retract": None, "min_periods": 0, "_bound": []}
+        values = {name: getattr(first, name) for name in COMMON} | {"retract": None, "min_periods": 0, "_bound": []}
         made = {f"{name}.{label}": one for name, query in given.items() for label, one in query.aggregates.items()}
         values |= {"members": given, "windows": {}, "aggregates": made}
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Do results of a member have all columns of their rows?"""
+        return any(query.per_row for query in self.members.values())
 
     @property
     def all_windows(self) -> dict[str, WindowKind]:
@@ -73,7 +78,8 @@ class CombinedQuery(Query):
         return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.members.items())})"
 
 
-_COMMON = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+COMMON = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
+"""The arguments that queries of one state have in common."""
 
 
 def bind_member(name: str, query: Query, schema: pa.Schema) -> BoundQuery:

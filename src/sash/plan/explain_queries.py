@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sash.plan.combined_query import Combination, CombinedQuery, QueryView
+from sash.plan.combined_query import COMMON, Combination, CombinedQuery, QueryView
 from sash.plan.default_schema import default_schema
 from sash.plan.explain import ELEMENTS, table
 from sash.plan.operation_costs import OperationCost, cost_of
@@ -167,11 +167,7 @@ def _apart(groups: list[CombinedQuery]) -> list[str]:
     """The arguments in which groups differ from the first one."""
     first, lines = groups[0], []
     for group in groups[1:]:
-        differ = [name for name in DIFFERENCES if getattr(group, name) != getattr(first, name)]
+        differ = [name for name in COMMON if getattr(group, name) != getattr(first, name)]
         why = ", ".join(f"{name}={getattr(group, name)!r}" for name in differ) or "windows that end after their rows"
         lines.append(f"{', '.join(group.members)}: {why}")
     return lines
-
-
-DIFFERENCES = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "options")
-"""The arguments that queries of one state have in common."""

@@ -144,6 +144,11 @@ class Query:
         return all(window.slide == "row" for window in self.all_windows.values())
 
     @property
+    def keeps_rows(self) -> bool:
+        """Do results have all columns of their rows?"""
+        return self.per_row
+
+    @property
     def all_windows(self) -> dict[str, WindowKind]:
         """The windows of the query and those of its aggregates, by name."""
         return all_windows(self)

@@ -8,10 +8,10 @@
 `arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
 """
 
-from sash.spark.route import as_of, explain, migrate, run
+from sash.spark.route import as_of, explain, migrate, run, run_queries
 from sash.spark.session import session
 from sash.spark.stream.monitor import monitor
-from sash.spark.stream.side_output import split_side_output, table_writer, with_side_output
+from sash.spark.stream.side_output import split_queries, split_side_output, table_writer, with_side_output
 
 __all__ = [
     "as_of",
@@ -19,7 +19,9 @@ __all__ = [
     "migrate",
     "monitor",
     "run",
+    "run_queries",
     "session",
+    "split_queries",
     "split_side_output",
     "table_writer",
     "with_side_output",

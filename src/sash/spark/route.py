@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.plan.as_of_query import AsOfQuery
+from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.spark_types import arrow_schema
 
@@ -49,6 +50,22 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     from sash.spark.batch.as_of_plan import plan_as_of
 
     return plan_as_of(query, spine, events)
+
+
+def run_queries(queries: Queries, data: Any) -> Any:
+    """Several queries on a Spark DataFrame: a dict of lazy DataFrames for a batch, one stream for a stream.
+
+    Raises TypeError for other Spark objects, and all that `Query.bind` raises; a note names the query.
+    """
+    if not hasattr(data, "mapInArrow"):
+        raise TypeError(f"queries run on a Spark DataFrame; got a {type(data).__module__}.{type(data).__qualname__}")
+    if data.isStreaming:
+        from sash.spark.stream.plan_stream import plan_queries_stream
+
+        return plan_queries_stream(queries, data)
+    from sash.spark.batch.plan_queries import plan_queries
+
+    return plan_queries(queries, data)
 
 
 def explain(query: Query, data: Any) -> str:

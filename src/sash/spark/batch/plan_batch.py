@@ -30,7 +30,7 @@ def plan_batch(query: Query, data: Any) -> Any:
 
     Raises ValueError without `on`, and for `emit="eager"`; all that `Query.bind` raises.
     """
-    _require_order(query)
+    require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     if not query.per_row:
         # other columns would cross the shuffle without need
@@ -42,12 +42,12 @@ def plan_batch(query: Query, data: Any) -> Any:
     if split is not None:
         return in_ranges(data, bound_query, split, result)
     task = PartitionTask(query, bound_query.schema, time.time())
-    return plainly_named(_in_order(data, bound_query)).mapInArrow(task, result)
+    return plainly_named(in_order(data, bound_query)).mapInArrow(task, result)
 
 
 def explain_batch(query: Query, data: Any) -> list[str]:
     """The plan of `plan_batch` as lines of text. Runs nothing; raises the same errors."""
-    _require_order(query)
+    require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     keys, asked, why = ", ".join(bound_query.by), query.options.split, why_not_split(bound_query)
     lines = [
@@ -65,7 +65,7 @@ def explain_batch(query: Query, data: Any) -> list[str]:
     return [*lines, f"split: {whose}, by ranges of time, into up to {most} ranges; one action finds the bounds"]
 
 
-def _require_order(query: Query) -> None:
+def require_order(query: Query) -> None:
     """Raises ValueError for a query that needs an order of arrival, or a stream."""
     if not query.on:
         raise ValueError(
@@ -83,7 +83,7 @@ def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorte
     return StructType([kept.get(field.name, field) for field in spark_schema(bound_query.output(mode)).fields])
 
 
-def _in_order(data: Any, bound_query: BoundQuery) -> Any:
+def in_order(data: Any, bound_query: BoundQuery) -> Any:
     """Partition rows by key, and sort them by time and tie-breakers."""
     keys = [key(data, name) for name in bound_query.by]
     together = data.repartition(*keys) if keys else data.repartition(1)

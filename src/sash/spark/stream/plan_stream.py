@@ -11,6 +11,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.plan import validation
+from sash.plan.combined_query import COMMON, CombinedQuery
+from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted
@@ -18,7 +20,7 @@ from sash.spark.spark_types import arrow_schema, spark_schema, wire
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.processor import PROCESSED, ShardProcessor
 from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED, TIMES
-from sash.spark.stream.stream_spec import GIVEN, PACKED, REASON, StreamSpec
+from sash.spark.stream.stream_spec import GIVEN, PACKED, QUERY, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -63,7 +65,7 @@ def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: 
 
 def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, side_output: bool) -> StreamSpec:
     """The parameters of workers. The query gets all columns, or, if it emits no rows, those that it names."""
-    names = set(given.names if query.per_row else validation.named(query)) - {corrupt}
+    names = set(given.names if query.keeps_rows else validation.named(query)) - {corrupt}
     query.bind(given)  # raises for columns that are missing
     bound_query = query.bind(pa.schema([field for field in given if field.name in names]))
     return StreamSpec(bound_query, given, shards, corrupt, side_output)
@@ -83,12 +85,44 @@ def migrating(spec: StreamSpec, from_query: Query, given: pa.Schema) -> StreamSp
 
 def _schema(spec: StreamSpec, given: StructType) -> StructType:
     known = StructType([field for field in given.fields if field.name in spec.bound_query.schema.names])
-    results = result_schema(spec.bound_query, known, mode="given")
-    marked = [StructField(f.name, f.dataType, f.nullable, {**f.metadata, MARK: True}) for f in results.fields]
+    marked = [StructField(f.name, f.dataType, f.nullable, {**f.metadata, MARK: True}) for f in _results(spec, known)]
     if not spec.side_output:
         return StructType(marked)
     row = StructType([StructField(field.name, field.dataType) for field in given.fields])
     return StructType([*marked, StructField(REASON, StringType()), StructField(GIVEN, row)])
+
+
+def _results(spec: StreamSpec, known: StructType) -> list[StructField]:
+    """The columns of results: of several queries their names, and a struct for each."""
+    query = spec.bound_query.query
+    if not isinstance(query, CombinedQuery):
+        return list(result_schema(spec.bound_query, known, mode="given").fields)
+    members = query.combination(spec.bound_query.schema).members
+    structs = {name: result_schema(view.bound_query, known, mode="given") for name, view in members.items()}
+    return [StructField(QUERY, StringType()), *(StructField(name, struct) for name, struct in structs.items())]
+
+
+def plan_queries_stream(queries: Queries, data: Any, side_output: bool = False) -> Any:
+    """Several queries on a streaming DataFrame, as one stream: a column `_query`, and a struct for each query.
+
+    Raises as `plan_stream`, and ValueError for queries that cannot share one state.
+    """
+    first, *others = queries.groups()
+    if others:
+        differ = [name for name in COMMON if getattr(others[0], name) != getattr(first, name)]
+        what = ", ".join(f"{name}=" for name in differ) or "windows that end after their row"
+        raise ValueError(
+            f"queries on a stream share one state, and {next(iter(others[0].members))!r} differs from "
+            f"{next(iter(first.members))!r} in {what}: make it a stream of its own"
+        )
+    if first.emit != "final":
+        raise ValueError(f"queries on a stream need emit='final'; got {first.emit!r}: make it a stream of its own")
+    for name in (QUERY, REASON, GIVEN):
+        if name in first.members:
+            raise ValueError(
+                f"a query on a stream cannot be named {name!r}, which is a column of the results: rename it"
+            )
+    return plan_stream(first, data, side_output)
 
 
 def output_schema(spec: StreamSpec) -> pa.Schema:

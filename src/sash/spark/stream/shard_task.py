@@ -21,7 +21,9 @@ import pyarrow as pa
 from sash.engine import Operator
 from sash.engine.migration import migrate_store
 from sash.engine.root_page import has_state
+from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.watermark import WatermarkTracker
+from sash.plan.combined_query import CombinedQuery
 from sash.spark.arrow_ipc import batches_of, blob_of, blob_slices
 from sash.spark.spark_types import casts
 from sash.spark.stream.map_state_store import MapStateStore
@@ -81,7 +83,8 @@ class ShardTask:
         token = Operator.stored_token(query, schema, self.store)
         alive = _alive.pop(token, None) if token else None
         if alive is None:
-            return Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
+            made = SharedOperator if isinstance(query, CombinedQuery) else Operator
+            return made(query, schema, mode="given", store=self.store, clock=lambda: self.now)
         alive.reopen(self.store, lambda: self.now)
         return alive
 
@@ -107,8 +110,12 @@ class ShardTask:
         else:
             yield 0.0, pa.concat_batches([batch for _, batch in found])
 
-    def _results(self, batch: pa.RecordBatch) -> Iterator[ShardOutput]:
-        if batch.num_rows:
+    def _results(self, batch: pa.RecordBatch | ResultBatches) -> Iterator[ShardOutput]:
+        if isinstance(batch, ResultBatches):
+            for name, one in batch.items():
+                for rows in blob_slices(self.spec.tagged(name, one)) if one.num_rows else ():
+                    yield ShardOutput(self.label, results=blob_of(rows))
+        elif batch.num_rows:
             for rows in blob_slices(casts(self._numbered(batch), self.spec.results)):
                 yield ShardOutput(self.label, results=blob_of(rows))
 

@@ -14,28 +14,31 @@ has both, and the sink splits them:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import functions as sf
 
+from sash.plan.queries import Queries
 from sash.plan.query import Query
-from sash.spark.stream.stream_spec import GIVEN, REASON
+from sash.spark.stream.stream_spec import GIVEN, QUERY, REASON
 
 BATCH = "_batch"
 """The column of a table with the micro-batch that wrote a row."""
 
 
-def with_side_output(query: Query, stream: Any) -> Any:
-    """The query on a streaming DataFrame, with the rows that enter no window in addition to the results.
+def with_side_output(query: Query | Queries, stream: Any) -> Any:
+    """The query, or several, on a streaming DataFrame, with the rows that enter no window in addition to the results.
 
     Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the row as it
     came. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is no stream.
     """
-    from sash.spark.stream.plan_stream import plan_stream
+    from sash.spark.stream.plan_stream import plan_queries_stream, plan_stream
 
     if not getattr(stream, "isStreaming", False):
         raise TypeError("with_side_output() takes a streaming DataFrame: in a batch no row is late")
+    if isinstance(query, Queries):
+        return plan_queries_stream(query, stream, side_output=True)
     return plan_stream(query, stream, side_output=True)
 
 
@@ -49,19 +52,51 @@ def split_side_output(batch: Any) -> tuple[Any, Any]:
     return results, side_output
 
 
-def table_writer(results: Any, side_output: Any, format: str = "parquet") -> Callable[[Any, int], None]:  # noqa: A002
+def split_queries(batch: Any) -> dict[str, Any]:
+    """Split the results of several queries on a stream: a DataFrame for each, by name, as in a foreachBatch."""
+    if QUERY not in batch.columns:
+        raise ValueError(f"split_queries() takes what Queries.run(stream) gives; there is no column {QUERY!r}")
+    names = [name for name in batch.columns if name not in (QUERY, REASON, GIVEN)]
+    return {name: batch.where(sf.col(QUERY) == name).select(f"{name}.*") for name in names}
+
+
+def table_writer(
+    results: Any,
+    side_output: Any = None,
+    format: str = "parquet",  # noqa: A002
+) -> Callable[[Any, int], None]:
     """A function for foreachBatch that writes results to one table and the side output to another.
 
-    Both are directories with one directory for each micro-batch, `_batch=7`. If Spark repeats a micro-batch after a
+    results: the directory of the table. For several queries a dict of directories by query; each gets its results.
+    side_output: the directory of the side output of `with_side_output`; without it there is none.
+
+    A table is a directory with one directory for each micro-batch, `_batch=7`. If Spark repeats a micro-batch after a
     failure, its directory is overwritten: no row is lost, none is written twice.
     """
 
     def write(batch: Any, number: int) -> None:
-        batch.persist()  # otherwise the second table would compute the micro-batch again
+        batch.persist()  # otherwise each further table would compute the micro-batch again
         try:
-            for frame, path in zip(split_side_output(batch), (results, side_output), strict=True):
+            for frame, path in _tables(batch, results, side_output):
                 frame.write.format(format).mode("overwrite").save(f"{path}/{BATCH}={number}")
         finally:
             batch.unpersist()
 
     return write
+
+
+def _tables(batch: Any, results: Any, side_output: Any) -> Iterator[tuple[Any, Any]]:
+    """The tables of a micro-batch, and where they go. Raises ValueError if queries and directories differ."""
+    found, rejected = (batch, None) if side_output is None else split_side_output(batch)
+    if isinstance(results, Mapping):
+        frames = split_queries(found)
+        if set(frames) != set(results):
+            raise ValueError(
+                f"table_writer() needs a directory for each query: {', '.join(sorted(frames))}; got "
+                f"{', '.join(sorted(results)) or 'none'}"
+            )
+        yield from ((frames[name], path) for name, path in results.items())
+    else:
+        yield found, results
+    if rejected is not None:
+        yield rejected, side_output

@@ -9,11 +9,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.spark.spark_types import wire_schema
+from sash.plan.combined_query import CombinedQuery
+from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
 REASON, GIVEN = "_reason", "_given"
 """The columns of the side output: the reason, and the input row."""
+
+QUERY = "_query"
+"""The column with the name of the query that a result is of, where there are several."""
 
 PACKED = pa.schema(
     [
@@ -70,8 +74,25 @@ class StreamSpec:
 
     @cached_property
     def results(self) -> pa.Schema:
-        """The results, in types that Spark reads."""
-        return wire_schema(self.bound_query.output("given"))
+        """The results, in types that Spark reads; those of several queries are a struct for each."""
+        query = self.bound_query.query
+        if not isinstance(query, CombinedQuery):
+            return wire_schema(self.bound_query.output("given"))
+        members = query.combination(self.bound_query.schema).members
+        structs = {name: pa.struct(list(view.bound_query.output("given"))) for name, view in members.items()}
+        return wire_schema([pa.field(QUERY, pa.string()), *(pa.field(name, kind) for name, kind in structs.items())])
+
+    def tagged(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Results of one of several queries: its name, and its struct; those of others are null."""
+        rows = batch.num_rows
+        columns = [pa.repeat(pa.scalar(name), rows)]
+        for field in list(self.results)[1:]:
+            if field.name == name:
+                typed = casts(batch, pa.schema(list(field.type)))
+                columns.append(pa.StructArray.from_arrays(typed.columns, fields=list(field.type)))
+            else:
+                columns.append(pa.nulls(rows, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.results)
 
     @cached_property
     def side_schema(self) -> pa.Schema:

@@ -1,0 +1,108 @@
+"""Plan several queries on a batch DataFrame: one shuffle and one sort for those of equal keys and order.
+
+    DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ persist ─┬─▶ DataFrame a
+                                                                       all queries             └─▶ DataFrame b
+
+Spark runs a plan again for each action. So the rows of all queries are persisted, in memory or on disk: the first
+action on any of the DataFrames computes them, and the others read them. `unpersist()` of the dict frees them.
+
+A query whose rows are split by time ranges (`Options(split=…)`, or no `by`) has a plan of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from sash.plan import validation
+from sash.plan.combined_query import bind_member
+from sash.plan.queries import Queries
+from sash.plan.query import Query
+from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, result_schema
+from sash.spark.batch.queries_task import BESIDE, SECTION, QueriesTask, Sections
+from sash.spark.batch.time_ranges import why_not_split
+from sash.spark.column_exprs import plainly_named, quoted
+from sash.spark.spark_types import arrow_schema, spark_schema
+
+
+class QueryFrames(dict[str, Any]):
+    """The DataFrames of several queries by name. They read rows that are persisted once; `unpersist()` frees them."""
+
+    def __init__(self, frames: Mapping[str, Any], persisted: list[Any]) -> None:
+        super().__init__(frames)
+        self.persisted = persisted
+        """The rows of all queries of equal keys and order."""
+
+    def unpersist(self) -> None:
+        """Free the persisted rows. The DataFrames can still be used, and compute their rows again."""
+        for frame in self.persisted:
+            frame.unpersist()
+
+
+def plan_queries(queries: Queries, data: Any) -> QueryFrames:
+    """The queries on a batch DataFrame. Raises as `plan_batch` does; a note names the query."""
+    schema = arrow_schema(data.schema)
+    apart: dict[str, Query] = {}
+    passes: dict[Any, dict[str, Query]] = {}
+    for name, query in queries.queries.items():
+        bound_query = bind_member(name, query, schema)
+        require_order(query)
+        if may_split(query) and why_not_split(bound_query) is None:
+            apart[name] = query
+        else:
+            passes.setdefault((query.by, query.on), {})[name] = query
+    frames = {name: plan_batch(query, data) for name, query in apart.items()}
+    persisted = []
+    for members in passes.values():
+        if len(members) == 1:
+            frames |= {name: plan_batch(query, data) for name, query in members.items()}
+            continue
+        rows, found = _one_pass(members, data)
+        persisted.append(rows)
+        frames |= found
+    return QueryFrames({name: frames[name] for name in queries.queries}, persisted)
+
+
+def may_split(query: Query) -> bool:
+    """Do the options allow that rows of a key are split by time ranges?"""
+    return query.options.split not in (None, 1) or (query.options.split is None and not query.by)
+
+
+def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]]:
+    """The rows of queries of equal keys and order, persisted, and the DataFrame of each query."""
+    if not any(query.per_row for query in members.values()):
+        # other columns would cross the shuffle without need
+        names = dict.fromkeys(name for query in members.values() for name in validation.named(query))
+        data = data.select(*map(quoted, names))
+    schema = arrow_schema(data.schema)
+    sections = Sections.of(members, schema)
+    bound = {name: bind_member(name, query, schema) for name, query in members.items()}
+    results = {name: result_schema(one, data.schema).fields for name, one in bound.items()}
+    structs = {name: results[name] for name in sections.others}
+    if sections.beside:
+        width = len(schema)
+        first = results[next(iter(sections.beside))][:width]
+        structs = {BESIDE: [*first, *(field for name in sections.beside for field in results[name][width:])]} | structs
+    output = StructType([StructField(SECTION, spark_schema(sections.output).fields[0].dataType)])
+    for number, fields in enumerate(structs.values()):
+        inner = StructType([StructField(f"f{i}", field.dataType) for i, field in enumerate(fields)])
+        output.add(StructField(f"s{number}", inner))
+    ordered = plainly_named(in_order(data, next(iter(bound.values()))))
+    rows = ordered.mapInArrow(QueriesTask(sections, time.time()), output).persist()
+    found = {}
+    for name in members:
+        section = BESIDE if name in sections.beside else name
+        number = [*structs].index(section)
+        places = list(range(len(structs[section])))
+        if section == BESIDE:
+            places = [*places[: len(schema)], *places[sections.results(name)]]
+        struct = rows[f"s{number}"]
+        chosen = [
+            struct[f"f{place}"].alias(field.name, metadata=field.metadata)
+            for place, field in zip(places, results[name], strict=True)
+        ]
+        found[name] = rows.where(rows[SECTION] == number).select(*chosen)
+    return rows, found

@@ -1,0 +1,146 @@
+"""QueriesTask: runs several queries on the rows of one partition in a Spark worker.
+
+    sorted batches ─┬─▶ SharedChunks: results at each row of all queries that need no state, beside one another
+                    └─▶ QueriesOperator, mode "sorted": all others
+
+Results leave as rows of sections. A section is a struct column, null in the rows of other sections: one for the results
+beside one another, which have the columns of the input once, and one for each other query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine import QueriesOperator
+from sash.engine.chunked import is_chunkable
+from sash.engine.shared_chunks import SharedChunks
+from sash.plan.combined_query import CombinedQuery
+from sash.plan.queries import Queries
+from sash.plan.query import Query
+from sash.spark.batch.partition_task import ROWS
+from sash.spark.spark_types import casts, wire_schema
+from sash.spark.worker_io import message_only, rechunk
+
+SECTION = "_section"
+"""The column with the number of a row's section."""
+
+BESIDE = ""
+"""The name of the section whose rows have the results of several queries."""
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Which queries are computed beside one another, and which by an operator; and the columns of each section."""
+
+    beside: dict[str, Query]
+    others: dict[str, Query]
+    schema: pa.Schema
+    """The columns of the rows."""
+
+    @classmethod
+    def of(cls, queries: Mapping[str, Query], schema: pa.Schema) -> Sections:
+        """Part queries of equal keys and order. Those beside one another have equal options, too."""
+        chunkable = {name: query for name, query in queries.items() if is_chunkable(query.bind(schema))}
+        first = next(iter(chunkable.values()), None)
+        beside = {
+            name: query
+            for name, query in chunkable.items()
+            if first is not None and (query.options, query.ahead) == (first.options, first.ahead)
+        }
+        return cls(beside, {name: query for name, query in queries.items() if name not in beside}, schema)
+
+    @cached_property
+    def fields(self) -> dict[str, list[pa.Field]]:
+        """By section: its columns, in types that Spark reads."""
+        found = {}
+        if self.beside:
+            rows = list(wire_schema(self.schema))
+            results = [field for query in self.beside.values() for field in self._results(query)]
+            found[BESIDE] = [*rows, *results]
+        return found | {name: list(self._output(query)) for name, query in self.others.items()}
+
+    def results(self, name: str) -> slice:
+        """The results of a query among the columns of those beside one another."""
+        first = len(self.schema)
+        for other, query in self.beside.items():
+            stop = first + len(self._results(query))
+            if other == name:
+                return slice(first, stop)
+            first = stop
+        raise KeyError(name)
+
+    def _output(self, query: Query) -> pa.Schema:
+        return wire_schema(query.bind(self.schema).output("sorted"))
+
+    def _results(self, query: Query) -> list[pa.Field]:
+        return list(self._output(query))[len(self.schema) :]
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """The columns of a row: the number of its section, and a struct for each section."""
+        return pa.schema(
+            [pa.field(SECTION, pa.int32()), *(struct_field(i, f) for i, f in enumerate(self.fields.values()))]
+        )
+
+
+def struct_field(number: int, fields: list[pa.Field]) -> pa.Field:
+    """The column of a section; its fields have numbers for names, for those of results may be equal."""
+    return pa.field(f"s{number}", pa.struct([pa.field(f"f{i}", field.type) for i, field in enumerate(fields)]))
+
+
+class QueriesTask:
+    """Several queries as a function of a partition's batches. `now` is the clock, the same for all workers."""
+
+    def __init__(self, sections: Sections, now: float) -> None:
+        self.sections, self.now = sections, now
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return message_only(self._results(batches))
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        machines: list[Any] = []
+        for batch in rechunk(batches, self.sections.schema, ROWS):
+            if not machines:  # many partitions may be empty
+                machines = self._machines()
+            for machine in machines:
+                yield from self._rows(machine.process(batch))
+        for machine in machines:
+            yield from self._rows(machine.finish())
+
+    def _machines(self) -> list[Any]:
+        sections, schema = self.sections, self.sections.schema
+        made: list[Any] = []
+        if sections.beside:  # one thread: Spark runs as many workers as there are cores
+            made.append(SharedChunks(CombinedQuery(sections.beside), schema, lambda: self.now, 1))
+        if sections.others:
+            made.append(QueriesOperator(Queries(**sections.others), schema, mode="sorted", clock=lambda: self.now))
+        return made
+
+    def _rows(self, found: dict[str, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Results as rows of their sections."""
+        beside = [found[name] for name in self.sections.beside if name in found]
+        if beside:
+            width = len(self.sections.schema)
+            columns = [*beside[0].columns[:width], *(column for one in beside for column in one.columns[width:])]
+            yield from self._section(BESIDE, columns)
+        for name in self.sections.others:
+            if name in found:
+                yield from self._section(name, found[name].columns)
+
+    def _section(self, name: str, columns: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        rows = len(columns[0])
+        if not rows:
+            return
+        schema = self.sections.output
+        number = [*self.sections.fields].index(name)
+        fields = self.sections.fields[name]
+        typed = casts(pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields]), pa.schema(fields))
+        struct = pa.StructArray.from_arrays(typed.columns, fields=list(schema.field(number + 1).type))
+        arrays = [pa.repeat(pa.scalar(number, pa.int32()), rows)]
+        arrays += [struct if i == number else pa.nulls(rows, schema.field(i + 1).type) for i in range(len(schema) - 1)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
