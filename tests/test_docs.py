@@ -1,11 +1,14 @@
 """Every Python block of the documentation runs.
 
 The blocks of a page run in order and share one namespace. A block with prompts is a doctest, any other is
-executed as it stands. No Python block can be left out: a fence that is not understood, and a doctest's `+SKIP`,
-fail the page.
+executed as it stands. A block of the language `output` directly after one that is executed has what that one prints:
+readers can copy the code without prompts. No Python block can be left out: a fence that is not understood, and a
+doctest's `+SKIP`, fail the page.
 """
 
+import contextlib
 import doctest
+import io
 import re
 import sys
 import traceback
@@ -21,6 +24,7 @@ PAGES = ["README.md", *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") 
 PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**/*.md"))
 
 PYTHON = frozenset({"py", "pycon", "python", "python3"})
+OUTPUT = "output"
 FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
 ODD_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*\{?\.?(py|python)", re.IGNORECASE)
 PROMPT = re.compile(r"^[ \t]*>>>", re.MULTILINE)
@@ -28,18 +32,22 @@ PROMPT = re.compile(r"^[ \t]*>>>", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """The text between two fences, and the number of its first line, from 1."""
+    """The text between two fences, and the number of its first line, from 1.
+
+    `adjacent` is whether nothing but blank lines lie between it and the block before it.
+    """
 
     language: str
     source: str
     line: int
+    adjacent: bool = False
 
 
 def blocks(text: str, page: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order, of all languages."""
     opening: re.Match[str] | None = None
     body: list[str] = []
-    start = 0
+    start, adjacent = 0, False
     for number, line in enumerate(text.splitlines(), 1):
         if opening is None:
             opening = FENCE.fullmatch(line)
@@ -47,9 +55,10 @@ def blocks(text: str, page: str) -> Iterator[Block]:
             language = re.split(r"[\s,{]", opening["info"].strip().lower())[0] if opening else ""
             if ODD_FENCE.search(line) and language not in PYTHON:
                 pytest.fail(f"{page}:{number}: a Python fence that is not understood: {line.strip()}", pytrace=False)
+            adjacent = adjacent and (opening is not None or not line.strip())
         elif re.fullmatch(rf"[ \t]*{re.escape(opening['fence'])}{opening['fence'][0]}*[ \t]*", line):
-            yield Block(language, "\n".join(body) + "\n", start)
-            opening = None
+            yield Block(language, "\n".join(body) + "\n", start, adjacent)
+            opening, adjacent = None, True
         else:
             body.append(line.removeprefix(opening["indent"]))
     if opening is not None:
@@ -70,27 +79,52 @@ def run_doctest(block: Block, page: Path, module: ModuleType) -> None:
         pytest.fail("".join(report), pytrace=False)
 
 
-def run_script(block: Block, page: Path, module: ModuleType) -> None:
+def run_script(block: Block, page: Path, module: ModuleType) -> str:
+    """Execute a block, and give what it printed."""
     # Blank lines in front make the page's line numbers those of the code, so that tracebacks quote the page.
     source = "\n" * (block.line - 1) + block.source
+    printed = io.StringIO()
     try:
-        exec(compile(source, str(page), "exec", dont_inherit=True), vars(module))
+        with contextlib.redirect_stdout(printed):
+            exec(compile(source, str(page), "exec", dont_inherit=True), vars(module))
     except KeyboardInterrupt:
         raise
     except BaseException:  # also what `pytest.skip` and `sys.exit` raise
         pytest.fail(f"{page}:{block.line}: the block that starts here raised\n{traceback.format_exc()}", pytrace=False)
+    finally:
+        sys.stdout.write(printed.getvalue())
+    return printed.getvalue()
+
+
+def check_output(block: Block, page: Path, printed: str | None) -> None:
+    """Compare a block of output with what the block before it printed; trailing whitespace does not count."""
+    if printed is None:
+        message = "an output block must directly follow a Python block without prompts"
+        pytest.fail(f"{page}:{block.line - 1}: {message}", pytrace=False)
+    shown, got = ("\n".join(line.rstrip() for line in text.rstrip().splitlines()) for text in (block.source, printed))
+    if shown != got:
+        pytest.fail(f"{page}:{block.line}: the page shows\n{shown}\nbut the code printed\n{got}", pytrace=False)
 
 
 def run_page(page: Path) -> int:
-    """Run the Python blocks of `page`, and give their number."""
+    """Run the Python blocks of `page`, compare their output where the page shows it, and give their number."""
     # A module that can be found by its name: classes and functions defined on a page are whole ones.
     module = ModuleType("page_" + re.sub(r"\W", "_", page.stem))
     sys.modules[module.__name__] = module
+    count = 0
+    printed: str | None = None  # by the last block, if it is one that was executed
     try:
-        found = [block for block in blocks(page.read_text("utf-8"), str(page)) if block.language in PYTHON]
-        for block in found:
-            (run_doctest if PROMPT.search(block.source) else run_script)(block, page, module)
-        return len(found)
+        for block in list(blocks(page.read_text("utf-8"), str(page))):
+            if block.language == OUTPUT:
+                check_output(block, page, printed if block.adjacent else None)
+            printed = None
+            if block.language in PYTHON:
+                count += 1
+                if PROMPT.search(block.source):
+                    run_doctest(block, page, module)
+                else:
+                    printed = run_script(block, page, module)
+        return count
     finally:
         del sys.modules[module.__name__]
 
@@ -152,6 +186,32 @@ def test_other_languages_do_not_run(tmp_path: Path) -> None:
     assert run_page(page) == 0
 
 
+def test_output_is_compared(tmp_path: Path) -> None:
+    page = write(
+        tmp_path,
+        "```python",
+        "print('a  ')",
+        "print()",
+        "print('  b')",
+        "print()",
+        "```",
+        "",
+        "```output",
+        "a",
+        "",
+        "  b",
+        "```",
+        "```python",
+        "print('not shown')",
+        "```",
+        "```python",
+        "```",
+        "~~~ output",
+        "~~~",
+    )
+    assert run_page(page) == 3
+
+
 def test_a_class_of_a_page_knows_its_module(tmp_path: Path) -> None:
     page = write(
         tmp_path,
@@ -178,6 +238,29 @@ def test_a_class_of_a_page_knows_its_module(tmp_path: Path) -> None:
         (["```python", "x = 1"], r"page\.md:1: a fence that is never closed"),
         (["> ```python", "> 1 / 0", "> ```"], r"page\.md:1: a Python fence that is not understood"),
         (["```{.python}", "1 / 0", "```"], r"page\.md:1: a Python fence that is not understood"),
+        (
+            ["```python", "print(1)", "```", "```output", "2", "```"],
+            r"page\.md:5: the page shows\n2\nbut the code printed\n1$",
+        ),
+        (["```python", "print(' 1')", "```", "```output", "1", "```"], r"shows\n1\nbut the code printed\n 1$"),
+        (["```python", "print(1)", "```", "```output", "```"], r"shows\n\nbut the code printed\n1$"),
+        (
+            ["```python", "print(1)", "```", "text", "```output", "1", "```"],
+            r"page\.md:5: an output block must directly",
+        ),
+        (
+            ["```python", "print(1)", "```", "```sh", "```", "```output", "1", "```"],
+            r"page\.md:6: an output block must",
+        ),
+        (
+            ["```python", "print(1)", "```", *["```output", "1", "```"] * 2],
+            r"page\.md:7: an output block must directly",
+        ),
+        (
+            ["```python", ">>> print(1)", "1", "```", "```output", "1", "```"],
+            r"page\.md:5: an output block must directly",
+        ),
+        (["```output", "```"], r"page\.md:1: an output block must directly"),
     ],
 )
 def test_a_failing_block_fails(tmp_path: Path, lines: list[str], message: str) -> None:
