@@ -2,7 +2,8 @@
 
 The blocks of a page run in order and share one namespace. A block with prompts is a doctest, any other is
 executed as it stands. A block of the language `output` directly after one that is executed has what that one prints:
-readers can copy the code without prompts. No Python block can be left out: a fence that is not understood, and a
+readers can copy the code without prompts. In tables whose last column is headed "in sash", the code of that column is
+evaluated, after all blocks. No Python block can be left out: a fence that is not understood, and a
 doctest's `+SKIP`, fail the page.
 """
 
@@ -26,6 +27,8 @@ PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**
 PYTHON = frozenset({"py", "pycon", "python", "python3"})
 OUTPUT = "output"
 FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
+HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ODD_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*\{?\.?(py|python)", re.IGNORECASE)
 PROMPT = re.compile(r"^[ \t]*>>>", re.MULTILINE)
 
@@ -106,6 +109,28 @@ def check_output(block: Block, page: Path, printed: str | None) -> None:
         pytest.fail(f"{page}:{block.line}: the page shows\n{shown}\nbut the code printed\n{got}", pytrace=False)
 
 
+def cells(line: str) -> list[str]:
+    """The cells of a line of a table; none if it is something else."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]] if line.startswith("|") else []
+
+
+def table_code(text: str) -> Iterator[str]:
+    """The code in the last columns of tables that are headed "in sash"."""
+    inside = False
+    for line in prose(text):
+        row = cells(line)
+        inside = bool(row) and (inside or row[-1] == "in sash")
+        if inside:
+            yield from re.findall(r"`([^`]+)`", row[-1])
+
+
+def evaluate(code: str, page: Path, module: ModuleType) -> None:
+    try:
+        eval(compile(code, str(page), "eval", dont_inherit=True), vars(module))
+    except Exception:
+        pytest.fail(f"{page}: `{code}` of a table raised\n{traceback.format_exc()}", pytrace=False)
+
+
 def run_page(page: Path) -> int:
     """Run the Python blocks of `page`, compare their output where the page shows it, and give their number."""
     # A module that can be found by its name: classes and functions defined on a page are whole ones.
@@ -124,9 +149,43 @@ def run_page(page: Path) -> int:
                     run_doctest(block, page, module)
                 else:
                     printed = run_script(block, page, module)
+        for code in table_code(page.read_text("utf-8")):
+            evaluate(code, page, module)
         return count
     finally:
         del sys.modules[module.__name__]
+
+
+def prose(text: str) -> Iterator[str]:
+    """The lines of a page outside its fences."""
+    fence = ""
+    for line in text.splitlines():
+        found = re.match(r"[ \t]*(`{3,}|~{3,})", line)
+        if found and not fence:
+            fence = found[1]
+        elif found and found[1].startswith(fence):
+            fence = ""
+        elif not fence:
+            yield line
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    titles = [found[1] for line in prose(text) if (found := HEADING.fullmatch(line))]
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links of `page` to files that do not exist, and to headings that they do not have."""
+    broken = []
+    for link in LINK.findall("\n".join(prose(page.read_text("utf-8")))):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            broken.append(link)
+    return broken
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +208,11 @@ def test_page(page: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
 def test_page_with_spark(page: str) -> None:
     run_page(ROOT / page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page: str) -> None:
+    assert broken_links(ROOT / page) == []
 
 
 # What follows tests the test.
@@ -212,6 +276,18 @@ def test_output_is_compared(tmp_path: Path) -> None:
     assert run_page(page) == 3
 
 
+TABLE = ["```python", "x, done = 3, []", "```", "", "| elsewhere | in sash |", "|---|---|", "| `1 / 0` | `x + 1` |"]
+
+
+def test_code_of_tables_runs(tmp_path: Path) -> None:
+    assert run_page(write(tmp_path, *TABLE, "| a | text, `done.append(x)`, `1 in done or x` |")) == 1
+    other = ["", "| in sash | elsewhere |", "|---|---|", "| `1 / 0` | `1 / 0` |"]
+    assert run_page(write(tmp_path, *TABLE, *other)) == 1
+    for code in ("1 / 0", "x = 4", "unknown"):
+        with pytest.raises(pytest.fail.Exception, match=f"`{code}` of a table raised"):
+            run_page(write(tmp_path, *TABLE, f"| b | `x`, `{code}` |"))
+
+
 def test_a_class_of_a_page_knows_its_module(tmp_path: Path) -> None:
     page = write(
         tmp_path,
@@ -272,3 +348,18 @@ def test_doc_code_warnings_are_errors(tmp_path: Path) -> None:
     page = write(tmp_path, "```python", "import warnings", "warnings.warn('old')", "```")
     with pytest.raises(pytest.fail.Exception, match="UserWarning: old"):
         run_page(page)
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    page = write(
+        tmp_path,
+        "# A `page`: its links, and more_of_it",
+        "```text",
+        "# not a heading",
+        "[not a link](nowhere.md)",
+        "```",
+        "[itself](#a-page-its-links-and-more_of_it) [itself](page.md) [elsewhere](https://example.org/no)",
+        "[no](#not-a-heading) [file](nowhere.md) [directory](.)",
+        "[heading](page.md#nothing)",
+    )
+    assert broken_links(page) == ["#not-a-heading", "nowhere.md", "page.md#nothing"]
