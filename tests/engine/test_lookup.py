@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -113,6 +115,17 @@ def test_what_is_no_key() -> None:
     op = operator(sash.Time(8))
     with pytest.raises(ValueError, match=r"lookup\(\) takes the columns of by=, 'k'"):
         op.lookup({"j": ["a"]})
+    with pytest.raises(TypeError, match=r"lookup\(\) takes a list or an array of values for 'k'; got 'ab'"):
+        op.lookup({"k": "ab"})  # not the keys a and b
+    with pytest.raises(TypeError, match=r"at= of lookup\(\) takes a time of column 't', of type int64; got 'now'"):
+        op.lookup({"k": ["a"]}, at="now")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [pa.table, pa.record_batch, pd.DataFrame, pl.DataFrame])
+def test_keys_of_a_frame(make: Any) -> None:
+    keys: dict[str, list[str]] = {"k": ["b", "nobody", "a"]}
+    op = operator(sash.Time(8))
+    assert op.lookup(make(keys)).equals(op.lookup(keys))
 
 
 EAGER = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -116,6 +118,11 @@ def test_types_of_formulas() -> None:
         (lambda: sash.sum("i") + 2**70, ValueError, "does not fit 64 bits"),
         (lambda: sash.sum("i") + "1", TypeError, "unsupported operand"),
         (lambda: sash.sum("i") + True, TypeError, "unsupported operand"),
+        (lambda: sash.sum("i") > 3, TypeError, r"sum\('i'\) > 3: aggregates have .* use the column of the result"),
+        (lambda: sash.sum("i") <= sash.count(), TypeError, r"sum\('i'\) <= count\(\): aggregates have"),
+        (lambda: -sash.count() < 3, TypeError, r"-count\(\) < 3: aggregates have"),
+        (lambda: sash.count() >= 3, TypeError, r"count\(\) >= 3: aggregates have"),
+        (lambda: sash.sum("i") ** 2, TypeError, r"sum\('i'\) \*\* 2: aggregates have"),
         (lambda: sash.Window(3, x=sash.sum("i").over(2)), ValueError, "has a window of its own, and sash.Window"),
         (lambda: Query({"a": 3}, x=sash.sum("i"), x_a=sash.sum("i").over(2)), ValueError, "two results would be named"),
         (lambda: Query(3, x=sash.sum("i"), min_periods=sash.count()), TypeError, "cannot be named 'min_periods'"),
@@ -125,6 +132,14 @@ def test_types_of_formulas() -> None:
 def test_refused_at_the_call(make: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         make()
+
+
+@pytest.mark.parametrize("use", [Query.bind, Query.explain, Query.operator, Query.fingerprint])
+@pytest.mark.parametrize("given", [pd.DataFrame({"i": [1]}), pl.DataFrame({"i": [1]}), pa.table({"i": [1]})])
+def test_a_frame_in_place_of_a_schema(use: Any, given: Any) -> None:
+    said = rf"schema must be a pyarrow Schema; got a {type(given).__name__}.*table\.schema.*from_pandas.*to_arrow"
+    with pytest.raises(TypeError, match=said):
+        use(Query(3, x=sash.sum("i")), given)
 
 
 def test_refused_at_the_bind() -> None:

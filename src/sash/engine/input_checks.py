@@ -124,15 +124,15 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
     return together(table.combine_chunks().to_batches(), table.schema)
 
 
-def number(watermark: Any, axis: TimeAxis) -> Any:
-    """A time as a number in units of its column. Raises TypeError if it does not fit the column."""
+def number(watermark: Any, axis: TimeAxis, what: str = "advance()") -> Any:
+    """A time as a number in units of its column. Raises TypeError, naming `what` takes it, if it does not fit."""
     if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
         found = _of_time(watermark, axis)
         if found is None:
-            raise TypeError(f"advance() takes a time of column {axis.column!r}, of type {axis.type}; got {watermark!r}")
+            raise TypeError(f"{what} takes a time of column {axis.column!r}, of type {axis.type}; got {watermark!r}")
         return found
     if watermark != watermark:
-        raise ValueError("advance() takes a time; got NaN")
+        raise ValueError(f"{what} takes a time; got NaN")
     if axis.kind == "float":
         try:
             return float(watermark)

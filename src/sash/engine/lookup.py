@@ -21,6 +21,7 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array, everyone, no_rows
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
+from sash.engine.input_checks import record_batch
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, key_column
 from sash.engine.live_aggregate import LiveAggregate
@@ -43,9 +44,14 @@ from sash.windows.arguments import length
 
 
 def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
-    """The keys of a lookup as columns. Raises ValueError, naming the column, if one is missing or too many."""
-    if not isinstance(keys, Mapping):
-        keys = {name: keys.column(name) for name in keys.schema.names} if hasattr(keys, "schema") else keys
+    """The keys of a lookup as columns.
+
+    Raises ValueError, naming the column, if one is missing or too many, TypeError for one value in place of a column.
+    """
+    if type(keys).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(keys, "columns"):
+        keys = record_batch(keys, None)
+    if isinstance(keys, pa.RecordBatch | pa.Table):
+        keys = {name: keys.column(name) for name in keys.schema.names}
     if not isinstance(keys, Mapping) or set(keys) != set(bound_query.by):
         wanted = ", ".join(map(repr, bound_query.by)) or "no column"
         raise ValueError(f"lookup() takes the columns of by=, {wanted}, each with its values; got {keys!r}")
@@ -53,6 +59,8 @@ def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
     for name in bound_query.by:
         kind = bound_query.schema.field(name).type
         values = keys[name]
+        if values is None or np.isscalar(values):
+            raise TypeError(f"lookup() takes a list or an array of values for {name!r}; got {values!r}")
         given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
         found.append(decode(given.cast(decode(pa.nulls(0, kind)).type)))
     if len({len(column) for column in found}) > 1:

@@ -25,7 +25,7 @@ from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
 from sash.engine.time_numbers import finite
 from sash.engine.watermark import WatermarkTracker
-from sash.plan.api_types import EventTime, Mode
+from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.category_order import schema_categories
 from sash.plan.query import Query
 from sash.stores import PageError, Store
@@ -87,7 +87,7 @@ class OperatorBase:
 
     def lookup(
         self,
-        keys: Mapping[str, Any] | pa.RecordBatch,
+        keys: Mapping[str, Any] | Frame,
         at: EventTime | np.datetime64 | pa.Scalar | None = None,
         last: Length | None = None,
         closed: Closed | None = None,
@@ -100,7 +100,7 @@ class OperatorBase:
         With `closed` and `at` the results are those of `query.as_of` at that time, for windows without `every`:
         `op.lookup(keys, at=t, closed="left")` has the events before t, and an unknown key has the empty values.
 
-        keys: the columns of `by`, each with its values.
+        keys: the columns of `by`, each with its values: a dict, a frame of pandas or polars, a RecordBatch or Table.
         at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
         last: a shorter range to aggregate than the size of the window.
         closed: which ends belong to the windows, as in `sash.as_of`; by default those of the query.
@@ -121,7 +121,7 @@ class OperatorBase:
         time = self.bound_query.time
         if at is not None and time is None:
             raise ValueError("lookup(at=…) needs a time column, and the query has no on=")
-        reached = None if at is None or time is None else number(at, time)
+        reached = None if at is None or time is None else number(at, time, "at= of lookup()")
         watermark = finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
 
@@ -63,6 +63,28 @@ class Aggregated:
 
     def __neg__(self) -> Formula:
         return Formula("negate", (self,))
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse("<", other)
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse("<=", other)
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse(">", other)
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse(">=", other)
+
+    def __pow__(self, other: object) -> NoReturn:
+        self._refuse("**", other)
+
+    def _refuse(self, operator: str, other: object) -> NoReturn:
+        """Refuse an operator that formulas do not have, with what to do instead."""
+        raise TypeError(
+            f"{self!r} {operator} {other!r}: aggregates have + - * / and unary - only. For other operators use the "
+            "column of the result; for a condition on rows use where="
+        )
 
 
 @dataclass(frozen=True)

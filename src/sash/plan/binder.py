@@ -44,6 +44,18 @@ KINDS: Mapping[type[WindowKind], KindName] = {
 }
 
 
+def require_schema(given: Any) -> pa.Schema:
+    """The schema itself. Raises TypeError, with how to get one, for a frame or anything else."""
+    import pyarrow as pa
+
+    if not isinstance(given, pa.Schema):
+        raise TypeError(
+            f"schema must be a pyarrow Schema; got a {type(given).__name__}. A pyarrow table has it as table.schema; "
+            "for a frame of pandas write pyarrow.Schema.from_pandas(frame), for one of polars frame.to_arrow().schema"
+        )
+    return given
+
+
 def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     """The query bound to columns of these types.
 

@@ -170,11 +170,11 @@ class Query:
         """Bind the query to columns of these types: sizes in units, aggregates with types.
 
         Raises KeyError (here also a ValueError) for an unknown column, TypeError or ValueError for a column that does
-        not fit; all name the column.
+        not fit; all name the column. TypeError also for something else than a schema, such as a frame.
         """
-        from sash.plan.binder import bind
+        from sash.plan.binder import bind, require_schema
 
-        plain = schema.remove_metadata()
+        plain = require_schema(schema).remove_metadata()
         for known, bound_query in self._bound:
             if known.equals(plain, check_metadata=True):
                 return bound_query  # type: ignore[no-any-return]
