@@ -2,7 +2,7 @@
 # Only relative paths, so that the tree may lie anywhere.
 SHELL := /bin/sh
 PY := .venv/bin/python
-EXTRAS := dev,sketches,stores,frames,spark,kafka
+EXTRAS := dev,sketches,stores,frames,spark,kafka,plot
 # tests/conftest.py has the number of workers, and what each takes.
 PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
 # What runs compiled code with every index checked.
@@ -32,15 +32,15 @@ test-all: lint ## the same, with every compiled combination and more random exam
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
 	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
 
-bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,bench
+bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-spark: EXTRAS := dev,sketches,stores,frames,spark,kafka,bench
+bench-spark: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
 bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_batch $(ARGS)
 
-bench-stream: EXTRAS := dev,sketches,stores,frames,spark,kafka,bench
+bench-stream: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
 bench-stream: venv ## the benchmark of Spark, streams: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_stream $(ARGS)
 

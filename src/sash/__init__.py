@@ -8,9 +8,11 @@
 `sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       durable state: pages of bytes
 `sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (loaded when asked)
+`sash.cli`          `sash.plot`: pictures of values and their aggregates (loaded when asked)
 `sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
 """
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -75,6 +77,7 @@ from sash.plan import Options, Queries, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
+    from sash.cli import plot
     from sash.pipeline import pipe
 
 __version__ = "0.1.0"
@@ -139,6 +142,7 @@ __all__ = [
     "percent_rank",
     "pipe",
     "plan",
+    "plot",
     "product",
     "quantile",
     "range",
@@ -156,11 +160,13 @@ __all__ = [
 ]
 
 
+_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli"}
+"""Where names are that `import sash` does not load."""
+
+
 def __getattr__(name: str) -> _Any:
-    if name != "pipe":
+    if name not in _LATER:
         from sash.monoids.synonyms import missing_name
 
         raise AttributeError(missing_name(name, __all__))
-    from sash.pipeline import pipe
-
-    return pipe
+    return getattr(_import_module(_LATER[name]), name)

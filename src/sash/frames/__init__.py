@@ -13,9 +13,9 @@ Importing this registers the accessors with pandas and polars, now or when they 
 
 from sash.frames import accessors
 from sash.frames.as_of_frames import as_of
-from sash.frames.execute import run
+from sash.frames.execute import adapter_of, run
 from sash.frames.execute_queries import run_queries
 
-__all__ = ["as_of", "run", "run_queries"]
+__all__ = ["adapter_of", "as_of", "run", "run_queries"]
 
 accessors.register()
