@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sash.aggregators.catalogue import CATALOGUE
 from sash.plan import explain_text
 from sash.plan.default_schema import default_schema
+from sash.plan.notebook_html import PlanText
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, is_stateless, plan, siblings
 from sash.plan.state_sharing import Member
 
@@ -40,7 +41,7 @@ ELEMENTS = {"rows": "single rows", "time panes": "panes", "row panes": "panes in
 """Texts for the elements of a group of windows."""
 
 
-def explain(query: Query, schema: pa.Schema | None = None) -> str:
+def explain(query: Query, schema: pa.Schema | None = None) -> PlanText:
     """The plan of a query as text. Raises as `Query.plan` does."""
     if schema is not None:
         return explained(query.plan(schema))
@@ -49,7 +50,7 @@ def explain(query: Query, schema: pa.Schema | None = None) -> str:
     return explained(plan(query.bind(guess)), f"no schema was given; assumed: {types}")
 
 
-def explained(found: Plan, note: str = "") -> str:
+def explained(found: Plan, note: str = "") -> PlanText:
     """A plan as text."""
     sections = {
         "windows": _windows(found),
@@ -64,7 +65,7 @@ def explained(found: Plan, note: str = "") -> str:
     lines += [f"({note})"] if note else []
     for title, body in sections.items():
         lines += ["", title, *_indented(body)]
-    return "\n".join(lines) + "\n"
+    return PlanText("\n".join(lines) + "\n")
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:

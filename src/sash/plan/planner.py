@@ -107,6 +107,11 @@ class Plan:
 
         return explained(self)
 
+    def _repr_html_(self) -> str:
+        from sash.plan.explain import explained
+
+        return explained(self)._repr_html_()
+
 
 def plan(bound_query: BoundQuery) -> Plan:
     """The plan of a query. Raises TypeError, naming the missing property, if the options force an unfit structure."""

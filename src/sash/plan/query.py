@@ -188,6 +188,11 @@ class Query:
 
         return plan(self.bind(schema))
 
+    def _repr_html_(self) -> str:
+        from sash.plan.notebook_html import query_html
+
+        return query_html(self)
+
     def explain(self, schema: pa.Schema | None = None) -> str:
         """The plan as text: windows, structures with reasons, shared state, the effect of ties, costs and state.
 
