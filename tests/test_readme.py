@@ -2,8 +2,9 @@
 
 import re
 
-from sash.monoids.functions import AGGREGATES
 from tools.readme import README, with_catalogue
+
+from sash.monoids.functions import AGGREGATES
 
 
 def test_the_table_of_structures_is_the_catalogue() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -41,4 +42,4 @@ def test_the_extras_are_those_of_the_package() -> None:
     for extra, names in EXTRAS.items():
         for name in names:
             assert any(one.startswith(name) and f"extra == '{extra}'" in one for one in requirements), (extra, name)
-    assert {one.partition(">")[0] for one in requirements if ";" not in one} == {*PACKAGES}
+    assert {re.split("[<>=]", one)[0] for one in requirements if ";" not in one} == {*PACKAGES}

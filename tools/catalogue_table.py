@@ -1,4 +1,4 @@
-"""Put the catalogue's table into README.md; run by `make format`, checked by tests/test_readme.py."""
+"""Put the catalogue's table into docs/structures.md; run by `make format`, checked by tests/test_readme.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sash.aggregators.catalogue import table
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "structures.md"
 BEGIN, END = "<!-- catalogue -->\n", "<!-- end of catalogue -->"
 
 
@@ -18,4 +18,4 @@ def with_catalogue(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_catalogue(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_catalogue(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
