@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_EN
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all bench bench-spark bench-stream wheel lint format clean venv
+.PHONY: help demo test test-all bench bench-spark bench-stream wheel docs pictures lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -55,10 +55,18 @@ lint: venv ## format, lint, types and import direction, without changing a file
 	$(call check,mypy,$(PY) -m mypy)
 	$(call check,import direction,$(PY) .venv/bin/lint-imports --no-logo --cache-dir .import_linter_cache)
 
+docs: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,docs
+docs: venv ## the documentation as a site, in build/site
+	$(call check,docs,NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict)
+
+pictures: venv ## draw the pictures of README.md and docs again, from docs/performance.md and generated data
+	@$(PY) -m tools.pictures
+
 format: venv ## put the code in shape, and mend what can be mended
 	@$(PY) -m ruff check --fix-only .
 	@$(PY) -m ruff format .
-	@$(PY) -m tools.readme
+	@$(PY) -m tools.catalogue_table
+	@$(PY) -m tools.reference
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -93,22 +93,27 @@ def _aggregate(name: str) -> Iterable[str]:
 
 
 def _described(name: str, thing: Any) -> Iterable[str]:
-    """The signature and the docstring, with its examples as code and its parameters as a list."""
+    """The signature and the docstring."""
     signature = inspect.signature(thing)
-    shown = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
-    yield f"`{name}{signature.replace(parameters=shown, return_annotation=inspect.Signature.empty)}`"
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    yield f"`{name}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}`"
     yield ""
+    yield from as_markdown(inspect.getdoc(thing) or "", signature.parameters)
+
+
+def as_markdown(text: str, parameters: Container[str]) -> Iterable[str]:
+    """A docstring with its examples as code, and its parameters as a list."""
     is_code = False
-    for line in (inspect.getdoc(thing) or "").splitlines():
+    for line in text.splitlines():
         if line.startswith(">>>") and not is_code:
             yield "```python"
             is_code = True
         elif is_code and not line:
             yield "```"
             is_code = False
-        item = re.match(r"([a-z_]+): ", line)
-        if item and item[1] in signature.parameters:
-            yield f"- `{item[1]}`: {line[item.end() :]}"
+        item = re.match(r"([a-z_]+)(?:, [a-z_]+)*: ", line)
+        if item and item[1] in parameters:
+            yield f"- `{item[0][:-2]}`: {line[item.end() :]}"
         else:
             yield line if is_code else line.replace("<", "&lt;")
     if is_code:

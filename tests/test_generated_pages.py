@@ -1,0 +1,44 @@
+"""Pages and pictures that are made from the code and from measurements say what these say now."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import catalogue_table, pictures, reference
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_table_of_structures_is_the_catalogue() -> None:
+    text = catalogue_table.PAGE.read_text(encoding="utf-8")
+    assert text == catalogue_table.with_catalogue(text), "docs/structures.md is behind: run `make format`"
+
+
+@pytest.mark.parametrize(
+    "path", [reference.FOLDER / "aggregates.md", reference.FOLDER / "windows.md"], ids=lambda p: p.stem
+)
+def test_the_reference_is_the_code(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == reference.pages()[path], f"{path.name} is behind: run `make format`"
+
+
+def test_the_bars_are_the_measurements() -> None:
+    page = (pictures.DOCS / "performance.md").read_text(encoding="utf-8")
+    drawn = (pictures.PICTURES / "speed.svg").read_text(encoding="utf-8")
+    for one in pictures.COMPARISONS:
+        assert f">{pictures.label(one.ratio(page))}</text>" in drawn, "speed.svg is behind: run `make pictures`"
+
+
+def test_a_figure_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ValueError, match="has no number for"):
+        pictures.Figure("Columns", "max, 3", "pandas").value(
+            "# Columns\n\n| | pandas |\n|---|---|\n| max, 16 | 3.0 |\n"
+        )
+
+
+def test_the_links_of_the_readme_lead_somewhere() -> None:
+    import re
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)\)", text)
+    assert len(targets) > 30
+    assert [target for target in targets if not (ROOT / target).exists()] == []
