@@ -1,104 +1,182 @@
-"""What there is, in a minute or two: exact windows, an aggregate of one's own, and a market of trades through Spark.
+"""A Spark pipeline in a minute: a stream of trades, checked row by row, beside Spark's own windows, with a chart.
 
-Run by `make demo`.
+Run by `make demo`. It writes to build/demo.
 """
 
 from __future__ import annotations
 
-import math
+import base64
+import os
+import shutil
+import sys
 import time
-from fractions import Fraction
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import sash
+import sash.spark
 from examples import market
-from sash.aggregators import DABA, Recalc, SubtractOnEvict
-from sash.aggregators.catalogue import CATALOGUE
-from sash.kernels import slide
-from sash.testing import check_laws
+from examples.market import FILES, QUERY, SYMBOLS, TRADES, Outcome
 
-TRADES = 1_000_000
-WINDOW = 1_000
+WORK = Path(__file__).resolve().parents[1] / "build" / "demo"
+WIDTH = 24
 
 
-def trades(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Prices on a random walk, and the number of the trader of each."""
-    chance = np.random.default_rng(2026)
-    prices = 100 + np.cumsum(chance.normal(0, 0.05, count))
-    return np.maximum(prices, 1.0), chance.integers(0, 500, count)
+@contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """Within, Java and what it starts write their messages to a file: it has them as long as it lives."""
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
-def heading(text: str) -> None:
-    print(f"\n{text}\n{'-' * len(text)}")
+class Bar:
+    """Progress in one line, which is drawn over itself in a terminal; elsewhere only its end is written."""
+
+    def __init__(self) -> None:
+        self.done = -1
+
+    def __call__(self, watched: Any) -> None:
+        """Draw what the monitor has seen so far."""
+        done = min(len(watched.batches), FILES)
+        if done == self.done:
+            return
+        self.done = done
+        rate = f"{watched.batches[done - 1].rows_per_second:,.0f} rows/s" if done else "starting"
+        full = WIDTH * done // FILES
+        line = f"  [{'#' * full}{'.' * (WIDTH - full)}] {watched.totals['rows_in']:,} of {TRADES:,} trades, {rate}"
+        if sys.stdout.isatty():
+            print(f"\r{line:78}", end="\n" if done == FILES else "", flush=True)
+        elif done == FILES:
+            print(line)
 
 
-def one_event_at_a_time() -> None:
-    heading("A window in a loop: the highest of the last 3, and who paid it")
-    window = DABA(sash.monoids.ArgMax())
-    for price, trader in ((101, "ann"), (104, "bob"), (102, "cid"), (103, "dee"), (100, "eve")):
-        if len(window) == 3:
-            window.evict()
-        window.insert(price, trader)
-        print(f"  {price} by {trader}:  highest paid by {window.query()}")
+def rate_when_warm(watched: Any) -> float:
+    """Rows a second without the first micro-batches, which start workers and load kernels."""
+    warm = watched.batches[2:FILES]
+    return sum(batch.rows_in for batch in warm) / sum(batch.seconds for batch in warm)
 
 
-def exactness() -> None:
-    heading("Is the number right? A spike of 1e16 passes through a window of 3")
-    stream = [0.1, 1e16, 0.2, 0.3, 0.4]
-    window, running = SubtractOnEvict(sash.monoids.Sum()), 0.0
-    for i, x in enumerate(stream):
-        if i >= 3:
-            window.evict()
-            running -= stream[i - 3]
-        window.insert(x)
-        running += x
-    exact = float(sum(Fraction(x) for x in stream[2:]))
-    for label, figure in (("add and subtract floats", running), ("sash", window.query()), ("exact", exact)):
-        print(f"  {label:24} {figure}")
+def spark_window(table: Any) -> Any:
+    """The highest and mean price and the number of trades of 5 minutes, by Spark's own window functions."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
 
-
-def on_columns(prices: np.ndarray[Any, Any], traders: np.ndarray[Any, Any]) -> None:
-    heading(f"{TRADES:,} trades, windows of {WINDOW:,}, on columns")
-    geo = sash.monoid(
-        identity=(0, 0.0),
-        lift=lambda x: (1, math.log(x)),
-        combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
-        lower=lambda a: math.exp(a[1] / a[0]),
-        name="geo",
+    micros = f.unix_micros("ts")
+    window = Window.partitionBy("symbol").orderBy(micros).rangeBetween(-299_999_999, 0)
+    return table.select(
+        "id",
+        f.max("price").over(window).alias("high"),
+        f.avg("price").over(window).alias("mean"),
+        f.count("*").over(window).alias("trades"),
     )
-    print(f"  geo, a monoid of four lambdas, keeps the laws: {', '.join(check_laws(geo, [1.5, 2.0, 8.0]).laws)}")
-    work: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "max": (sash.monoids.Max(), (prices,)),
-        "arg_max": (sash.monoids.ArgMax(), (prices, traders)),
-        "mean": (sash.monoids.Mean(), (prices,)),
-        "std": (sash.monoids.Std(), (prices,)),
-        "geo": (geo, (prices,)),
-    }
-    sample = slice(TRADES // 2, TRADES // 2 + 2 * WINDOW)
-    for name, (monoid, columns) in work.items():
-        slide(DABA, monoid, tuple(column[:10] for column in columns), 5)  # compile, or find the machine code
-        began = time.perf_counter()
-        results = slide(DABA, monoid, columns, WINDOW)
-        per_row = (time.perf_counter() - began) / TRADES * 1e9
-        expected = slide(Recalc, monoid, tuple(column[sample] for column in columns), WINDOW).to_list()[-1]
-        got = slide(DABA, monoid, tuple(column[sample] for column in columns), WINDOW).to_list()[-1]
-        verdict = "agrees with Recalc" if math.isclose(expected, got, rel_tol=1e-12) else "DIFFERS from Recalc"
-        print(f"  {name:8} {per_row:6.1f} ns a row   last {results.to_list()[-1]:<20}  {verdict}")
+
+
+def sash_window(table: Any) -> Any:
+    """The same by sash."""
+    aggregates = {"high": sash.max("price"), "mean": sash.mean("price"), "trades": sash.count()}
+    return sash.rolling(table, "5m", by="symbol", on=["ts", "id"], **aggregates).select("id", *aggregates)
+
+
+def beside_spark(spark: Any, table: pa.Table) -> tuple[float, float]:
+    """Seconds that Spark's own windows and sash take on the same trades, the best of two; the results are compared."""
+    timed = spark.createDataFrame(table.filter(pc.is_valid(table["ts"])).to_pandas()).repartition(2).cache()
+    timed.count()
+    plans = {"Spark": spark_window(timed), "sash": sash_window(timed)}
+    seconds = dict.fromkeys(plans, float("inf"))
+    for _ in range(2):
+        for name, plan in plans.items():
+            began = time.perf_counter()
+            plan.write.format("noop").mode("overwrite").save()
+            seconds[name] = min(seconds[name], time.perf_counter() - began)
+    one, other = (plan.orderBy("id").toArrow() for plan in plans.values())
+    for name in one.column_names:
+        market.require_alike(name, one[name].combine_chunks(), other[name].combine_chunks())
+    return seconds["Spark"], seconds["sash"]
+
+
+def chart(results: pa.Table) -> Path:
+    """The last minutes of a symbol with two windows, as a picture and on a page; the path of the page."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    mine = results.filter(pc.equal(results["symbol"], SYMBOLS[0])).sort_by("id").slice(0, 1500)
+    windows = {"10s": sash.Time("10s"), "5m": sash.Time("5m")}
+    figure = sash.plot(mine.select(["ts", "price"]), windows, on="ts", high=sash.max("price"), trades=sash.count())
+    figure.savefig(WORK / "chart.png", dpi=120)
+    picture = base64.b64encode((WORK / "chart.png").read_bytes()).decode()
+    rows = "".join(
+        f"<tr><td>{escape(symbol)}</td><td>{row['ts']:%H:%M:%S}</td><td>{row['price']:.2f}</td>"
+        f"<td>{row['high_5m']:.2f}</td><td>{escape(row['who_5m'])}</td><td>{row['mean_1k']:.3f}</td></tr>"
+        for symbol, row in newest(results).items()
+    )
+    (WORK / "chart.html").write_text(
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>sash demo</title>"
+        "<style>body{font:16px sans-serif;margin:2em}td,th{padding:.2em 1em;text-align:left}img{max-width:100%}</style>"
+        f"<h1>Trades of {SYMBOLS[0]}</h1><img src='data:image/png;base64,{picture}' alt='Prices with the highest of the"
+        " last 10 seconds and 5 minutes, and the number of trades'><h2>The newest of each symbol</h2>"
+        "<table><tr><th>symbol<th>at<th>price<th>high of 5 min<th>paid by<th>mean of 1,000 trades</tr>"
+        f"{rows}</table></html>",
+        encoding="utf-8",
+    )
+    return WORK / "chart.html"
+
+
+def newest(results: pa.Table) -> dict[str, Any]:
+    """The last result of each symbol."""
+    table = results.sort_by([("ts", "descending"), ("id", "descending")])
+    return {symbol: table.filter(pc.equal(table["symbol"], symbol)).slice(0, 1).to_pylist()[0] for symbol in SYMBOLS}
 
 
 def main() -> None:
-    one_event_at_a_time()
-    exactness()
-    prices, traders = trades(TRADES)
-    on_columns(prices, traders)
-    heading("The structures")
-    for record in CATALOGUE.values():
-        needs = f"needs {', '.join(record.needs)}" if record.needs else "any monoid"
-        print(f"  {record.name:16} {needs:14} {record.summary}")
-    heading("The same on an unbounded stream: a market of trades through Spark")
-    market.main()
+    began = time.perf_counter()
+    shutil.rmtree(WORK, ignore_errors=True)
+    table = market.trades()
+    broken = market.written(WORK / "trades", table)
+    print(
+        f"{TRADES:,} trades of {len(SYMBOLS)} symbols as JSON: some late, some without a time, {broken} broken lines."
+    )
+    print(
+        f"A Spark stream computes {len(QUERY.aggregates)} aggregates over {len(QUERY.windows)} windows for each trade."
+    )
+    with quiet(WORK / "spark.log"):
+        spark = sash.spark.session(**{"sql.shuffle.partitions": 2, "log.level": "OFF"})
+        watched = market.streamed(spark, WORK, Bar())
+        outcome = Outcome.read(spark, WORK)
+        agreed = outcome.check(table)
+        theirs, ours = beside_spark(spark, table)
+        spark.stop()
+    page = chart(outcome.results)
+    print(f"\n{'symbol':8}{'at':10}{'price':>8}{'high 5 min':>12}  {'paid by':12}{'mean of 1,000':>14}")
+    for symbol, row in newest(outcome.results).items():
+        print(
+            f"{symbol:8}{row['ts']:%H:%M:%S}  {row['price']:8.2f}{row['high_5m']:12.2f}  {row['who_5m']:12}"
+            f"{row['mean_1k']:14.3f}"
+        )
+    not_used = ", ".join(f"{count:,} {reason}" for reason, count in outcome.reasons.items())
+    lines = {
+        "right": f"{agreed:,} results equal those of the local engine, row by row; set aside: {not_used}",
+        "rate": f"{rate_when_warm(watched):,.0f} trades/s through Spark, once it is warm",
+        "batch": f"5-minute windows on the same trades: Spark's own {theirs:.1f} s, sash {ours:.1f} s "
+        f"({theirs / ours:.1f}×), equal results",
+        "chart": f"{page} and chart.png",
+        "tables": f"{WORK / 'results'} and side_output, Parquet",
+        "took": f"{time.perf_counter() - began:.0f} s, Spark's start included",
+    }
+    print()
+    for name, text in lines.items():
+        print(f"{name:8}{text}")
 
 
 if __name__ == "__main__":

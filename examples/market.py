@@ -1,19 +1,18 @@
-"""A market of trades through Spark: out of order, late, without a time, malformed; the result checked before your eyes.
+"""A market of trades through Spark: out of order, late, without a time, malformed; every result checked.
 
     JSON files ──▶ Spark stream ──▶ sash, four windows ──▶ Parquet, results
                                                       └──▶ Parquet, side output, with the reason
                           compared, row by row, with ◀── the local engine on the same trades
 
-Run by `make demo`, or alone: python -m examples.market
+`examples.demo` runs it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +26,7 @@ import sash
 import sash.spark
 
 TRADES = 200_000
-FILES = 8
+FILES = 6
 SYMBOLS = ("ACME", "BOLT", "CORE", "DUNE", "ECHO", "FLUX", "GALE", "HIVE")
 OPEN = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 SCHEMA = "id long, symbol string, ts timestamp, price double, trader string, _corrupt_record string"
@@ -51,15 +50,14 @@ def trades() -> pa.Table:
     moments = np.sort(chance.integers(0, 1800 * 1000, TRADES))
     delay = chance.integers(0, 3000, TRADES)
     delay[chance.random(TRADES) < 0.002] += 240_000
-    times = [OPEN + timedelta(milliseconds=int(moment)) for moment in moments]
-    for at in np.flatnonzero(chance.random(TRADES) < 0.0005):
-        times[at] = None
+    times = np.datetime64(OPEN.replace(tzinfo=None), "us") + moments * 1000
+    times[chance.random(TRADES) < 0.0005] = np.datetime64("NaT")
     prices = 100 + np.round(np.cumsum(chance.normal(0, 0.05, TRADES)), 2)
     table = pa.table(
         {
             "id": np.arange(TRADES),
             "symbol": np.array(SYMBOLS)[chance.integers(0, len(SYMBOLS), TRADES)],
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
             "price": np.maximum(prices, 1.0),
             "trader": np.char.add("trader ", chance.integers(0, 500, TRADES).astype(str)),
         }
@@ -69,7 +67,7 @@ def trades() -> pa.Table:
 
 def written(folder: Path, table: pa.Table) -> int:
     """The trades as files of JSON, now and then a broken line among them; how many of these there are."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     chance = np.random.default_rng(7)
     broken = 0
     edges = np.linspace(0, table.num_rows, FILES + 1).astype(int).tolist()
@@ -87,78 +85,63 @@ def written(folder: Path, table: pa.Table) -> int:
     return broken
 
 
-def streamed(spark: Any, work: Path) -> Any:
-    """Run the stream to its end; gives what the monitor saw."""
+def streamed(spark: Any, work: Path, progress: Callable[[Any], None]) -> Any:
+    """Run the stream to its end, and report after each micro-batch; gives what the monitor saw."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(work / "trades"))
     both = sash.spark.with_side_output(QUERY, stream)
     writer = both.writeStream.foreachBatch(sash.spark.table_writer(work / "results", work / "side_output"))
     query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
-    with sash.spark.monitor(query, to=sys.stdout) as watched:
-        query.awaitTermination()
+    with sash.spark.monitor(query) as watched:
+        while not query.awaitTermination(0.3):
+            progress(watched)
+    progress(watched)
     return watched
 
 
-def check(table: pa.Table, results: pa.Table, side_output: pa.Table) -> int:
-    """Compare the stream's results with the local engine's; how many rows agree.
+@dataclass(frozen=True)
+class Outcome:
+    """What the stream has written."""
 
-    A trade is in the side output, or has its result, or is so young that a trade before it may still come.
-    """
-    good = table.filter(pc.invert(pc.is_in(table["id"], side_output["id"])))
-    watermark = pc.subtract(pc.max(good["ts"]), pa.scalar(timedelta(seconds=3)))
-    local = QUERY.run(good)
-    final = local.filter(pc.less(local["ts"], watermark))
-    results, final = results.sort_by("id"), final.sort_by("id")
-    if results.num_rows != final.num_rows:
-        raise SystemExit(f"  DIFFERS: the stream gave {results.num_rows:,} results, and {final.num_rows:,} are final")
-    for name in final.column_names:
-        if not alike(results[name].combine_chunks(), final[name].combine_chunks()):
-            raise SystemExit(f"  DIFFERS: the column {name!r} of the stream is not that of the local engine")
-    return final.num_rows
+    results: pa.Table
+    side_output: pa.Table
 
+    @classmethod
+    def read(cls, spark: Any, work: Path) -> Outcome:
+        """Both tables, of trades in their columns."""
+        names = ["_reason", "id", "symbol", "ts", "price", "trader"]
+        results = spark.read.parquet(str(work / "results")).drop("_batch").toArrow()
+        return cls(results, spark.read.parquet(str(work / "side_output")).select(*names).toArrow())
 
-def alike(one: pa.Array, other: pa.Array) -> bool:
-    """Equal, and for floats equal but for the last digits: the shape of a fold differs between hosts."""
-    if not pa.types.is_floating(one.type):
-        return one.equals(other.cast(one.type))
-    pair = [array.to_numpy(zero_copy_only=False) for array in (one, other)]
-    return np.allclose(*pair, rtol=1e-9, atol=0, equal_nan=True)
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many trades were not used, by the reason."""
+        counts = pc.value_counts(self.side_output["_reason"].combine_chunks()).to_pylist()
+        return {row["values"]: row["counts"] for row in sorted(counts, key=lambda row: str(row["values"]))}
 
+    def check(self, table: pa.Table) -> int:
+        """Compare the stream's results with the local engine's; how many rows agree. Exits if one does not.
 
-def print_results(results: pa.Table) -> None:
-    """The last result of some symbols."""
-    print(f"\n  {'symbol':8}{'trade at':16}{'price':>8}  {'high 10s':>9}{'high 5m':>9}  {'paid by':12}{'mean 1k':>9}")
-    table = results.sort_by([("ts", "descending"), ("id", "descending")])
-    for symbol in SYMBOLS[:5]:
-        row = table.filter(pc.equal(table["symbol"], symbol)).slice(0, 1).to_pylist()[0]
-        print(
-            f"  {symbol:8}{row['ts']:%H:%M:%S.%f}  {row['price']:7.2f}  {row['high_10s']:9.2f}{row['high_5m']:9.2f}  "
-            f"{row['who_5m']:12}{row['mean_1k']:9.3f}"
-        )
-
-
-def main() -> None:
-    work = Path(tempfile.mkdtemp(prefix="sash-demo-"))
-    table = trades()
-    broken = written(work / "trades", table)
-    print(f"  {TRADES:,} trades of {len(SYMBOLS)} symbols in {FILES} files; {broken} broken lines among them")
-    spark = sash.spark.session(**{"sql.shuffle.partitions": 2, "log.level": "OFF"})
-    began = time.perf_counter()
-    watched = streamed(spark, work)
-    took = time.perf_counter() - began
-    names = ["id", "symbol", "ts", "price", "trader"]
-    results = spark.read.parquet(str(work / "results")).drop("_batch").toArrow()
-    side_output = spark.read.parquet(str(work / "side_output")).select("_reason", *names).toArrow()
-    reasons = {
-        row["values"]: row["counts"] for row in pc.value_counts(side_output["_reason"].combine_chunks()).to_pylist()
-    }
-    spark.stop()
-    agreed = check(table, results, side_output.filter(pc.not_equal(side_output["_reason"], "malformed")))
-    print_results(results)
-    print(f"\n  {watched.totals['rows_in']:,} trades in {took:.0f} s, {results.num_rows:,} results")
-    print(f"  not used:  {', '.join(f'{count:,} {reason}' for reason, count in sorted(reasons.items()))}")
-    print(f"  checked:   {agreed:,} results of Spark's stream equal those of the local engine, row by row")
-    print(f"  written:   {work / 'results'} and {work / 'side_output'}, Parquet")
+        A trade is in the side output, or has its result, or is so young that a trade before it may still come.
+        """
+        rejected = self.side_output.filter(pc.not_equal(self.side_output["_reason"], "malformed"))
+        good = table.filter(pc.invert(pc.is_in(table["id"], rejected["id"])))
+        watermark = pc.subtract(pc.max(good["ts"]), pa.scalar(timedelta(seconds=3)))
+        local = QUERY.run(good)
+        final = local.filter(pc.less(local["ts"], watermark)).sort_by("id")
+        found = self.results.sort_by("id")
+        if found.num_rows != final.num_rows:
+            raise SystemExit(f"DIFFERS: the stream gave {found.num_rows:,} results, and {final.num_rows:,} are final")
+        for name in final.column_names:
+            require_alike(name, found[name].combine_chunks(), final[name].combine_chunks())
+        return final.num_rows
 
 
-if __name__ == "__main__":
-    main()
+def require_alike(name: str, one: pa.Array, other: pa.Array) -> None:
+    """Exit unless they are equal, floats but for the last digits: the shape of a fold differs between hosts."""
+    if pa.types.is_floating(one.type):
+        pair = [array.to_numpy(zero_copy_only=False) for array in (one, other)]
+        same = np.allclose(*pair, rtol=1e-9, atol=0, equal_nan=True)
+    else:
+        same = one.equals(other.cast(one.type))
+    if not same:
+        raise SystemExit(f"DIFFERS: the column {name!r} is not that of the local engine")

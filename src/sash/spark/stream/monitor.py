@@ -27,6 +27,8 @@ class MicroBatch:
     malformed: int
     lag: float | None
     """How far the watermark is behind the greatest time seen: in seconds, or in units of a numeric time column."""
+    lag_unit: str
+    """"s" for seconds, else empty."""
     keys: int
     elements: int
     """Elements kept for later windows, and rows in the reorder buffer."""
@@ -42,7 +44,9 @@ class MicroBatch:
 
     def __str__(self) -> str:
         words = [f"batch {self.number}", f"{self.rows_in:,} rows", f"{self.rows_per_second:,.0f} rows/s"]
-        words += [] if self.lag is None else [f"watermark {self.lag:,.1f} behind"]
+        words += (
+            [] if self.lag is None else [f"watermark {self.lag:,.1f}{self.lag_unit and f' {self.lag_unit}'} behind"]
+        )
         words += [f"{self.keys:,} keys", f"{self.late:,} late"]
         words += [f"{self.untimed:,} untimed"] if self.untimed else []
         words += [f"{self.malformed:,} malformed"] if self.malformed else []
@@ -95,17 +99,18 @@ class Monitor:
         flows = {name: sum(row.get(name) or 0 for row in counts.values()) for name in FLOWS}
         for name, flow in flows.items():
             self.totals[name] += flow
-        lags = []
+        lags: list[tuple[float, str]] = []
         for name, row in counts.items():
             lags += self._lag(name, row)
             for shard in map(_as_dict, row.get("shards") or ()):
                 self._shards[name, shard["shard"]] = shard
         levels = {name: sum(shard[name] for shard in self._shards.values()) for name in LEVELS}
         seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-        self.batches.append(MicroBatch(number=number, seconds=seconds, lag=max(lags, default=None), **flows, **levels))
+        lag, unit = max(lags, default=(None, ""))
+        self.batches.append(MicroBatch(number=number, seconds=seconds, lag=lag, lag_unit=unit, **flows, **levels))
         del self.batches[: -self.KEPT]
 
-    def _lag(self, name: str, row: dict[str, Any]) -> list[float]:
+    def _lag(self, name: str, row: dict[str, Any]) -> list[tuple[float, str]]:
         greatest, watermark = row.get("greatest"), row.get("watermark")
         if greatest is not None:
             self._greatest[name] = max(greatest, self._greatest.get(name, greatest))
@@ -113,7 +118,7 @@ class Monitor:
             return []
         nanoseconds = int(name.split()[1])
         behind = self._greatest[name] - watermark
-        return [behind * nanoseconds / 1e9 if nanoseconds else behind]
+        return [(behind * nanoseconds / 1e9, "s") if nanoseconds else (behind, "")]
 
     def _write(self) -> None:
         if self.to is None:
