@@ -9,9 +9,11 @@ from tools import catalogue_table, pictures, reference
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_table_of_structures_is_the_catalogue() -> None:
-    text = catalogue_table.PAGE.read_text(encoding="utf-8")
-    assert text == catalogue_table.with_catalogue(text), "docs/structures.md is behind: run `make format`"
+@pytest.mark.parametrize("path", catalogue_table.pages(), ids=lambda path: path.stem)
+def test_the_tables_of_structures_are_the_catalogue(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == catalogue_table.pages()[path], (
+        f"{path.name} is behind: run `make format`"
+    )
 
 
 @pytest.mark.parametrize(
