@@ -39,8 +39,10 @@ def some(names: list[str]) -> str:
     return "\n".join([*rows, "", ROUNDS if known else OUT_OF_ORDER])
 
 
-ROUNDS = """Times are those of a round of evict, insert and query on full windows, compiled: `max` of floats, or `sum` of ints for
-structures that need an inverse ([performance](../performance.md))."""
+ROUNDS = (
+    "Times are those of a round of evict, insert and query on full windows, compiled: `max` of floats, or `sum` of ints\n"
+    "for structures that need an inverse ([performance](../performance.md))."
+)
 OUT_OF_ORDER = "Times by the distance of events are in [performance](../performance.md#out-of-order)."
 
 
