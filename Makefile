@@ -67,6 +67,7 @@ format: venv ## put the code in shape, and mend what can be mended
 	@$(PY) -m ruff format .
 	@$(PY) -m tools.catalogue_table
 	@$(PY) -m tools.reference
+	@$(PY) -m tools.performance_summary
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

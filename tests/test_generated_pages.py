@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import catalogue_table, pictures, reference
+from tools import catalogue_table, performance_summary, pictures, reference
 
 ROOT = Path(__file__).parents[1]
 

@@ -40,8 +40,8 @@ def some(names: list[str]) -> str:
 
 
 ROUNDS = (
-    "Times are those of a round of evict, insert and query on full windows, compiled: `max` of floats, or `sum` of ints\n"
-    "for structures that need an inverse ([performance](../performance.md))."
+    "Times are those of a round of evict, insert and query on full windows, compiled: `max` of floats, or `sum` of\n"
+    "ints for structures that need an inverse ([performance](../performance.md))."
 )
 OUT_OF_ORDER = "Times by the distance of events are in [performance](../performance.md#out-of-order)."
 
