@@ -29,12 +29,26 @@ def some(names: list[str]) -> str:
     times = {name: measured(name) for name in names}
     known = any(cell != "–" for cells in times.values() for cell in cells)
     sizes = [f"ns at n = {size}" for size in SIZES] if known else []
-    head = ["structure", "module", "needs", "⊕ an insert, evict, query", "worst case", "space", *sizes]
+    head = [
+        "structure",
+        "file in `sash/aggregators`",
+        "needs",
+        "⊕ an insert, evict, query",
+        "worst case",
+        "space",
+        *sizes,
+    ]
     rows = [f"| {' | '.join(head)} |", "|---" * 6 + "|---:" * len(sizes) + "|"]
     for name in names:
         record = CATALOGUE[name]
         average, worst = (", ".join(map(str, costs.values())) for costs in (record.average, record.worst))
-        cells = [f"`{name}`", f"`{record.cls.__module__}`", ", ".join(record.needs) or "–", average, worst]
+        cells = [
+            f"`{name}`",
+            f"`{record.cls.__module__.rpartition('.')[2]}.py`",
+            ", ".join(record.needs) or "–",
+            average,
+            worst,
+        ]
         rows.append(f"| {' | '.join([*cells, str(record.space), *times[name][: len(sizes)]])} |")
     return "\n".join([*rows, "", ROUNDS if known else OUT_OF_ORDER])
 
