@@ -8,7 +8,7 @@
 `sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       durable state: pages of bytes
 `sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (loaded when asked)
-`sash.cli`          `sash.plot`: pictures of values and their aggregates (loaded when asked)
+`sash.cli`          `sash.sql`: windows in SQL; `sash.plot`: pictures of them (loaded when asked)
 `sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
 """
 
@@ -77,7 +77,7 @@ from sash.plan import Options, Queries, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
-    from sash.cli import plot
+    from sash.cli import plot, sql
     from sash.pipeline import pipe
 
 __version__ = "0.1.0"
@@ -150,6 +150,7 @@ __all__ = [
     "rolling",
     "skewness",
     "slope",
+    "sql",
     "std",
     "sum",
     "sum_of_squares",
@@ -160,7 +161,7 @@ __all__ = [
 ]
 
 
-_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli"}
+_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli", "sql": "sash.cli"}
 """Where names are that `import sash` does not load."""
 
 

@@ -1,0 +1,145 @@
+"""`sash.sql`: SQL over windows of a frame, a Spark DataFrame or a Spark stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sash.cli.sql_aggregates import UnsupportedSQL
+from sash.cli.sql_select import ALL, Partition
+from sash.cli.sql_statement import Statement, statement_of
+from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.parser import DIALECT
+from sash.expressions.tree import Expr
+from sash.frames import adapter_of
+from sash.frames.frame_rows import flat
+from sash.plan.query import Query
+
+
+def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **tables: Any) -> Any:
+    """Compute a SELECT statement with windows; the result is of the kind of the table.
+
+    statement: SQL in DuckDB's dialect: aggregates with OVER, for a result at each row, or GROUP BY with a window, as
+        Flink writes it (`FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))`) or Spark
+        (`GROUP BY window(ts, '1 hour')`). Names of columns are case-sensitive.
+    lateness, options: as for `sash.rolling`; a stream needs `lateness`.
+    tables: the table of the FROM clause, by its name: a frame of pandas, polars, Arrow, NumPy, DuckDB or Spark.
+
+    >>> import pyarrow as pa, sash
+    >>> trades = pa.table({"t": [1, 2, 3, 9], "price": [3, 5, 4, 1]})
+    >>> last = "ORDER BY t RANGE BETWEEN 2 PRECEDING AND CURRENT ROW"
+    >>> sash.sql(f"SELECT t, max(price) OVER ({last}) AS high FROM trades", trades=trades).to_pydict()
+    {'t': [1, 2, 3, 9], 'high': [3, 5, 5, 1]}
+
+    Raises ValueError, naming the part, for what is not supported: what is not about windows stays with your own engine.
+    Nothing but the parsed statement is executed.
+    """
+    if not isinstance(statement, str):
+        raise TypeError(f"sash.sql() takes a statement as text; got {statement!r}")
+    read = statement_of(statement)
+    if read.table not in tables:
+        given = ", ".join(tables) or "none"
+        raise UnsupportedSQL(
+            f"FROM {read.table}: no such table was passed; there are {given}: sash.sql(…, {read.table}=frame)"
+        )
+    arguments = {"lateness": lateness, "options": options}
+    host = _Spark() if _package(tables[read.table]) == "pyspark" else _Frame()
+    data = host.opened(tables[read.table])
+    if len(read.partitions) > 1 and getattr(data, "isStreaming", False):
+        raise UnsupportedSQL("on a stream all windows have one PARTITION BY and ORDER BY: start a stream for each")
+    columns = host.columns(data)
+    read = read.with_names_beside(columns)
+    output = _output(read, columns)
+    queries = [_query(partition, read.windows, arguments) for partition in read.partitions]
+    data = data if read.where is None else host.filtered(data, read.where, read.condition)
+    for query in queries:
+        data = query.run(data)
+    return host.selected(data, output)
+
+
+def _query(partition: Partition, windows: Any, arguments: dict[str, Any]) -> Query:
+    aggregates: dict[str, Any] = dict(partition.aggregates)
+    return Query(windows, by=partition.by, on=partition.on or None, **arguments, **aggregates)
+
+
+def _package(data: Any) -> str:
+    packages = (cls.__module__.partition(".")[0] for cls in type(data).__mro__)
+    return next((name for name in packages if name in ("pandas", "polars", "pyspark")), "")
+
+
+def _output(read: Statement, columns: list[str]) -> list[tuple[str, str]]:
+    """The columns of the result, `*` as those of the table."""
+    found: list[tuple[str, str]] = []
+    for source, name in read.output:
+        found += [(column, column) for column in columns] if source == ALL else [(source, name)]
+    names = [name for _, name in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
+    return found
+
+
+class _Frame:
+    """A table in memory."""
+
+    def opened(self, data: Any) -> Any:
+        """The table, read if it is lazy or a stream."""
+        package = _package(data)
+        if package == "polars" and hasattr(data, "collect"):
+            return data.collect()
+        return data if package or isinstance(data, dict | pa.Table | pa.RecordBatch) else pa.table(data)
+
+    def columns(self, data: Any) -> list[str]:
+        """The names of its columns."""
+        if isinstance(data, dict):
+            return list(data)
+        names = data.schema.names if isinstance(data, pa.Table | pa.RecordBatch) else data.columns
+        return [name for name in names if isinstance(name, str)]
+
+    def filtered(self, data: Any, where: Expr, condition: str) -> Any:
+        """The rows for which the condition holds."""
+        frame = adapter_of(data)
+        holds = evaluated(where.tree, lambda name: flat(frame.column(name)), frame.rows)
+        if not pa.types.is_boolean(holds.type):
+            raise UnsupportedSQL(f"WHERE {condition} is of type {holds.type}; it must be true or false")
+        mask = holds.fill_null(False)
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            return data.filter(mask)
+        if _package(data) == "polars":
+            return data.filter(mask.to_pylist())
+        chosen = mask.to_numpy(zero_copy_only=False)
+        return {name: column[chosen] for name, column in data.items()} if isinstance(data, dict) else data[chosen]
+
+    def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
+        """Columns, by new names."""
+        sources, names = [source for source, _ in output], [name for _, name in output]
+        if isinstance(data, dict):
+            return {name: data[source] for source, name in output}
+        if _package(data) == "pandas":
+            return data[sources].set_axis(names, axis=1)
+        if _package(data) == "polars":
+            return data.select(data[source].alias(name) for source, name in output)
+        return data.select(sources).rename_columns(names)
+
+
+class _Spark:
+    """A DataFrame of Spark, which computes the condition and the names itself."""
+
+    def opened(self, data: Any) -> Any:
+        """The DataFrame."""
+        return data
+
+    def columns(self, data: Any) -> list[str]:
+        """The names of its columns."""
+        return list(data.columns)
+
+    def filtered(self, data: Any, _where: Expr, condition: str) -> Any:
+        """The rows for which the condition holds."""
+        import sqlglot
+
+        return data.where(sqlglot.transpile(condition, read=DIALECT, write="spark")[0])
+
+    def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
+        """Columns, by new names."""
+        return data.selectExpr(*(f"`{source}` as `{name}`" for source, name in output))

@@ -1,0 +1,135 @@
+"""Read a SELECT statement: its table, its condition, its windows, and the columns of the result.
+
+text ──sqlglot──▶ tree ──▶ Statement: queries over one table, and which of their columns the result has
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sash.cli.sql_aggregates import UnsupportedSQL, text_of
+from sash.cli.sql_select import MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, arguments_of
+from sash.expressions.parser import DIALECT, expr
+from sash.expressions.tree import Expr
+from sash.plan.query import Query
+
+RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
+"""Names that an aggregate of a query cannot have."""
+
+ELSEWHERE = {
+    "joins": "JOIN",
+    "distinct": "DISTINCT",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "with_": "WITH",
+    "laterals": "LATERAL",
+    "sample": "TABLESAMPLE",
+}
+"""Clauses that are not about windows, by sqlglot's name of each."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A SELECT over windows of one table."""
+
+    table: str
+    where: Expr | None
+    condition: str
+    """The text of `where`."""
+    partitions: tuple[Partition, ...]
+    windows: Any
+    """Those of GROUP BY; None: each aggregate has its own, and each row a result."""
+    output: tuple[tuple[str, str], ...]
+    """Columns of the result, each with its name."""
+
+    def with_names_beside(self, columns: Container[str]) -> Statement:
+        """Aggregates by their names in the result, where the table has no such column: errors then name them."""
+        computed = {source for partition in self.partitions for source in partition.aggregates}
+        names = {s: name for s, name in self.output if s in computed and name.isidentifier() and name not in columns}
+        names = {source: name for source, name in names.items() if name not in RESERVED_ARGUMENTS}
+        partitions = tuple(
+            replace(one, aggregates={names.get(source, source): made for source, made in one.aggregates.items()})
+            for one in self.partitions
+        )
+        output = tuple((names.get(source, source), name) for source, name in self.output)
+        return replace(self, partitions=partitions, output=output)
+
+
+def statement_of(text: str) -> Statement:
+    """Read a statement. Raises UnsupportedSQL, naming the part, for what is not supported."""
+    select = _parsed(text)
+    for clause, name in ELSEWHERE.items():
+        if select.args.get(clause):
+            raise UnsupportedSQL(
+                f"{name} is not about windows: use your own engine for it, before or after sash.sql; "
+                "a statement has SELECT, FROM, WHERE, WINDOW, and GROUP BY with a window"
+            )
+    source = select.args.get("from_")
+    if source is None:
+        raise UnsupportedSQL("there is no FROM: name a table that is passed to sash.sql, such as trades=frame")
+    where = select.args.get("where")
+    condition = "" if where is None else text_of(where.this)
+    reader: RowsReader | SlidesReader = SlidesReader(select) if select.args.get("group") else RowsReader(select)
+    partitions, windows, output = reader.read()
+    return Statement(_table(source), expr(condition) if condition else None, condition, partitions, windows, output)
+
+
+def _parsed(text: str) -> Any:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    logger = logging.getLogger("sqlglot")
+    silent, logger.disabled = logger.disabled, True
+    try:
+        found = [one for one in sqlglot.parse(_plain(text), read=DIALECT) if one is not None]
+    except SqlglotError as error:
+        (first, *_) = getattr(error, "errors", None) or [{}]
+        place = f" at line {first['line']}, column {first['col']}" if "line" in first else ""
+        raise UnsupportedSQL(f"this is not SQL{place}: {first.get('description', error)}") from None
+    finally:
+        logger.disabled = silent
+    if len(found) != 1:
+        raise UnsupportedSQL(f"give one SELECT statement; there are {len(found)}")
+    if type(found[0]).__name__ != "Select":
+        raise UnsupportedSQL(f"give a SELECT statement; this is {type(found[0]).__name__.upper()}")
+    return found[0]
+
+
+_TABLE = re.compile(
+    r"\bTABLE\s+(\w+)(?:\s+PARTITION\s+BY\s+[\w\s,]+?)?(?=\s*,\s*(?:\w+\s*=>\s*)?DESCRIPTOR)", re.IGNORECASE
+)
+"""The table of a window function; GROUP BY repeats its PARTITION BY."""
+
+
+def _plain(text: str) -> str:
+    """The text with Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) as a function that the parser knows."""
+    names = "|".join(TABLE_FUNCTIONS)
+    call = re.compile(rf"\bTABLE\s*\(\s*(?=(?:{names})\s*\()", re.IGNORECASE)
+    while found := call.search(text):
+        inner, depth, end = found.end(), 1, found.end()
+        while end < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        arguments = _TABLE.sub(r"\1", text[inner : end - 1])
+        text = text[: found.start()] + MARK + arguments + text[end:]
+    return text
+
+
+def _table(source: Any) -> str:
+    found = source.this
+    if type(found).__name__ != "Table":
+        raise UnsupportedSQL("FROM takes the name of a table; for a subquery use your own engine, and pass its result")
+    call = found.this
+    if type(call).__name__ == "Anonymous":
+        found = arguments_of(call)[0]
+        if type(found).__name__ not in ("Column", "Identifier", "Table"):
+            raise UnsupportedSQL(f"{text_of(call)}: the first argument is the name of a table")
+    return str(found.name)

@@ -1,0 +1,151 @@
+"""SQL's window frames and window functions of tables as the windows of sash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sash.cli.sql_aggregates import UnsupportedSQL, number_of, text_of
+from sash.windows import Count, Lifetime, Session, Time, WindowKind
+
+ENDLESS = 2**62
+"""Rows of a window that nothing leaves."""
+
+UNITS = {"NANOSECOND": "ns", "MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h"}
+UNITS |= {"DAY": "d", "WEEK": "w", "MONTH": "mo", "QUARTER": "q", "YEAR": "y"}
+
+
+def length_of(node: Any, what: str) -> Any:
+    """A duration in the words of sash, or a number. Raises UnsupportedSQL for anything else."""
+    if type(node).__name__ == "Interval":
+        unit = str(node.args.get("unit") or "").upper().removesuffix("S")
+        text = str(node.this.this) if node.this is not None else ""
+        if unit in UNITS and text.isdigit():
+            return f"{text}{UNITS[unit]}"
+        raise UnsupportedSQL(f"{what} is {text_of(node)}: write one number with its unit, such as INTERVAL '5' MINUTE")
+    if type(node).__name__ == "Literal" and node.is_string:
+        return str(node.this)  # Spark's window(ts, '10 minutes')
+    return number_of(node, what)
+
+
+# ---- OVER (…) ----
+
+
+def frame_of(spec: Any, is_ordered: bool, text: str) -> WindowKind:
+    """The window of a frame clause; None: SQL's own default."""
+    if spec is None:
+        if not is_ordered:
+            raise UnsupportedSQL(f"{text} is the whole partition, which does not slide: add ORDER BY, or use GROUP BY")
+        return Lifetime()
+    kind, excluded = str(spec.args["kind"]), str(spec.args.get("exclude") or "NO OTHERS").upper()
+    if kind == "ROWS":
+        return _rows(spec, excluded, text)
+    if kind != "RANGE":
+        raise UnsupportedSQL(f"{text}: frames are ROWS or RANGE, not {kind}")
+    if not is_ordered:
+        raise UnsupportedSQL(f"{text}: RANGE needs ORDER BY")
+    return _range(spec, excluded, text)
+
+
+def _ends(spec: Any, text: str) -> tuple[Any, int, Any, int]:
+    """Start and end of a frame: a length and its sign, or None for unbounded; the current row is 0."""
+    found: list[Any] = []
+    for side in ("start", "end"):
+        value, direction = spec.args.get(side), str(spec.args.get(f"{side}_side") or "")
+        if value is None or value == "CURRENT ROW":
+            found += [0, 0]
+        elif value == "UNBOUNDED":
+            if direction == "FOLLOWING":
+                raise UnsupportedSQL(f"{text}: a window ends at most a fixed length after its row")
+            found += [None, -1]
+        else:
+            found += [length_of(value, f"a bound of {text}"), -1 if direction == "PRECEDING" else 1]
+    start, before, end, after = found
+    return start, before, end, after
+
+
+def _rows(spec: Any, excluded: str, text: str) -> WindowKind:
+    start, before, end, after = _ends(spec, text)
+    last = end * after
+    if excluded == "CURRENT ROW":
+        if last != 0:
+            raise UnsupportedSQL(f"{text}: EXCLUDE CURRENT ROW needs a frame that ends at CURRENT ROW")
+        last = -1
+    elif excluded != "NO OTHERS":
+        raise UnsupportedSQL(f"{text}: ROWS takes EXCLUDE CURRENT ROW alone")
+    if start is None:
+        return Count(ENDLESS, shift=last)
+    size = last - start * before + 1
+    if size < 1:
+        raise UnsupportedSQL(f"{text} has no rows")
+    return Count(size, shift=last)
+
+
+def _range(spec: Any, excluded: str, text: str) -> WindowKind:
+    start, before, end, after = _ends(spec, text)
+    if excluded not in ("NO OTHERS", "GROUP"):
+        raise UnsupportedSQL(f"{text}: a RANGE has all rows of equal time, so write EXCLUDE GROUP to leave them out")
+    if start is None:
+        if end != 0 or excluded == "GROUP":
+            raise UnsupportedSQL(f"{text}: RANGE UNBOUNDED PRECEDING ends at CURRENT ROW, and takes no EXCLUDE")
+        return Lifetime()
+    if end == 0:
+        if before > 0 or start == 0:
+            raise UnsupportedSQL(f"{text} must begin before CURRENT ROW")
+        return Time(start, closed="left" if excluded == "GROUP" else "both")
+    if excluded == "GROUP":
+        raise UnsupportedSQL(f"{text}: EXCLUDE GROUP needs a frame that ends at CURRENT ROW")
+    if before > 0:
+        raise UnsupportedSQL(f"{text} must begin at or before CURRENT ROW")
+    first, last = _signed(start, before), _signed(end, after)
+    size = last - first
+    if not size > 0 * size:
+        raise UnsupportedSQL(f"{text} must begin before it ends")
+    return Time(size, closed="both", shift=last)
+
+
+def _signed(length: Any, sign: int) -> Any:
+    """A bound as a number, or as a timedelta64 where it is a duration."""
+    if length == 0 or not isinstance(length, str):
+        return length * sign
+    number, unit = length.rstrip("abcdefghijklmnopqrstuvwxyz"), length.lstrip("0123456789")
+    if unit in ("mo", "q", "y"):
+        raise UnsupportedSQL(f"INTERVAL of months and years is for frames that end at CURRENT ROW; got {length}")
+    units: Any = {"d": "D", "w": "W"}.get(unit, unit)
+    return np.timedelta64(int(number), units) * sign
+
+
+# ---- TUMBLE, HOP, SESSION, CUMULATE; window(…), session_window(…) ----
+
+
+def table_window(name: str, lengths: list[Any]) -> Any:
+    """The windows of a function of Flink, from its lengths in the order in which it takes them."""
+    if name == "tumble" and 1 <= len(lengths) <= 2:
+        return Time(lengths[0], every=lengths[0], offset=lengths[1] if len(lengths) == 2 else 0)
+    if name == "hop" and 2 <= len(lengths) <= 3:
+        return Time(lengths[1], every=lengths[0], offset=lengths[2] if len(lengths) == 3 else 0)
+    if name == "session" and len(lengths) == 1:
+        return Session(lengths[0], every="close")
+    if name == "cumulate" and len(lengths) == 2:
+        return _cumulated(*lengths)
+    shapes = "TUMBLE(…, size [, offset]), HOP(…, slide, size [, offset]), SESSION(…, gap) and CUMULATE(…, step, size)"
+    raise UnsupportedSQL(f"{name.upper()} takes other arguments: there are {shapes}")
+
+
+def _cumulated(step: Any, size: Any) -> dict[str, Time]:
+    """A window for each number of steps, all of which begin where the largest does."""
+    first, whole = _signed(step, 1), _signed(size, 1)
+    if whole % first != 0 * whole:
+        raise UnsupportedSQL(f"CUMULATE: the size {size} must be a multiple of the step {step}")
+    return {str(i): Time(first * i, every=whole, offset=first * i) for i in range(1, int(whole // first) + 1)}
+
+
+def spark_window(name: str, lengths: list[Any]) -> Any:
+    """The windows of `window(ts, size [, slide [, start]])` and `session_window(ts, gap)` of Spark."""
+    if name == "session_window" and len(lengths) == 1:
+        return Session(lengths[0], every="close")
+    if name == "window" and 1 <= len(lengths) <= 3:
+        every = lengths[1] if len(lengths) > 1 else lengths[0]
+        return Time(lengths[0], every=every, offset=lengths[2] if len(lengths) == 3 else 0)
+    raise UnsupportedSQL("there are window(ts, size [, slide [, start]]) and session_window(ts, gap)")

@@ -1,0 +1,280 @@
+"""`sash.sql` against DuckDB, on every kind of frame, and what it refuses."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sash
+
+CHANCE = np.random.default_rng(5)
+ROWS = 50
+EVENTS = pa.table(
+    {
+        "id": pa.array(range(ROWS)),
+        "k": pa.array(CHANCE.choice(["a", "b", "c"], ROWS).tolist()),
+        "t": pa.array(np.sort(CHANCE.integers(0, 60, ROWS))),
+        "ts": pa.array((np.sort(CHANCE.integers(0, 3600, ROWS)) * 1_000_000).astype("datetime64[us]")),
+        "x": pa.array([None if CHANCE.random() < 0.1 else round(float(v), 2) for v in CHANCE.normal(size=ROWS)]),
+        "y": pa.array([None if CHANCE.random() < 0.1 else int(v) for v in CHANCE.integers(-3, 9, ROWS)]),
+        "flag": pa.array((CHANCE.random(ROWS) < 0.5).tolist()),
+        "s": pa.array(CHANCE.choice(["p", "q", "rr"], ROWS).tolist()),
+    }
+)
+
+AGGREGATES = [
+    "count(*)", "count(x)", "count(DISTINCT y)", "sum(x)", "sum(y)", "avg(x)", "avg(y)", "min(x)", "max(y)", "min(s)",
+    "stddev(x)", "stddev_pop(x)", "variance(x)", "var_pop(y)", "median(x)", "quantile_cont(x, 0.25)", "sum(x * y)",
+    "quantile_disc(x, 0.75)", "max(x) - min(x)", "sum(y) / count(*)", "bool_or(flag)", "bool_and(flag)", "corr(x, y)",
+    "covar_samp(x, y)", "covar_pop(x, y)", "regr_slope(x, y)", "regr_intercept(x, y)", "sum(abs(y))", "skewness(x)",
+    "first_value(x IGNORE NULLS)", "last_value(y IGNORE NULLS)", "product(x)", "count(x + y)", "kurtosis(x)",
+]  # fmt: skip
+FRAMES = [
+    "PARTITION BY k ORDER BY t, id ROWS BETWEEN 4 PRECEDING AND CURRENT ROW",
+    "PARTITION BY k ORDER BY t, id ROWS BETWEEN 5 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW",
+    "ORDER BY id ROWS BETWEEN 7 PRECEDING AND 2 PRECEDING",
+    "PARTITION BY s ORDER BY t, id ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING",
+    "ORDER BY t, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "ORDER BY t, id ROWS 3 PRECEDING",
+    "PARTITION BY k ORDER BY t RANGE BETWEEN 9 PRECEDING AND CURRENT ROW",
+    "PARTITION BY k ORDER BY t RANGE BETWEEN 9 PRECEDING AND CURRENT ROW EXCLUDE GROUP",
+    "ORDER BY ts RANGE BETWEEN INTERVAL '5' MINUTE PRECEDING AND CURRENT ROW",
+    "PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 90 SECOND PRECEDING AND INTERVAL 30 SECOND PRECEDING",
+    "ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND INTERVAL '2' MINUTE FOLLOWING",
+    "PARTITION BY k ORDER BY t",
+]  # fmt: skip
+
+
+def statement(draw: random.Random) -> str:
+    """A statement of one to three columns over one window, some with conditions."""
+    frame = draw.choice(FRAMES)
+    named = draw.random() < 0.3
+    over = "w" if named else f"({frame})"
+    columns = ["id"]
+    for i in range(draw.randint(1, 3)):
+        chosen = draw.choice(AGGREGATES)
+        parts = chosen.split(" ") if any(f" {sign} " in chosen for sign in "-/") else [chosen]
+        condition = draw.choice(["", "", " FILTER (WHERE y > 2)", " FILTER (WHERE x IS NOT NULL AND s <> 'p')"])
+        if "IGNORE" in chosen:
+            condition = ""
+        made = " ".join(part if part in "-/" else f"{part}{condition} OVER {over}" for part in parts)
+        columns.append(f"{made} AS c{i}")
+    where = draw.choice(["", "", " WHERE y > -2", " WHERE s IN ('p', 'q') OR x > 0"])
+    window = f" WINDOW w AS ({frame})" if named else ""
+    return f"SELECT {', '.join(columns)} FROM events{where}{window}"
+
+
+def expected(text: str, events: pa.Table = EVENTS) -> list[dict[str, Any]]:
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        return connection.sql(f"SELECT * FROM ({text}) ORDER BY ALL").to_arrow_table().to_pylist()
+
+
+def assert_rows(found: list[dict[str, Any]], wanted: list[dict[str, Any]], text: str) -> None:
+    assert len(found) == len(wanted), text
+    for one, other in zip(found, wanted, strict=True):
+        assert one.keys() == other.keys(), text
+        for name, value in one.items():
+            known = other[name]
+            if isinstance(value, float) and isinstance(known, int | float):
+                # moments of constant values are 0 or undefined: others round
+                same = np.isclose(value, known, rtol=1e-9, atol=1e-9) or (np.isnan(value) and np.isnan(known))
+            elif isinstance(known, float) and np.isnan(known):
+                same = value is None  # DuckDB divides by a deviation of zero
+            else:
+                same = value == known
+            assert same, f"{text}\n{name}: {value!r}, of DuckDB {known!r}, in {one}"
+
+
+@pytest.mark.usefixtures("interpreted_kernels", "column_aggregates")
+@pytest.mark.parametrize("seed", range(20))
+def test_statements_give_the_results_of_duckdb(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(10):
+        text = statement(draw)
+        found = sash.sql(text, events=EVENTS).sort_by("id").to_pylist()
+        assert_rows(found, expected(text), text)
+
+
+def test_several_partitions_in_one_statement() -> None:
+    text = """SELECT *, y * 2 AS twice, count(*) OVER (PARTITION BY k ORDER BY id ROWS 3 PRECEDING) AS a,
+        lag(y, 2) OVER (PARTITION BY s ORDER BY t, id) AS b, row_number() OVER (ORDER BY id) AS c,
+        (x - avg(x) OVER (ORDER BY id ROWS 9 PRECEDING)) / 2 AS d FROM events"""
+    assert_rows(sash.sql(text, events=EVENTS).sort_by("id").to_pylist(), expected(text), text)
+
+
+def test_a_result_may_have_the_name_of_a_column() -> None:
+    text = "SELECT id, max(x) OVER (ORDER BY id ROWS 2 PRECEDING) AS x, x AS was FROM events"
+    assert_rows(sash.sql(text, events=EVENTS).to_pylist(), expected(text), text)
+
+
+def test_names_without_as() -> None:
+    text = "SELECT max(x) OVER w, count(*) FILTER (WHERE y > 1) OVER w FROM events WINDOW w AS (ORDER BY id)"
+    assert sash.sql(text, events=EVENTS).column_names == ["max_x", "count"]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "numpy", "batch", "duckdb"])
+def test_every_kind_of_frame(kind: str) -> None:
+    plain = EVENTS.select(["id", "k", "t"]).append_column("x", EVENTS["x"].fill_null(0.5))
+    frame: Any = {
+        "pandas": plain.to_pandas,
+        "polars": lambda: pl.from_arrow(plain),
+        "lazy": lambda: pl.from_arrow(plain).lazy(),  # type: ignore[union-attr]
+        "numpy": lambda: {name: plain[name].to_numpy() for name in plain.column_names},
+        "batch": lambda: plain.combine_chunks().to_batches()[0],
+        "duckdb": lambda: duckdb.from_arrow(plain),
+    }[kind]()
+    text = "SELECT id AS i, max(x) OVER (PARTITION BY k ORDER BY t RANGE 9 PRECEDING) AS high FROM events WHERE x > -1"
+    result = sash.sql(text, events=frame)
+    kinds = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.DataFrame, "numpy": dict}
+    assert isinstance(result, kinds.get(kind, pa.RecordBatch if kind == "batch" else pa.Table))
+    found = {"pandas": lambda: pa.Table.from_pandas(result, preserve_index=False), "numpy": lambda: pa.table(result)}
+    table = found.get(kind, lambda: pa.table(result))()
+    assert_rows(table.sort_by("i").to_pylist(), expected(text, plain), text)
+
+
+# ---- GROUP BY ----
+
+SLIDES = {
+    "TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' MINUTES))": (600, 600),
+    "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE))": (900, 300),
+    "TABLE(HOP(DATA => TABLE events, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '15' MINUTE, "
+    "SLIDE => INTERVAL '5' MINUTE))": (900, 300),
+}
+
+
+@pytest.mark.parametrize("source", SLIDES)
+def test_hopping_windows_are_those_of_a_join(source: str) -> None:
+    size, every = SLIDES[source]
+    text = f"""SELECT k, window_start, window_end AS e, sum(y) AS s, count(*) FILTER (WHERE x > 0) AS n,
+        max(x) - min(x) AS r FROM {source} GROUP BY k, window_start, window_end"""
+    joined = f"""SELECT k, s0 AS window_start, s0 + INTERVAL {size} SECOND AS e, sum(y)::BIGINT AS s,
+        count(*) FILTER (WHERE x > 0) AS n, max(x) - min(x) AS r FROM events
+        JOIN (SELECT make_timestamp(i * {every} * 1000000) AS s0 FROM range(-10, 40) r(i))
+        ON ts >= s0 AND ts < s0 + INTERVAL {size} SECOND GROUP BY k, s0"""
+    found = sash.sql(text, events=EVENTS).sort_by([("k", "ascending"), ("window_start", "ascending")]).to_pylist()
+    assert_rows(found, expected(joined), text)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("window(ts, '10 minutes')", "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' MINUTES)"),
+        (
+            "window(ts, '15 minutes', '5 minutes', '1 minute')",
+            "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '5' MINUTES, INTERVAL '15' MINUTES, INTERVAL '1' MINUTE)",
+        ),
+        (
+            "session_window(ts, '2 minutes')",
+            "SESSION(TABLE events PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' MINUTES)",
+        ),
+    ],
+)
+def test_the_windows_of_spark_are_those_of_flink(ours: str, theirs: str) -> None:
+    name = ours.partition("(")[0]
+    one = sash.sql(
+        f"SELECT k, {name}.start AS a, {name}.end AS b, count(*) AS n FROM events GROUP BY k, {ours}", events=EVENTS
+    )
+    text = f"SELECT k, window_start AS a, window_end AS b, count(*) AS n FROM TABLE({theirs})"
+    assert one.equals(sash.sql(f"{text} GROUP BY k, window_start, window_end", events=EVENTS))
+    assert one.num_rows > 3
+
+
+def test_cumulating_windows_grow_by_steps() -> None:
+    text = """SELECT window_start, window_end, count(*) AS n FROM TABLE(
+        CUMULATE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '30' MINUTES))
+        GROUP BY window_start, window_end"""
+    found = {(r["window_start"], r["window_end"]): r["n"] for r in sash.sql(text, events=EVENTS).to_pylist()}
+    start = np.datetime64("1970-01-01")
+    seconds = EVENTS["ts"].to_numpy().astype("datetime64[s]").astype(int)
+    wanted = {}
+    for first in (0, 1800):
+        for end in (first + 600, first + 1200, first + 1800):
+            n = int(((seconds >= first) & (seconds < end)).sum())
+            if n:
+                wanted[
+                    (start + first * np.timedelta64(1, "s")).item(), (start + end * np.timedelta64(1, "s")).item()
+                ] = n
+    assert {(a, b): n for (a, b), n in found.items()} == {
+        (pd.Timestamp(a).to_pydatetime(), pd.Timestamp(b).to_pydatetime()): n for (a, b), n in wanted.items()
+    }
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELEC 3", "this is not SQL at line 1"),
+        ("DROP TABLE events", "give a SELECT statement; this is DROP"),
+        ("SELECT 1; SELECT 2", "give one SELECT statement; there are 2"),
+        ("SELECT x FROM events", "there is no window in it"),
+        ("SELECT max(x) OVER (ORDER BY t)", "there is no FROM"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM other", r"FROM other: no such table was passed; there are events"),
+        (
+            "SELECT max(x) OVER (ORDER BY t) FROM events JOIN b ON true",
+            "JOIN is not about windows: use your own engine",
+        ),
+        ("SELECT max(x) OVER (ORDER BY t) FROM events ORDER BY t", "ORDER BY is not about windows"),
+        ("SELECT DISTINCT max(x) OVER (ORDER BY t) FROM events", "DISTINCT is not about windows"),
+        ("WITH a AS (SELECT 1) SELECT max(x) OVER (ORDER BY t) FROM a", "WITH is not about windows"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM (SELECT * FROM events)", "FROM takes the name of a table"),
+        ("SELECT max(x) OVER (PARTITION BY k) FROM events", "is the whole partition, which does not slide"),
+        ("SELECT max(x) OVER (ORDER BY t DESC) FROM events", "leave out DESC"),
+        ("SELECT max(x) OVER (ORDER BY t + 1) FROM events", r"ORDER BY t \+ 1: name a column"),
+        ("SELECT max(x) OVER v FROM events WINDOW w AS (ORDER BY t)", r"OVER v: there is no such window"),
+        ("SELECT rank() OVER (ORDER BY t) FROM events", r"the function rank\(\) is not supported over windows"),
+        (
+            "SELECT first_value(x) OVER (ORDER BY t) FROM events",
+            r"aggregates skip nulls, so write FIRST_VALUE\(… IGNORE",
+        ),
+        ("SELECT coalesce(max(x) OVER (ORDER BY t), 0) FROM events", r"beside windows there are \+ - \* / and parenth"),
+        ("SELECT max(x) OVER (ORDER BY t GROUPS 2 PRECEDING) FROM events", "frames are ROWS or RANGE, not GROUPS"),
+        (
+            "SELECT max(x) OVER (ORDER BY t ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) FROM events",
+            "a window ends at most a fixed length after its row",
+        ),
+        (
+            "SELECT max(x) OVER (ORDER BY t RANGE BETWEEN 9 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW) FROM events",
+            "write EXCLUDE GROUP",
+        ),
+        ("SELECT k, sum(x) FROM events GROUP BY k", "GROUP BY has no window"),
+        (
+            "SELECT s, sum(x) FROM events GROUP BY k, window(ts, '1 minute')",
+            "'s' is neither aggregated nor in GROUP BY",
+        ),
+        ("SELECT k, window FROM events GROUP BY k, window(ts, '1 minute')", "'window' is neither aggregated"),
+        ("SELECT k FROM events GROUP BY k, window(ts, '1 minute')", "there is no aggregate in it"),
+        (
+            "SELECT max(x) OVER (ORDER BY t) FROM events GROUP BY k, window(ts, '1 minute')",
+            "OVER and GROUP BY do not go together",
+        ),
+        (
+            "SELECT max(x) OVER w AS a, min(x) OVER w AS a FROM events WINDOW w AS (ORDER BY t)",
+            "two columns are named 'a'",
+        ),
+        ("SELECT *, max(x) OVER (ORDER BY t) AS x FROM events", "two columns are named 'x'"),
+        ("SELECT max(x) OVER (ORDER BY t) AS a FROM events WHERE y", "it must be true or false"),
+        (
+            "SELECT max(z) OVER (ORDER BY t) AS a FROM events",
+            r"a=max\('z'\).*names the column 'z', which does not exist",
+        ),
+        ("SELECT quantile_cont(x, y) OVER (ORDER BY t) FROM events", "must be a number; got y"),
+    ],
+)
+def test_what_is_refused_is_named(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        sash.sql(text, events=EVENTS)
+
+
+def test_a_statement_is_text() -> None:
+    with pytest.raises(TypeError, match=r"takes a statement as text; got 3"):
+        sash.sql(3, events=EVENTS)  # type: ignore[arg-type]
