@@ -44,3 +44,8 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", text)
     assert len(targets) > 30
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_summary_of_performance_is_its_tables() -> None:
+    text = performance_summary.PAGE.read_text(encoding="utf-8")
+    assert text == performance_summary.filled(text), "docs/performance.md is behind: run `make format`"
