@@ -39,6 +39,9 @@ RETIRED = {
 OF_OTHERS = {"parts"}
 """Attributes of other packages that hosts read."""
 
+PARAMETERS_OF_PANDAS = {"monoids/ewm.py: span", "monoids/functions_weighted.py: span"}
+"""Where a replaced word is the name that users of pandas know."""
+
 
 def sources() -> list[Path]:
     return sorted(path for path in ROOT.rglob("*.py") if not path.stem.startswith("__"))
@@ -81,4 +84,4 @@ def test_no_identifier_is_a_replaced_word() -> None:
         package = path.relative_to(ROOT).parts[0]
         words = OLD_WORDS | (VAGUE_WORDS - OF_OTHERS if package in HOSTS else set())
         found += [f"{path.relative_to(ROOT)}: {name}" for name in identifiers(path) if name.strip("_").lower() in words]
-    assert sorted(found) == []
+    assert sorted({*found} - PARAMETERS_OF_PANDAS) == []
