@@ -39,6 +39,8 @@ def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch])
     old.count_values()
     new.count_values()
     theirs = old.live
+    if not len(theirs):
+        return theirs, theirs
     mine = new.keys.find(old.keys.keys(theirs), len(theirs)).slots
     new.grow()
     for name in ("keys", "stamps"):
