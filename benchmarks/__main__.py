@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    as_of,
     break_even,
     bulk,
     call_sizes,
@@ -52,6 +53,7 @@ BENCHMARKS = {
     "calls": calls.main,
     "columns": columns.main,
     "order_statistics": order_statistics.main,
+    "as_of": as_of.main,
     "own": own.main,
     "first_call": first_call.main,
     "trust": trust.main,

@@ -164,10 +164,15 @@ __all__ = [
 _LATER = {"pipe": "sash.pipeline", "plot": "sash.cli", "sql": "sash.cli"}
 """Where names are that `import sash` does not load."""
 
+_MODULES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}
+"""Packages that `import sash` does not load: they import more than most programs need."""
+
 
 def __getattr__(name: str) -> _Any:
-    if name not in _LATER:
-        from sash.monoids.synonyms import missing_name
+    if name in _LATER:
+        return getattr(_import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return _import_module(f"sash.{name}")
+    from sash.monoids.synonyms import missing_name
 
-        raise AttributeError(missing_name(name, __all__))
-    return getattr(_import_module(_LATER[name]), name)
+    raise AttributeError(missing_name(name, __all__))

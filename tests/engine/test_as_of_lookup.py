@@ -20,6 +20,7 @@ ROWS = pa.record_batch(
     schema=SCHEMA,
 )
 KEYS = ["b", "a", "nobody", "a"]
+pytestmark = pytest.mark.usefixtures("kernels", "interpreted_trees")
 WINDOWS: dict[str, Any] = {
     "time": sash.Time(8),
     "shifted": sash.Time(6, shift=-2),

@@ -101,7 +101,10 @@ def test_rolling_takes_what_query_takes() -> None:
 
 @pytest.mark.parametrize(
     "thing",
-    [sash.rolling, sash.Query, sash.Window, sash.Options, sash.Query.operator, sash.Query.run, *OPERATOR, *WINDOWS],
+    [
+        *(sash.rolling, sash.as_of, sash.Query, sash.Window, sash.Options),
+        *(sash.Query.operator, sash.Query.run, sash.Query.as_of, *OPERATOR, *WINDOWS),
+    ],
     ids=lambda thing: thing.__qualname__,
 )
 def test_help_explains_every_argument(thing: Any) -> None:

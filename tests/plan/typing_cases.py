@@ -114,6 +114,11 @@ def frames(pandas: pd.DataFrame, eager: pl.DataFrame, lazy: pl.LazyFrame, spark:
     assert_type(sash.rolling(spark, "1h", on="ts", high=high), SparkFrame)
     assert_type(query.run(spark), SparkFrame)
     assert_type(sash.rolling(eager, on="ts", high=high.over("1h")), pl.DataFrame)
+    assert_type(sash.as_of(pandas, eager, "1h", on="ts", high=high), pd.DataFrame)
+    assert_type(sash.as_of(spark, spark, "1h", on="ts", high=high), SparkFrame)
+    assert_type(query.as_of(eager, {"ts": np.arange(3)}, closed="right"), pl.DataFrame)
+    sash.as_of(eager, eager, "1h", on="ts", closed="up", high=high)  # wrong: an unknown word
+    query.as_of(eager, [1, 2])  # wrong: no frame
     sash.rolling(eager, "1h", emit="never", high=high)  # wrong: an unknown word
     sash.rolling(eager, "1h", "k", high=high)  # wrong: options are keywords
     sash.rolling(eager, "1h", high=sash.max)  # wrong: not bound to a column
@@ -155,6 +160,7 @@ assert_type(Operator.restore(query, b""), Operator)
 operator.advance(datetime(2024, 5, 1))
 operator.advance(np.datetime64("2024-05-01"))
 operator.lookup({"a": [1]}, at=5, last="1h")
+operator.lookup({"a": [1]}, at=5, closed="left")
 query.operator(mode="batch")  # wrong: an unknown word
 query.operator(None, "rows")  # wrong: options are keywords
 query.operator(store="state.db")  # wrong: a store

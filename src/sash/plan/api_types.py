@@ -100,3 +100,6 @@ FrameT = TypeVar("FrameT", bound=PandasFrame | SchemaFrame)
 
 ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 """The arrays of a dict of columns; each may have a dtype of its own."""
+
+EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[Any, Any]]
+"""The events of `as_of`: a frame of any kind."""

@@ -8,10 +8,11 @@ from sash.plan import validation
 from sash.plan.query import Query
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sash.monoids.arithmetic import Aggregated
-    from sash.plan.api_types import ArrayT, Columns, FrameT, Windows
+    from sash.plan.api_types import ArrayT, ArrowStream, Columns, EventFrame, FrameT, Windows
     from sash.plan.options import Options
     from sash.windows.specs import Closed
 
@@ -22,7 +23,7 @@ STREAMS = ("lateness", "emit", "late", "forget", "ahead", "retract")
 @overload
 def as_of(
     spine: dict[str, ArrayT],
-    events: Any,
+    events: EventFrame,
     windows: Windows | None = None,
     *,
     by: Columns | None = (),
@@ -37,7 +38,7 @@ def as_of(
 @overload
 def as_of(
     spine: FrameT,
-    events: Any,
+    events: EventFrame,
     windows: Windows | None = None,
     *,
     by: Columns | None = (),
@@ -49,9 +50,24 @@ def as_of(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> FrameT: ...
+@overload
+def as_of(
+    spine: ArrowStream,
+    events: EventFrame,
+    windows: Windows | None = None,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    closed: Closed = "left",
+    spine_by: Columns | None = None,
+    spine_on: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> pa.Table: ...
 def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     spine: Any,
-    events: Any,
+    events: EventFrame,
     windows: Windows | None = None,
     *,
     by: Columns | None = (),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sash.engine.operator import Operator
     from sash.engine.state_reader import StateReader
-    from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, FrameT, Late, Mode, Windows
+    from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, EventFrame, FrameT, Late, Mode, Windows
     from sash.plan.bound_query import BoundQuery
     from sash.plan.planner import Plan
     from sash.stores import Store
@@ -292,7 +292,7 @@ class Query:
     def as_of(
         self,
         spine: dict[str, ArrayT],
-        events: Any,
+        events: EventFrame,
         *,
         closed: Closed = "left",
         spine_by: Columns | None = None,
@@ -302,16 +302,26 @@ class Query:
     def as_of(
         self,
         spine: FrameT,
-        events: Any,
+        events: EventFrame,
         *,
         closed: Closed = "left",
         spine_by: Columns | None = None,
         spine_on: str | None = None,
     ) -> FrameT: ...
+    @overload
+    def as_of(
+        self,
+        spine: ArrowStream,
+        events: EventFrame,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> pa.Table: ...
     def as_of(
         self,
         spine: Any,
-        events: Any,
+        events: EventFrame,
         *,
         closed: Closed = "left",
         spine_by: Columns | None = None,
@@ -320,6 +330,13 @@ class Query:
         """Compute the query as of the rows of a spine: point-in-time features for training, see `sash.as_of`.
 
         An operator of the same query serves the same features online: `operator.lookup(keys, at=t, closed="left")`.
+        `lateness`, `late` and `emit` of the query are for streams, and do not count here.
+
+        spine: the rows to compute features for: a frame of any kind; the same kind comes back.
+        events: what is aggregated: a frame of any kind, with Spark a DataFrame of Spark.
+        closed: which ends belong to the windows. "left": events at the row's own time do not count, so that nothing
+            leaks; "right", "both" and "neither" as in `sash.as_of`.
+        spine_by, spine_on: the names of the columns of the key and the time in the spine, if they differ.
 
         Raises ValueError for windows that need a row to end at, and all that `sash.as_of` raises.
         """
