@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sash
+import sash.frames  # registers df.sash
 from tests.frames.frame_kinds import KINDS, blurred
 from tests.shared.as_of_oracle import brute_force
 
@@ -142,6 +143,21 @@ def test_more_rows_than_one_thread_takes_and_any_number_of_threads() -> None:
         assert (one["n_s"] == ends - starts).all()
         assert (np.nan_to_num(one["total_s"]) == ends - starts).all()
         assert (one["n_a"] == ends - np.searchsorted(code, spine["k"] * 10**7)).all()
+
+
+def test_results_have_the_types_of_the_events_columns() -> None:
+    events = pd.DataFrame({"t": [1, 2], "c": pd.Categorical(["u", "v"]), "f": pd.array([1.5, None], "Float64")})
+    asked: dict[str, Any] = {"on": "t", "newest": sash.last("c"), "high": sash.max("f")}
+    mine = pd.DataFrame({"t": [3, 1]}).sash.as_of(events, sash.Lifetime(), **asked)
+    assert (str(mine["newest"].dtype), str(mine["high"].dtype)) == ("category", "Float64")
+    assert mine["newest"].tolist()[0] == "v"
+    other = sash.as_of(pl.DataFrame({"t": [3, 1]}), events, sash.Lifetime(), **asked)
+    assert other.rows() == [(3, "v", 1.5), (1, None, None)]
+
+
+def test_a_sketch_over_a_lifetime() -> None:
+    found = sash.as_of(SPINE, EVENTS, sash.Lifetime(), by="k", on="t", users=sash.approx_distinct("i"))
+    assert [None if value is None else round(value) for value in found["users"].to_pylist()][:2] == [1, 2]
 
 
 def test_no_rows_on_either_side() -> None:

@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from sash.plan.as_of import as_of
 from sash.plan.query import Query
 from sash.plan.rolling import rolling
 
@@ -27,6 +28,10 @@ class Accessor:
     def rolling(self, windows: Any = None, **arguments: Any) -> Any:
         """`sash.rolling(df, windows, …)`, which explains the arguments."""
         return rolling(self._frame, windows, **arguments)
+
+    def as_of(self, events: Any, windows: Any = None, **arguments: Any) -> Any:
+        """`sash.as_of(df, events, windows, …)`, which explains the arguments."""
+        return as_of(self._frame, events, windows, **arguments)
 
     def run(self, query: Query) -> Any:
         """`query.run(df)`."""

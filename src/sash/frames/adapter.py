@@ -21,11 +21,20 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FrameResult:
-    """A column of results. `source` is the column whose values it contains, if any, for its type."""
+    """A column of results. `source` is the column whose values it contains, if any, for its type.
+
+    `frame` is the frame that has it, if it is another than the one that gets the results.
+    """
 
     name: str
     column: ResultColumn
     source: str | None = None
+    frame: Any = None
+
+    def source_in(self, adapter: Any) -> tuple[Any, str] | None:
+        """The adapter of the frame with the source, and its name; None without one, or if that is of another kind."""
+        frame = adapter if self.frame is None else self.frame
+        return None if self.source is None or type(frame) is not type(adapter) else (frame, self.source)
 
     @property
     def values(self) -> pa.Array:

@@ -51,13 +51,14 @@ class ArrowAdapter:
 
     def _as_arrow(self, result: FrameResult) -> pa.Array:
         """Results as a column; a dictionary, if they are values of one."""
-        values = result.values
-        if result.source is None or pa.types.is_dictionary(values.type):
+        values, found = result.values, result.source_in(self)
+        if found is None or pa.types.is_dictionary(values.type):
             return values
-        source = self.column(result.source)
+        frame, name = found
+        source = frame.column(name)
         if not pa.types.is_dictionary(source.type):
             return values
-        return encode_as(values, source.type, ordered_categories(result.source, source))
+        return encode_as(values, source.type, ordered_categories(name, source))
 
     def _as_came(self, table: pa.Table) -> Any:
         if self.kind is pa.Table:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sash.engine.as_of_executor import AsOfExecutor
 from sash.engine.spine_rows import SpineColumns, spine_axis
 from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.execute import adapter_of, frame_field, is_lazy
+from sash.frames.execute import adapter_of, frame_field, is_lazy, source_of
 from sash.frames.frame_rows import encoded, flat
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
@@ -38,8 +38,8 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     read = _read(events, set(validation.named(query.query)))
+    query.require_free(spine.names)
     labels = validation.labels(query.query)
-    _require_free(labels, spine.names)
     fields = {name: frame_field(name, column) for name, column in read.items()}
     # the others only complete the list of columns in messages; results do not stand beside them
     others = [name for name in dict.fromkeys(events.names) if name not in read and name not in labels]
@@ -58,8 +58,11 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     keys = {name: own[name] for name in query.spine_by}
     given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
     found = AsOfExecutor(plan(bound_query)).as_of(table, given, query.closed, encoded(read, bound_query.by))
-    made = zip(bound_query.projection.outputs, found, strict=True)
-    return spine.with_results([FrameResult(output.label, column) for output, column in made], None)
+    made = [
+        FrameResult(output.label, column, source_of(bound_query, output), events)
+        for output, column in zip(bound_query.projection.outputs, found, strict=True)
+    ]
+    return spine.with_results(made, None)
 
 
 def _read(frame: Adapter, names: set[str]) -> dict[str, Any]:
@@ -69,13 +72,3 @@ def _read(frame: Adapter, names: set[str]) -> dict[str, Any]:
         if isinstance(column.type, pa.BaseExtensionType):
             raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
     return read
-
-
-def _require_free(labels: list[str], names: list[str]) -> None:
-    """Raises ValueError if a result would have the name of a column of the spine."""
-    for name in labels:
-        if name in names:
-            raise ValueError(
-                f"the results would have two columns {name!r}, because the spine keeps its columns: rename the "
-                "aggregate or the column"
-            )

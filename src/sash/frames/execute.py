@@ -151,7 +151,7 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
 def frame_results(bound_query: BoundQuery, found: Sequence[ResultColumn]) -> list[FrameResult]:
     """Results at each row by name, with the columns that their values are of."""
     names = list(bound_query.output("sorted").names)[len(bound_query.schema) :]
-    sources = [_source(bound_query, one) for one in bound_query.projection.outputs]
+    sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 
 
@@ -177,7 +177,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     if bound_query.query.emit == "changes":
         given = _joined(found.column(width - 1)).to_numpy()
     back = places(rows, given)
-    sources = [_source(bound_query, one) for one in bound_query.projection.outputs]
+    sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
     results = [
         FrameResult(field.name, _made(back.put(_joined(found.column(width + i)))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
@@ -185,7 +185,7 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     return frame.with_results(results, back.kept)
 
 
-def _source(bound_query: BoundQuery, output: OutputSpec) -> str | None:
+def source_of(bound_query: BoundQuery, output: OutputSpec) -> str | None:
     """The column whose values the results are, if there is one."""
     if output.tree is not None:
         return None
@@ -213,7 +213,7 @@ def _slides(
     if bound_query.time is not None:
         sources |= dict.fromkeys(validation.SLIDE, bound_query.time.column)
     for one in bound_query.projection.outputs:
-        source = _source(bound_query, one)
+        source = source_of(bound_query, one)
         sources |= {one.name: source} if source is not None else {}
     made = []
     for name, column in columns.items():

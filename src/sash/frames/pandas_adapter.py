@@ -77,7 +77,8 @@ class PandasAdapter:
 
     def _as_pandas(self, result: FrameResult) -> Any:
         """Results as a pandas array; of the source column's type, if they are values of it."""
-        kind = None if result.source is None else self._given(result.source).dtype
+        found = result.source_in(self)
+        kind = None if found is None else found[0]._given(found[1]).dtype
         numbers = result.numbers
         if numbers is not None and kind in (None, numbers.dtype):
             return numbers

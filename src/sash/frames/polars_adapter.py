@@ -52,6 +52,7 @@ class PolarsAdapter:
     def _as_polars(self, result: FrameResult) -> Any:
         """Results as a series; of the source column's type, if they are values of it."""
         values: Any = pl.from_arrow(result.values)
-        if result.source is not None:
-            values = values.cast(self.frame.schema[result.source])
+        found = result.source_in(self)
+        if found is not None:
+            values = values.cast(found[0].frame.schema[found[1]])
         return values.alias(result.name)

@@ -9,6 +9,7 @@ Lifetime()    all ────────┤
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,15 @@ class AsOfQuery:
         for name, window in query.all_windows.items():
             _require_moment(f"the window {name!r}" if name else "the window", window, closed)
         return AsOfQuery(query.rewritten(emit="final", late="drop", lateness=None), closed, own, times[0])
+
+    def require_free(self, names: Iterable[str]) -> None:
+        """Raises ValueError if a result would have the name of a column of the spine."""
+        for name in validation.labels(self.query):
+            if name in names:
+                raise ValueError(
+                    f"the results would have two columns {name!r}, because the spine keeps its columns: rename the "
+                    "aggregate or the column"
+                )
 
 
 def _require_moment(name: str, window: WindowKind, closed: str) -> None:

@@ -44,13 +44,8 @@ def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
                 "operator at that time, operator.lookup(keys, at=…, closed='left')"
             )
     given, own = arrow_schema(events.schema), arrow_schema(spine.schema)
+    query.require_free(own.names)
     labels = validation.labels(query.query)
-    for name in labels:
-        if name in own.names:
-            raise ValueError(
-                f"the results would have two columns {name!r}, because the spine keeps its columns: rename the "
-                "aggregate or the column"
-            )
     query.query.bind(pa.schema([field for field in given if field.name not in labels]))
     for what, names in (("by", query.spine_by), ("on", (query.spine_on,))):
         for name in names:
@@ -102,14 +97,18 @@ def _union(query: AsOfQuery, spine: Any, events: Any) -> Any:
     return first.unionAll(spine.select(sf.lit(True).alias(marker), *mine, *kept))
 
 
+WIDE = ((IntegralType, LongType()), ((FloatType, DoubleType), DoubleType()))
+"""Types whose values compare, and the type that holds them all."""
+
+
 def _keyed(query: AsOfQuery, events: Any, kinds: dict[str, Any] | None = None) -> Any:
-    """The columns of the events that the query reads; integers of the key that are narrower in one table, wide."""
-    names = dict.fromkeys(validation.named(query.query))
+    """The columns of the events that the query reads; numbers whose type differs in the spine (`kinds`) are wide."""
     columns = []
-    for name in names:
-        own, other = events.schema[name].dataType, (kinds or {}).get(name)
-        wide = other is not None and own != other and isinstance(own, IntegralType) and isinstance(other, IntegralType)
-        columns.append(quoted(name).cast(LongType()).alias(name) if wide else quoted(name))
+    for name in dict.fromkeys(validation.named(query.query)):
+        own = events.schema[name].dataType
+        other = (kinds or {}).get(name, own)
+        wide = next((kind for types, kind in WIDE if isinstance(own, types) and isinstance(other, types)), own)
+        columns.append(quoted(name) if own == other else quoted(name).cast(wide).alias(name))
     return events.select(*columns)
 
 
@@ -118,8 +117,7 @@ def _of_spine(query: AsOfQuery, spine: Any, name: str, own: str | None, kind: An
     if own is None:
         return sf.lit(None).cast(kind).alias(name)
     found = spine.schema[own].dataType
-    numbers = (IntegralType, DoubleType | FloatType)
-    if found != kind and not any(isinstance(found, one) and isinstance(kind, one) for one in numbers):
+    if found != kind and not any(isinstance(found, types) and isinstance(kind, types) for types, _ in WIDE):
         what = "time" if name == query.query.on[0] else "column"
         raise TypeError(
             f"the spine's {what} {own!r} is of type {found.simpleString()} and the events' {name!r} of type "
