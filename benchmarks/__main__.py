@@ -22,6 +22,7 @@ from benchmarks import (
     order_statistics,
     own,
     page,
+    queries,
     ranges,
     rounds,
     sharing,
@@ -57,6 +58,7 @@ BENCHMARKS = {
     "own": own.main,
     "first_call": first_call.main,
     "trust": trust.main,
+    "queries": queries.main,
 }
 
 

@@ -269,6 +269,30 @@ def test_a_store_that_fails_leaves_all_unchanged() -> None:
     agree(operator.finish(), each, "finish")
 
 
+def test_an_interrupt_after_the_commit_takes_back_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the second of two operators learns that the call has succeeded."""
+    queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
+    operator, each = queries.operator(store=MemoryStore()), alone(queries)
+    agree(operator.process(STREAM[0], offset=0), each, "process", STREAM[0])
+    backend = operator.groups[0].operator.backend
+    committed = backend.committed
+
+    def interrupted() -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backend, "committed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        operator.process(STREAM[1], offset=1)
+    assert backend.committed == committed
+    assert operator.offset == 1
+    for one in each.values():
+        one.process(STREAM[1])
+    for batch in STREAM[2:]:
+        agree(operator.process(batch), each, "process", batch)
+    agree(operator.finish(), each, "finish")
+
+
 def test_before_commit_sees_all_results_and_can_refuse_them() -> None:
     seen: list[Any] = []
 

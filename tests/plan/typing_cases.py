@@ -119,6 +119,8 @@ def frames(pandas: pd.DataFrame, eager: pl.DataFrame, lazy: pl.LazyFrame, spark:
     assert_type(query.as_of(eager, {"ts": np.arange(3)}, closed="right"), pl.DataFrame)
     sash.as_of(eager, eager, "1h", on="ts", closed="up", high=high)  # wrong: an unknown word
     query.as_of(eager, [1, 2])  # wrong: no frame
+    assert_type(sash.Queries(one=query, two=query).run(eager)["one"], pl.DataFrame)
+    sash.Queries(one=high)  # wrong: an aggregate, not a query
     sash.rolling(eager, "1h", emit="never", high=high)  # wrong: an unknown word
     sash.rolling(eager, "1h", "k", high=high)  # wrong: options are keywords
     sash.rolling(eager, "1h", high=sash.max)  # wrong: not bound to a column

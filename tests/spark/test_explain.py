@@ -36,3 +36,19 @@ def test_what_it_says_about_the_split(window: Any, arguments: dict[str, Any], li
 def test_it_raises_as_the_query_would() -> None:
     with pytest.raises(ValueError, match="have no order"):
         explain(sash.Query(3, n=sash.count()), FRAME)
+
+
+def test_several_queries() -> None:
+    high: Any = {"high": sash.max("x")}
+    queries = sash.Queries(
+        a=sash.Query(3, by="k", on="t", **high),
+        b=sash.Query(sash.Time(4, every=2), by="k", on="t", **high),
+        c=sash.Query(3, on="t", **high),
+    )
+    text = explain(queries, FRAME)
+    assert "state 1 of 2: a, b" in text
+    assert (
+        "  a, b: one shuffle by k, one pass, persisted\n    beside one another, with the columns of each row once: a"
+        in text
+    )
+    assert "  c: a plan of its own" in text

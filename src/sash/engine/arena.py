@@ -11,7 +11,7 @@ shrinks with the state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,23 @@ class Arena:
         """Add a column of this dtype."""
         self.columns[name] = np.zeros(self.length, kind)
 
+    def share(self, name: Any, other: Any) -> None:
+        """Add a column whose values are always those of another: both are one array."""
+        self.columns[name] = self.columns[other]
+
+    @property
+    def _arrays(self) -> list[NDArray[Any]]:
+        """The arrays of all columns, each once."""
+        return list({id(column): column for column in self.columns.values()}.values())
+
+    def _replaced(self, length: int, fill: Callable[[NDArray[Any], NDArray[Any]], object]) -> dict[Any, NDArray[Any]]:
+        """The columns in new arrays of this length; `fill(old, new)` copies values."""
+        made: dict[int, NDArray[Any]] = {}
+        for old in self._arrays:
+            new = made[id(old)] = room(length, old.dtype)
+            fill(old, new)
+        return {name: made[id(old)] for name, old in self.columns.items()}
+
     # ---- blocks ----
 
     def release(self, slots: Ints) -> None:
@@ -93,7 +110,7 @@ class Arena:
             self._grow(max(2 * self.length, self.top, LEAST))
         for follower in self.followers:
             follower.move(slots)
-        for column in self.columns.values():
+        for column in self._arrays:
             copy_rings(column, moves, column)
         self.heads[slots, : CAPACITY + 1] = moves[:, 2:4]
         self.unused += call_loop(free_blocks, "", (np.arange(len(slots)), moves, BLOCK, self.free, self.links))
@@ -101,10 +118,7 @@ class Arena:
     def _grow(self, length: int) -> None:
         for follower in self.followers:
             follower.grow(length)
-        columns = {}
-        for name, old in self.columns.items():
-            new = columns[name] = room(length, old.dtype)
-            new[: self.length] = old
+        columns = self._replaced(length, lambda old, new: new.__setitem__(slice(self.length), old))
         links = np.empty(length // BLOCK, np.int64)
         links[: len(self.links)] = self.links
         all_at_once(attributes(self, columns=columns, links=links, length=length, version=self.version + 1))
@@ -131,10 +145,7 @@ class Arena:
         moves[:, 4:6] = heads[live, FRONT : BACK + 1]
         top = int(sizes.sum())
         length = max(2 * top, LEAST)
-        columns = {}
-        for name, old in self.columns.items():
-            new = columns[name] = room(length, old.dtype)
-            copy_rings(old, moves, new)
+        columns = self._replaced(length, lambda old, new: copy_rings(old, moves, new))
         free, links = np.full(len(self.free), -1, np.int64), np.empty(length // BLOCK, np.int64)
         blocks = {"top": top, "length": length, "unused": 0, "free": free, "links": links}
         for follower in self.followers:
@@ -149,7 +160,7 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """The memory of the columns, and of the structures' queues."""
-        own = sum(column.nbytes for column in self.columns.values())
+        own = sum(column.nbytes for column in self._arrays)
         return int(own + sum(follower.nbytes for follower in self.followers))
 
 

@@ -40,8 +40,16 @@ class PaneAssigner(ArenaAssigner):
         """By window: the capacity for slides of one step, from the number in earlier steps."""
         self.arena.add("low", self.cut_type)
         table.add(f"{name}.low", self.cut_type, 0)
-        for w in range(len(places)):
-            self.arena.add(("first", w), np.int64)
+        grids: dict[Any, int] = {}
+        for w, window in enumerate(self.windows):
+            # the first slide of a pane depends on the ends of slides alone, so windows of equal slides have one column
+            known = grids.setdefault((window.every, window.offset) if window.grid is None else ("calendar", w), w)
+            if known == w:
+                self.arena.add(("first", w), np.int64)
+            else:
+                self.arena.share(("first", w), ("first", known))
+        self.of_grids = sorted(grids.values())
+        """The windows whose columns of first slides are not those of others."""
 
     @property
     def cut_type(self) -> np.dtype[Any]:
@@ -68,8 +76,8 @@ class PaneAssigner(ArenaAssigner):
     def describe(self, places: Ints, cuts: Numbers, _times: Numbers) -> None:
         """Write the coordinates of new panes: their edges, and the times of their first rows."""
         self.arena.columns["low"][places] = cuts
-        for w, window in enumerate(self.windows):
-            self.arena.columns["first", w][places] = slide_grid.last_end(window, cuts, strict=False) + 1
+        for w in self.of_grids:
+            self.arena.columns["first", w][places] = slide_grid.last_end(self.windows[w], cuts, strict=False) + 1
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
         return rows.slots, self.at, self.fresh

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.input_checks import json_copy, record_batch
 from sash.engine.joint_store import JointStore
 from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
@@ -105,6 +106,8 @@ class QueriesOperator:
         self._single = SingleUser("the operator")
         self._before: list[tuple[QueryGroup, Progress]] = []
         """Groups with an attempt that is not committed, and their progress before it."""
+        self._settling: list[QueryGroup] = []
+        """Groups whose call is committed, and that may not know it yet."""
 
     # ---- what users call ----
 
@@ -244,10 +247,16 @@ class QueriesOperator:
             except BaseException:
                 self._recover()
                 raise
-            self._before = []  # from here on the call has succeeded
-            for group in self.groups:
-                group.operator.backend.committed()
+            # the call has succeeded: an interrupt from here on must not take back some of the operators
+            all_at_once(attributes(self, _before=[], _settling=[*self.groups]))
+            self._settle()
             return found
+
+    def _settle(self) -> None:
+        """Let operators forget how to undo a call that has succeeded. May be interrupted, and called again."""
+        while self._settling:
+            self._settling[-1].operator.backend.committed()
+            self._settling.pop()
 
     def _attempted(self, group: QueryGroup, work: Work, offset: Any) -> dict[str, Any]:
         self._before.append((group, group.operator.progress))
@@ -263,6 +272,7 @@ class QueriesOperator:
 
     def _recover(self) -> None:
         """After a call that failed: the state of all queries as before. May be interrupted, and called again."""
+        self._settle()
         if self.joint is not None:
             self.joint.discard()
         while self._before:

@@ -125,9 +125,9 @@ class RowAssigner(ArenaAssigner):
 
     def _at_rows(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
         ends = emitting(window, rows)
-        slots, pos, begin, time = rows.slots, self.pos, self.begin, rows.time
+        slots, pos, begin, time, stop = rows.slots, self.pos, self.begin, rows.time, self.stop
         if ends is not None:
-            slots, pos, begin, time = slots[ends], pos[ends], begin[ends], time[ends]
+            slots, pos, begin, time, stop = slots[ends], pos[ends], begin[ends], time[ends], stop[ends]
         if w in self.shifted:
             los, his = self.shifted[w].ranges(PlacedAt(slots, pos, time, begin, self.backs(slots)))
         elif window.kind == "time":
@@ -135,15 +135,15 @@ class RowAssigner(ArenaAssigner):
             open_start = window.closed in ("right", "neither")
             los = self._bound(w, (slots, begin, his), time, open_start, "time")
         elif window.kind == "count":
-            his, los = pos + 1, np.empty(len(slots), np.int64)
+            his, los = stop, np.empty(len(slots), np.int64)
             arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
             call_loop(count_starts, "", arguments)
         elif window.kind == "delta":
-            his, values = pos + 1, self.delta_values[str(window.column)]
+            his, values = stop, self.delta_values[str(window.column)]
             values = values if ends is None else values[ends]
             los = self._bound(w, (slots, begin, his), values, True, ("delta", str(window.column)))
         else:
-            his, los = pos + 1, self.policies[w].enforce(rows, self.pos, self.begin)
+            his, los = stop, self.policies[w].enforce(rows, self.pos, self.begin)
             los = los if ends is None else los[ends]
         on = his - los >= int(window.size or 1) if window.full else everyone(len(slots))
         starts, stops, ident = time, time, pos

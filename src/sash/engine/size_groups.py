@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sash.engine.arrow_arrays import everyone
 from sash.engine.step_data import WindowRanges
 from sash.kernels.loops.array_types import Flags, Ints
 
@@ -15,7 +16,10 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     window's results among those of the longest. `alike`: all windows have the ends of the longest; then no places.
     """
     if alike:
-        return np.stack([one.los for one in found]), np.stack([one.on for one in found]), []  # type: ignore[misc]
+        los = np.stack([one.los for one in found])  # type: ignore[misc]
+        if all(one.all_on for one in found):
+            return los, np.broadcast_to(everyone(los.shape[1]), los.shape), []
+        return los, np.stack([one.on for one in found]), []
     los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
     on = np.zeros(los.shape, np.bool_)
     places = [places_among(longest, one) for one in found]

@@ -64,10 +64,18 @@ def _greatest(window: WindowSpec, x: Numbers, shift: Any, strict: bool) -> Ints:
 def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
     """The last cut before each x: the greatest cut of any window at most x (below x where the window is open)."""
     found = None
+    grids: set[tuple[int, int, bool]] = set()
     for window in windows:
         strict = window.closed == "right" and window.slide == "time"
+        if x.dtype.kind != "f" and window.grid is None:  # equal grids, of several windows or of one, are looked at once
+            every, end = int(window.every or 1), int(window.offset)
+            grids |= {(every, end % every, strict), (every, (end - int(window.size or 1)) % every, strict)}
+            continue
         for cut in (ends(window, last_end(window, x, strict)), starts(window, last_start(window, x, strict))):
             found = cut if found is None else np.maximum(found, cut)
+    for every, first, strict in sorted(grids):
+        cut = x - (x - (first + strict)) % every - strict
+        found = cut if found is None else np.maximum(found, cut)
     assert found is not None
     return found
 

@@ -68,18 +68,24 @@ def run_queries(queries: Queries, data: Any) -> Any:
     return plan_queries(queries, data)
 
 
-def explain(query: Query, data: Any) -> str:
-    """The plan of `query.run(data)` as text: that of the query, and how Spark runs it. Runs nothing.
+def explain(query: Query | Queries, data: Any) -> str:
+    """The plan of `query.run(data)` as text: that of the query, or of several, and how Spark runs it. Runs nothing.
 
     Raises as the query would.
     """
-    if getattr(data, "isStreaming", False):
-        from sash.spark.stream.plan_stream import explain_stream
-
-        lines = explain_stream(query, data)
-    else:
-        from sash.spark.batch.plan_batch import explain_batch
-
-        lines = explain_batch(query, data)
-    section = "\n".join(["spark", *(f"  {line}" for line in lines)])
+    section = "\n".join(["spark", *(f"  {line}" for line in _lines(query, data))])
     return f"{query.explain(arrow_schema(data.schema))}\n{section}\n"
+
+
+def _lines(query: Query | Queries, data: Any) -> list[str]:
+    if getattr(data, "isStreaming", False):
+        from sash.spark.stream.plan_stream import explain_stream, one_state
+
+        return explain_stream(one_state(query) if isinstance(query, Queries) else query, data)
+    if isinstance(query, Queries):
+        from sash.spark.batch.plan_queries import explain_queries_batch
+
+        return explain_queries_batch(query, data)
+    from sash.spark.batch.plan_batch import explain_batch
+
+    return explain_batch(query, data)

@@ -44,6 +44,18 @@ class QueryFrames(dict[str, Any]):
 
 def plan_queries(queries: Queries, data: Any) -> QueryFrames:
     """The queries on a batch DataFrame. Raises as `plan_batch` does; a note names the query."""
+    apart, passes = parted(queries, data)
+    frames = {name: plan_batch(query, data) for name, query in apart.items()}
+    persisted = []
+    for members in passes:
+        rows, found = _one_pass(members, data)
+        persisted.append(rows)
+        frames |= found
+    return QueryFrames({name: frames[name] for name in queries.queries}, persisted)
+
+
+def parted(queries: Queries, data: Any) -> tuple[dict[str, Query], list[dict[str, Query]]]:
+    """The queries with plans of their own, and those that share a pass. Raises as `plan_batch` does."""
     schema = arrow_schema(data.schema)
     apart: dict[str, Query] = {}
     passes: dict[Any, dict[str, Query]] = {}
@@ -54,16 +66,21 @@ def plan_queries(queries: Queries, data: Any) -> QueryFrames:
             apart[name] = query
         else:
             passes.setdefault((query.by, query.on), {})[name] = query
-    frames = {name: plan_batch(query, data) for name, query in apart.items()}
-    persisted = []
-    for members in passes.values():
-        if len(members) == 1:
-            frames |= {name: plan_batch(query, data) for name, query in members.items()}
-            continue
-        rows, found = _one_pass(members, data)
-        persisted.append(rows)
-        frames |= found
-    return QueryFrames({name: frames[name] for name in queries.queries}, persisted)
+    apart |= {name: query for members in passes.values() if len(members) == 1 for name, query in members.items()}
+    return apart, [members for members in passes.values() if len(members) > 1]
+
+
+def explain_queries_batch(queries: Queries, data: Any) -> list[str]:
+    """The plan of `plan_queries` as lines of text. Runs nothing; raises the same errors."""
+    apart, passes = parted(queries, data)
+    lines = []
+    for members in passes:
+        first = next(iter(members.values()))
+        sections = Sections.of(members, arrow_schema(data.schema))
+        lines.append(f"{', '.join(members)}: one shuffle by {', '.join(first.by) or 'nothing'}, one pass, persisted")
+        if sections.beside:
+            lines.append(f"  beside one another, with the columns of each row once: {', '.join(sections.beside)}")
+    return [*lines, *(f"{name}: a plan of its own" for name in apart)]
 
 
 def may_split(query: Query) -> bool:

@@ -107,6 +107,11 @@ def plan_queries_stream(queries: Queries, data: Any, side_output: bool = False) 
 
     Raises as `plan_stream`, and ValueError for queries that cannot share one state.
     """
+    return plan_stream(one_state(queries), data, side_output)
+
+
+def one_state(queries: Queries) -> CombinedQuery:
+    """The queries of a stream as one. Raises ValueError if they cannot share one state."""
     first, *others = queries.groups()
     if others:
         differ = [name for name in COMMON if getattr(others[0], name) != getattr(first, name)]
@@ -122,7 +127,7 @@ def plan_queries_stream(queries: Queries, data: Any, side_output: bool = False) 
             raise ValueError(
                 f"a query on a stream cannot be named {name!r}, which is a column of the results: rename it"
             )
-    return plan_stream(first, data, side_output)
+    return first
 
 
 def output_schema(spec: StreamSpec) -> pa.Schema:
