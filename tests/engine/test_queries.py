@@ -18,26 +18,30 @@ from tests.shared.several_queries import SharedCase, shared_cases
 from tests.shared.streams import StreamStep
 from tests.testing.stream_text import SCHEMA, rows
 
-pytestmark = pytest.mark.usefixtures("interpreted_kernels")
+pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
 
 
 # ---- whatever comes ----
 
 
-def played(machine: Any, step: StreamStep) -> Any:
-    return getattr(machine, step.call)(*(() if step.argument is None else (step.argument,)))
+def played(machine: Any, step: StreamStep, **keywords: Any) -> Any:
+    return getattr(machine, step.call)(*(() if step.argument is None else (step.argument,)), **keywords)
 
 
-def duel_together(shared: SharedCase) -> None:
-    """Play a case on one operator of all queries, and on a reference for each."""
+def duel_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
+    """Play a case on one operator of all queries, and on a reference for each. With a store it is opened again."""
     queries, case = shared.queries, shared.case
-    engine = queries.operator(case.schema, mode=case.mode)
+    mode: Any = case.mode
+    engine = queries.operator(case.schema, mode=mode, store=store)
     truths = {name: Reference(query, case.schema, mode=case.mode) for name, query in queries.queries.items()}
     got: dict[str, list[pa.RecordBatch]] = {name: [] for name in truths}
     expected: dict[str, list[pa.RecordBatch]] = {name: [] for name in truths}
     for step in case.steps:
         if step.call == "snapshot":
-            engine = QueriesOperator.restore(queries, engine.snapshot())
+            if store is None:
+                engine = QueriesOperator.restore(queries, engine.snapshot())
+            else:
+                engine = queries.operator(mode=mode, store=store) if engine.offset else engine
             continue
         try:
             right = {name: played(truth, step) for name, truth in truths.items()}
@@ -45,7 +49,7 @@ def duel_together(shared: SharedCase) -> None:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
                 played(engine, step)
             break
-        found = played(engine, step)
+        found = played(engine, step, offset=1)
         late = engine.late_rows()
         assert list(found) == list(truths)
         for name, truth in truths.items():
@@ -60,6 +64,11 @@ def duel_together(shared: SharedCase) -> None:
 @given(shared_cases())
 def test_together_as_alone(shared: SharedCase) -> None:
     duel_together(shared)
+
+
+@given(shared_cases(emits=("final", "eager")))
+def test_together_as_alone_with_a_store(shared: SharedCase) -> None:
+    duel_together(shared, MemoryStore())
 
 
 @given(shared_cases(emits=("final", "changes", "eager")))

@@ -15,7 +15,7 @@ from sash.engine import row_order
 from sash.frames import execute_queries
 from tests.shared.several_queries import SharedCase, shared_cases
 
-pytestmark = pytest.mark.usefixtures("interpreted_kernels")
+pytestmark = pytest.mark.usefixtures("interpreted_kernels", "column_aggregates")
 
 
 @given(shared_cases(modes=("given",), emits=("final", "changes")))
