@@ -4,6 +4,7 @@
 `checked` that of its second part, where indices are checked.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.shared.quick_java import QUICK_JAVA
 settings.register_profile(
     "quick",
     deadline=None,
-    max_examples=10,
+    max_examples=6,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
@@ -33,10 +34,29 @@ settings.register_profile("checked", settings.get_profile("quick"), max_examples
 settings.load_profile(PROFILE)
 
 
+LONG = ("tests/stress/", "tests/fuzz/", "tests/test_mutations.py", "tests/test_docs.py", "tests/plan/test_typing.py")
+"""Where a file is mostly one or two tests of ten seconds: late ones would leave the other workers idle at the end."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that need Spark first, since they take longest; doctests are short, and fill up the end."""
-    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, isinstance(item, DoctestItem)))
+
+    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
+        is_spark = item.get_closest_marker("spark") is not None
+        return not is_spark, isinstance(item, DoctestItem), not item.nodeid.startswith(LONG)
+
+    items.sort(key=place)
+
+
+gc.disable()  # while tests are collected: all that is made stays
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves, and the modules, out of every search for garbage, and search less often."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 WITHOUT_SESSION = {

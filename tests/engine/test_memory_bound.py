@@ -26,11 +26,8 @@ from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
-
-
-@pytest.fixture(autouse=True)
-def _interpreted(interpreted_kernels: Any) -> None:
-    """Nothing is compiled."""
+INTERPRETED = pytest.mark.usefixtures("interpreted_kernels")
+"""Nothing is compiled, where there are few rows: many are quicker to compile for."""
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +152,7 @@ class Bounded:
 
 
 @PLAIN
+@INTERPRETED
 @pytest.mark.parametrize("memory", [1, 20_000])
 def test_results_do_not_depend_on_the_memory(memory: int) -> None:
     @given(cases(emits=("final", "changes")))
@@ -181,12 +179,12 @@ def batch(keys: Any, first: int) -> pa.RecordBatch:
 @mock.patch.object(durable_state, "BUCKET", 8000)  # monkeypatch would end after small_pages, and restore its sizes
 def test_the_least_recently_used_keys_leave(emit: Any) -> None:
     query = sash.Query(20, by="k", on="t", lateness=5, emit=emit, high=sash.max("x"), n=sash.count())
-    limit = 1_000_000
+    limit = 1_400_000
     op, free = bounded(query, limit).operator(store=MemoryStore()), query.operator()
     chance = np.random.default_rng(5)
     absent = 0
-    for i in range(30):
-        rows = batch(np.concatenate([np.arange(10), chance.integers(0, 9000, 240)]), 10 * i)
+    for i in range(20):
+        rows = batch(np.concatenate([np.arange(10), chance.integers(0, 6000, 240)]), 10 * i)
         assert_same(op.process(rows), free.process(rows))
         assert live(op).bound.nbytes <= limit  # type: ignore[union-attr]
         absent = max(absent, int((~live(op).durable.buckets.loaded).sum()))  # type: ignore[union-attr]
@@ -196,11 +194,12 @@ def test_the_least_recently_used_keys_leave(emit: Any) -> None:
     before = op.metrics.pages_read
     op.lookup({"k": list(range(10))})
     assert op.metrics.pages_read == before, "keys of every call were not in memory"
-    assert_same(op.lookup({"k": list(range(9000))}), free.lookup({"k": list(range(9000))}))
+    assert_same(op.lookup({"k": list(range(6000))}), free.lookup({"k": list(range(6000))}))
     assert live(op).bound.nbytes <= limit  # type: ignore[union-attr]
     assert_same(op.finish(), free.finish(), by=["k"])
 
 
+@INTERPRETED
 def test_rows_that_wait_leave_as_well() -> None:
     query = sash.Query(20, by="k", on="t", lateness=10_000, total=sash.sum("x"))
     op, free = bounded(query, 300_000).operator(store=MemoryStore()), query.operator()
@@ -231,6 +230,7 @@ class Flaky(MemoryStore):
             raise ConnectionError("after")
 
 
+@INTERPRETED
 @pytest.mark.parametrize("emit", ["final", "changes"])
 def test_calls_that_fail_change_nothing(emit: Any) -> None:
     query = sash.Query({"c": 7, "t": sash.Time(40)}, by="k", on="t", lateness=5, emit=emit, total=sash.sum("x"))

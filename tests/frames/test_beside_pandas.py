@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import sash
 from sash import Count, Time
 from tests.frames.frame_cases import CLOSED, frames, same, with_times
+from tests.shared.effort import share
 
 # a column of nothing but nulls, in the skewness of pandas
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
@@ -51,7 +52,7 @@ def compare(got: pd.DataFrame, rolling: Any, counts: Any = None) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 def test_rows(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, size, **named(PLAIN))
@@ -59,7 +60,7 @@ def test_rows(table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_full_rows(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()  # y has no nulls: with them, pandas asks for values and we for rows
     aggregates: Any = {name: getattr(sash, name)("y") for name in ("sum", "mean", "min", "max", "var", "std")}
@@ -69,7 +70,7 @@ def test_full_rows(table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 def test_rows_of_groups(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, size, by="k", **named(PLAIN)).sort_values("k", kind="stable")
@@ -79,7 +80,7 @@ def test_rows_of_groups(table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("closed", CLOSED)
 @given(table=frames(ties=False), size=st.integers(1, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_times(closed: Any, table: pa.Table, size: int) -> None:
     frame = with_times(table).to_pandas()
     got = sash.rolling(frame, Time(f"{size}s", closed=closed), on="t", **named(PLAIN))
@@ -89,7 +90,7 @@ def test_times(closed: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("closed", CLOSED)
 @given(table=frames(ties=False), size=st.integers(1, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_times_of_groups(closed: Any, table: pa.Table, size: int) -> None:
     frame = with_times(table).to_pandas()
     got = sash.rolling(frame, Time(f"{size}s", closed=closed), by="k", on="t", **named(PLAIN))
@@ -99,7 +100,7 @@ def test_times_of_groups(closed: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("over", ["rows", *CLOSED])
 @given(table=frames(ties=False), size=st.integers(2, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_pairs(over: Any, table: pa.Table, size: int) -> None:
     frame = with_times(table).to_pandas()
     if over == "rows":
@@ -113,7 +114,7 @@ def test_pairs(over: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("ddof", [0, 1, 2])
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=8)
+@settings(max_examples=share(8))
 def test_degrees_of_freedom(ddof: int, table: pa.Table, size: int) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, size, var=sash.var("x", ddof=ddof), std=sash.std("x", ddof=ddof))
@@ -122,7 +123,7 @@ def test_degrees_of_freedom(ddof: int, table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=True))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_expanding(table: pa.Table) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, Count(10**9), **named(PLAIN))
@@ -130,7 +131,7 @@ def test_expanding(table: pa.Table) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 4))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_resample(table: pa.Table, size: int) -> None:
     frame = with_times(table).to_pandas()
     got = sash.rolling(frame, Time(f"{size}s", every=f"{size}s"), on="t", rows=sash.count(), **named(PLAIN))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import sash
 from sash import Count, Time
 from tests.frames.frame_cases import CLOSED, frames, same, with_times
+from tests.shared.effort import share
 
 X, N, B = pl.col("x"), pl.col("i"), pl.col("b")
 SPECIAL: dict[str, Any] = {name: getattr(sash, name)("x") for name in ("sum", "mean", "min", "max", "var", "std")}
@@ -77,7 +78,7 @@ def ours(frame: pl.DataFrame, window: Any, bounds: dict[str, Any], by: Any) -> p
 @pytest.mark.parametrize("by", [(), "k"])
 @pytest.mark.parametrize("closed", CLOSED)
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_rolling_by(closed: str, by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(with_times(table))
     got = ours(frame, Time(f"{size}s", closed=closed), SPECIAL, by)
@@ -88,7 +89,7 @@ def test_rolling_by(closed: str, by: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("by", [(), "k"])
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 def test_rows(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table)
     bounds = SPECIAL | {name: bound for name, (bound, _) in MOMENTS.items()}
@@ -100,7 +101,7 @@ def test_rows(by: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("by", [(), "k"])
 @given(table=frames(ties=True), size=st.integers(1, 5))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_full_rows(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table)  # y has no nulls: with them, polars asks for values and we for rows
     aggregates: Any = {name: getattr(sash, name)("y") for name in SPECIAL}
@@ -113,7 +114,7 @@ def test_full_rows(by: Any, table: pa.Table, size: int) -> None:
 
 @pytest.mark.parametrize("by", [(), "k"])
 @given(table=frames(ties=True), size=st.integers(2, 5))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_rows_of_pairs(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table).with_columns(X.fill_null(0.0))  # with nulls, polars takes means over other rows
     bounds = {"covariance": sash.covariance("x", "y")}
@@ -125,7 +126,7 @@ def test_rows_of_pairs(by: Any, table: pa.Table, size: int) -> None:
 @pytest.mark.parametrize("by", [(), "k"])
 @pytest.mark.parametrize("closed", CLOSED)
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_any_expression(closed: str, by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table)
     bounds = {name: bound for name, (bound, _) in EXPRESSIONS.items()}
@@ -139,7 +140,7 @@ def test_any_expression(closed: str, by: Any, table: pa.Table, size: int) -> Non
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("closed", ["left", "right"])
 @given(table=frames(ties=True), size=st.integers(1, 3), slides=st.integers(1, 3))
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 def test_group_by_dynamic(closed: Any, table: pa.Table, size: int, slides: int) -> None:
     frame = pl.DataFrame(table)
     bounds = {name: bound for name, (bound, _) in EXPRESSIONS.items()}

@@ -17,6 +17,7 @@ import sash
 from sash import Count, Lifetime, Session, Time
 from sash.testing import assert_same
 from tests.frames.frame_cases import CLOSED, frames, same, with_times
+from tests.shared.effort import share
 
 pytestmark = pytest.mark.usefixtures("column_aggregates")
 
@@ -43,7 +44,7 @@ BOUND = {name: bound for name, (bound, _) in PANDAS.items()}
 
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_rows_beside_pandas(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, size, **BOUND)
@@ -53,7 +54,7 @@ def test_rows_beside_pandas(table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=False), size=st.integers(1, 6), closed=st.sampled_from(CLOSED))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_times_beside_pandas(table: pa.Table, size: int, closed: Any) -> None:
     frame = with_times(table).to_pandas()
     got = sash.rolling(frame, Time(f"{size}s", closed=closed), on="t", **BOUND)
@@ -63,7 +64,7 @@ def test_times_beside_pandas(table: pa.Table, size: int, closed: Any) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_rows_beside_polars(table: pa.Table, size: int) -> None:
     frame: Any = pl.from_arrow(table)
     rules: list[Any] = ["linear", "lower", "higher", "midpoint", "equiprobable"]  # "nearest" rounds a half up
@@ -79,7 +80,7 @@ def test_rows_beside_polars(table: pa.Table, size: int) -> None:
 
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
-@settings(max_examples=8)
+@settings(max_examples=share(10))
 def test_expressions_of_polars(table: pa.Table, size: int) -> None:
     frame: Any = pl.from_arrow(table)
     got = sash.rolling(

@@ -12,6 +12,7 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Query, Session, Ti
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from tests.frames.frame_kinds import KINDS, blurred, without_nan
+from tests.shared.effort import share
 from tests.shared.streams import sorted_by_key
 
 NAN = float("nan")
@@ -96,14 +97,14 @@ def test_each_row_gets_what_the_reference_gives(table: pa.Table, window: Any, by
 
 
 @given(table=tables(), window=st.sampled_from([Count(3), Punctuation("p"), Lifetime()]), by=BY)
-@settings(max_examples=20)
+@settings(max_examples=share(20))
 def test_arrival_is_the_order_without_on(table: pa.Table, window: Any, by: Any) -> None:
     query = Query(window, by=by, **AGGREGATES)
     assert_same(query.run(table), sorted(expected(query, table), key=lambda row: row["row"]))
 
 
 @given(table=tables(), window=st.sampled_from(PER_ROW[:-1]), by=BY, on=ON)
-@settings(max_examples=30)
+@settings(max_examples=share(30))
 def test_only_rows_with_changes(table: pa.Table, window: Any, by: Any, on: Any) -> None:
     query = Query(window, by=by, on=on, emit="changes", **AGGREGATES)
     assert_same(query.run(table), sorted(expected(query, table), key=lambda row: row["row"]))
@@ -112,7 +113,7 @@ def test_only_rows_with_changes(table: pa.Table, window: Any, by: Any, on: Any) 
 @given(
     table=tables(), window=st.sampled_from(PER_SLIDE), by=BY, on=ON, emit=st.sampled_from(["final", "final", "changes"])
 )
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 def test_each_slide_is_what_the_reference_gives(table: pa.Table, window: Any, by: Any, on: Any, emit: str) -> None:
     query = Query(window, by=by, on=on, emit=emit, **AGGREGATES)
     got, wanted = query.run(table), expected(query, table)
@@ -127,7 +128,7 @@ def test_each_slide_is_what_the_reference_gives(table: pa.Table, window: Any, by
 
 
 @given(table=tables(least=1), by=BY, slides=st.booleans(), emit=st.sampled_from(["final", "final", "changes"]))
-@settings(max_examples=12)
+@settings(max_examples=share(12))
 @pytest.mark.parametrize("name", KINDS)
 def test_all_kinds_agree(name: str, table: pa.Table, by: Any, slides: bool, emit: str) -> None:
     kind = KINDS[name]
@@ -143,7 +144,7 @@ def test_all_kinds_agree(name: str, table: pa.Table, by: Any, slides: bool, emit
 
 
 @given(table=tables())
-@settings(max_examples=20)
+@settings(max_examples=share(20))
 def test_the_order_of_the_input_changes_nothing(table: pa.Table) -> None:
     # ties in neither order nor time: whatever the order, each row keeps its result
     query = Query(Time(4), by="k", on="t", **{name: AGGREGATES[name] for name in ("n", "total", "high")})

@@ -142,6 +142,8 @@ def missing_name(name: str, known: Collection[str]) -> str:
     "module 'sash' has no attribute 'p99': write sash.quantile('x', q=0.99)"
     """
     said = f"module 'sash' has no attribute {name!r}"
+    if name.startswith("_"):  # asked for by tools that look at modules, very often
+        return said
     if name in NAMES and NAMES[name] in known:
         ours = NAMES[name]
         return f"{said}: it is called sash.{ours}" + (f", as in {example(ours)}" if ours in ARGUMENTS else "")

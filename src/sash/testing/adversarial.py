@@ -22,6 +22,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 
 Stream = Callable[[int], list[float]]
@@ -82,24 +83,44 @@ def exact_windows(function: str, values: Sequence[float], windows: Iterable[tupl
 
     O(1) a window, however long: sums up to each row may be subtracted, and are integers of one unit.
     """
-    if function not in ("sum", "mean", "var"):
-        raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
-    unit, multiples = _in_units([x if math.isfinite(x) else 0.0 for x in values])
-    sums = [0, *accumulate(multiples)]
-    squares = [0, *accumulate(x * x for x in multiples)] if function == "var" else []
-    odd = [0, *accumulate(not math.isfinite(x) for x in values)]
-    found: Exact = []
-    for start, end in windows:
-        n, result = end - start, None
-        if odd[end] == odd[start] and n > (function == "var"):
-            total = sums[end] - sums[start]
-            if function == "var":
-                square = squares[end] - squares[start]
-                result = Fraction(n * square - total * total, n * (n - 1)) * unit * unit
-            else:
-                result = Fraction(total, 1 if function == "sum" else n) * unit
-        found.append(result if result is None or _is_float(result) else None)
-    return found
+    return ExactSums(values).windows(function, windows)
+
+
+class ExactSums:
+    """The exact sums of values and of their squares up to each row, for several functions or sets of windows.
+
+    >>> sums = ExactSums([1.0, 2.0, 4.5])
+    >>> sums.windows("sum", [(0, 2)]), sums.windows("mean", [(1, 3)])
+    ([Fraction(3, 1)], [Fraction(13, 4)])
+    """
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self._unit, self._multiples = _in_units([x if math.isfinite(x) else 0.0 for x in values])
+        self._sums = [0, *accumulate(self._multiples)]
+        self._odd = [0, *accumulate(not math.isfinite(x) for x in values)]
+
+    @cached_property
+    def _squares(self) -> list[int]:
+        return [0, *accumulate(x * x for x in self._multiples)]
+
+    def windows(self, function: str, windows: Iterable[tuple[int, int]]) -> Exact:
+        """As `exact_windows`."""
+        if function not in ("sum", "mean", "var"):
+            raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
+        unit, sums, odd = self._unit, self._sums, self._odd
+        squares = self._squares if function == "var" else []
+        found: Exact = []
+        for start, end in windows:
+            n, result = end - start, None
+            if odd[end] == odd[start] and n > (function == "var"):
+                total = sums[end] - sums[start]
+                if function == "var":
+                    square = squares[end] - squares[start]
+                    result = Fraction(n * square - total * total, n * (n - 1)) * unit * unit
+                else:
+                    result = Fraction(total, 1 if function == "sum" else n) * unit
+            found.append(result if result is None or _is_float(result) else None)
+        return found
 
 
 def _in_units(values: Sequence[float]) -> tuple[Fraction, list[int]]:

@@ -3,6 +3,7 @@ piece to piece, streams that make a piece fall back, and ranges whose steps are 
 
 import math
 import random
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from sash import monoids as m
 from sash.kernels.column import exact_sum
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
-from sash.testing import ADVERSARIAL, exact_windows
+from sash.testing import ADVERSARIAL
+from sash.testing.adversarial import ExactSums
 from tests.shared.effort import THOROUGH
 
 ROWS = exact_sum.PIECE + 4_000
@@ -44,11 +46,17 @@ def tolerance(name: str, stream: str) -> float:
     return 1e-12 if stream.startswith("spikes") else halves * 2.0**-53
 
 
+@lru_cache(1)
+def exact_sums(stream: str) -> ExactSums:
+    """For all tests of a stream, one after the other: to add up integers of a thousand bits takes most of the time."""
+    return ExactSums(STREAMS[stream].tolist())
+
+
 def judge(name: str, stream: str, los: Any, his: Any, got: Any, uncertain: Any) -> None:
     """What is not uncertain has all its digits; no sum of finite values is uncertain, but at the ends of the range."""
     x, allowed = STREAMS[stream], tolerance(name, stream)
     rows = np.unique([*range(0, len(los), STEP), *range(min(len(los), 40)), len(los) - 1])
-    exact = exact_windows(name, x.tolist(), [(int(los[i]), int(his[i])) for i in rows])
+    exact = exact_sums(stream).windows(name, [(int(los[i]), int(his[i])) for i in rows])
     for i, wanted in zip(rows, exact, strict=True):
         if wanted is None or uncertain[i]:
             continue
@@ -58,9 +66,9 @@ def judge(name: str, stream: str, los: Any, his: Any, got: Any, uncertain: Any) 
         assert not uncertain.any()
 
 
+@pytest.mark.parametrize(("size", "threads"), [(17, 2), (600, 1), (9_000, 1)])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize(("size", "threads"), [(17, 2), (600, 1), (9_000, 1)])
 def test_rows(name: str, stream: str, size: int, threads: int) -> None:
     x = STREAMS[stream]
     kernel = column_kernel_of(FUNCTIONS[name], ("float",))
@@ -73,6 +81,7 @@ def test_rows(name: str, stream: str, size: int, threads: int) -> None:
     judge(name, stream, los, rows + 1, got, uncertain)
 
 
+@cache
 def _ranges(kind: str) -> RangeBounds:
     """Spans that never go back: of some length, in leaps, apart from each other, empty now and then."""
     chance = random.Random(3)
@@ -94,9 +103,9 @@ def _ranges(kind: str) -> RangeBounds:
     return RangeBounds(np.array(los, np.int32), np.array(his, np.int32), int(lengths.min()), int(lengths.max()))
 
 
+@pytest.mark.parametrize("kind", ["as time goes", "in leaps", "empty now and then"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("kind", ["as time goes", "in leaps", "empty now and then"])
 def test_ranges(name: str, stream: str, kind: str) -> None:
     x, ranges = STREAMS[stream], _ranges(kind)
     kernel = column_kernel_of(FUNCTIONS[name], ("float",))

@@ -7,11 +7,13 @@ does not inspect the types of its arguments.
 from __future__ import annotations
 
 import functools
+import gc
 import re
 import threading
 import types as python
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -67,13 +69,25 @@ def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
 def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:
     if config.DISABLE_JIT:
         return "NUMBA_DISABLE_JIT is set"
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _garbage_kept():
         warnings.simplefilter("ignore", errors.NumbaWarning)  # we report failures in one line
         try:
             code: Callable[..., Any] = kept(kernel, signature) or _compiled_now(kernel, signature)
         except Exception as error:  # Numba's errors, and internal ones
             return explain(error)
     return code
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Look for no garbage while a kernel compiles: nearly all of its many objects stay, and it took a sixth longer."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
