@@ -179,12 +179,12 @@ def batch(keys: Any, first: int) -> pa.RecordBatch:
 @mock.patch.object(durable_state, "BUCKET", 8000)  # monkeypatch would end after small_pages, and restore its sizes
 def test_the_least_recently_used_keys_leave(emit: Any) -> None:
     query = sash.Query(20, by="k", on="t", lateness=5, emit=emit, high=sash.max("x"), n=sash.count())
-    limit = 1_400_000
+    limit = 500_000
     op, free = bounded(query, limit).operator(store=MemoryStore()), query.operator()
     chance = np.random.default_rng(5)
     absent = 0
     for i in range(20):
-        rows = batch(np.concatenate([np.arange(10), chance.integers(0, 6000, 240)]), 10 * i)
+        rows = batch(np.concatenate([np.arange(10), chance.integers(0, 2000, 80)]), 10 * i)
         assert_same(op.process(rows), free.process(rows))
         assert live(op).bound.nbytes <= limit  # type: ignore[union-attr]
         absent = max(absent, int((~live(op).durable.buckets.loaded).sum()))  # type: ignore[union-attr]
@@ -194,7 +194,7 @@ def test_the_least_recently_used_keys_leave(emit: Any) -> None:
     before = op.metrics.pages_read
     op.lookup({"k": list(range(10))})
     assert op.metrics.pages_read == before, "keys of every call were not in memory"
-    assert_same(op.lookup({"k": list(range(6000))}), free.lookup({"k": list(range(6000))}))
+    assert_same(op.lookup({"k": list(range(2000))}), free.lookup({"k": list(range(2000))}))
     assert live(op).bound.nbytes <= limit  # type: ignore[union-attr]
     assert_same(op.finish(), free.finish(), by=["k"])
 
