@@ -56,7 +56,15 @@ PER_SLIDE = {
         "x": Time("2d", every="48h"),
     },
 }
+SHIFTED = {
+    "the month before": Time("1mo", shift="-1mo", tz=NEW_YORK),
+    "two local days, a week ago": Time("2d", shift="-7d", closed="both", tz=NEW_YORK),
+    "a month, up to two days ago": Time("1mo", shift="-48h", closed="left"),
+    "a fixed size, a month ago": Time("48h", shift="-1mo", closed="neither"),
+    "a month, most of it ahead": Time("1mo", shift="20d"),
+}
 WINDOWS = {f"row: {name}": one for name, one in PER_ROW.items()} | {f"slide: {n}": one for n, one in PER_SLIDE.items()}
+WINDOWS |= {f"shifted: {name}": one for name, one in SHIFTED.items()}
 
 
 def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
@@ -80,7 +88,8 @@ def test_the_operator_gives_what_the_reference_gives(window: Any) -> None:
     @given(st.data())
     def agrees(data: st.DataObject) -> None:
         scale = data.draw(st.sampled_from(SCALES), "scale")
-        emit = data.draw(st.sampled_from(["final", "final", "changes", "eager"]), "emit")
+        is_shifted = window in SHIFTED.values()
+        emit = data.draw(st.sampled_from(["final", "final", "changes", "changes" if is_shifted else "eager"]), "emit")
         mode = data.draw(st.sampled_from(["rows", "given"] + ["sorted"] * (emit != "eager")), "mode")
         lateness = f"{data.draw(st.integers(0, 6), 'lateness')}d"
         forget = data.draw(st.sampled_from([None, None, "9d"]), "forget")
@@ -116,6 +125,26 @@ def test_lookup_asks_by_the_calendar(emit: Any) -> None:
     slides.process(batch)
     assert slides.lookup({"k": ["a"]})["n"].to_pylist() == [1]
     assert slides.lookup({"k": ["a"]}, at=datetime(2024, 4, 1, tzinfo=UTC))["n"].to_pylist() == [0]
+
+
+def test_lookup_moves_windows_by_the_calendar() -> None:
+    batch = rows("2024-01-20", "2024-02-10", "2024-02-25", "2024-03-05", "2024-03-20")
+    the_month_before = Time("1mo", shift="-1mo")
+    operator = sash.Query(the_month_before, by="k", on="t", lateness="1d", held=sash.collect("x")).operator()
+    operator.process(batch)
+    asked = {"k": ["a"]}
+    assert operator.lookup(asked)["held"].to_pylist() == [[1]]
+    assert operator.lookup(asked, at=datetime(2024, 3, 25, tzinfo=UTC))["held"].to_pylist() == [[1, 2]]
+    assert operator.lookup(asked, at=datetime(2024, 3, 25, tzinfo=UTC), last="3d")["held"].to_pylist() == [[2]]
+    assert operator.lookup(asked, at=datetime(2024, 4, 5, tzinfo=UTC))["held"].to_pylist() == [[1, 2, 3]]
+
+
+def test_a_row_is_kept_until_windows_have_passed_it() -> None:
+    query = sash.Query(Time("2d", shift="-1mo"), by="k", on="t", lateness="0s", held=sash.collect("x"))
+    operator = query.operator()
+    found = operator.process(rows("2024-01-31", "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-31"))
+    held = found["held"].to_pylist() + operator.finish()["held"].to_pylist()
+    assert held == [None, None, None, [0], [1, 2]]
 
 
 @pytest.mark.parametrize("emit", ["final", "eager"])

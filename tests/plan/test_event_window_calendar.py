@@ -18,11 +18,14 @@ def times(zone: Any, hours: int, count: int) -> list[datetime]:
     return [(first + timedelta(hours=hours * n)).astimezone(zone) for n in range(count)]
 
 
-@pytest.mark.parametrize("size", ["1mo", "1q", "3d", "1w"])
+@pytest.mark.parametrize(
+    ("size", "shift"),
+    [("1mo", 0), ("1q", 0), ("3d", 0), ("1w", 0), ("1mo", "-1mo"), ("3d", "-7d"), ("36h", "-7d"), ("1mo", "-36h")],
+)
 @pytest.mark.parametrize("closed", ["right", "left", "both", "neither"])
-def test_a_loop_gives_what_a_frame_gives(size: str, closed: Any) -> None:
+def test_a_loop_gives_what_a_frame_gives(size: str, shift: Any, closed: Any) -> None:
     at = times(ZoneInfo(NEW_YORK), 11, 700)
-    window = sash.Time(size, closed=closed, tz=NEW_YORK)
+    window = sash.Time(size, closed=closed, tz=NEW_YORK, shift=shift)
     frame = pd.DataFrame({"t": pd.to_datetime(at, utc=True), "x": range(len(at))})
     expected = sash.rolling(frame, window, on="t", n=sash.count(), low=sash.min("x"))
     loop = sash.Window(window, n=sash.count(), low=sash.min("x"))

@@ -139,8 +139,8 @@ def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     if kind == "time":
         assert scale is not None
         closed: Closed | None = draw(st.sampled_from([None, "left", "both", "neither"]))
-        found = scale.time(size, closed=closed)
-        return found if scale.calendar else Time(found.size, closed=closed, shift=scale.length(shift))
+        by = scale.length(shift) if not scale.calendar else scale.calendar_length(shift) if shift < 0 else 0
+        return scale.time(size, closed=closed, shift=by)
     if kind == "session":
         assert scale is not None
         return Session(scale.length(size))

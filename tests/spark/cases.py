@@ -88,7 +88,7 @@ def _cases() -> dict[str, Query]:
     found["money, row"] = Query(Count(3), by="k", on=ON, **MONEY)
     found["money, slide"] = Query(Time(6, every=2), by="k", on=ON, **MONEY)
     new_york = "America/New_York"
-    calendars = {"m": Time("1mo"), "w": Time("1w", closed="both", tz=new_york)}
+    calendars = {"m": Time("1mo"), "w": Time("1w", closed="both", tz=new_york), "b": Time("2w", shift="-1mo")}
     found["calendar lengths"] = Query(calendars, by="k", on=("day", "row"), **FEW)
     hopping = {"m": Time("2mo", every="1mo"), "w": Time("1w", every="1w", tz=new_york), "c": Count(3, every="1mo")}
     found["calendar slides"] = Query(hopping, by="k", on=("day", "row"), **FEW)

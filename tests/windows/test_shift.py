@@ -36,6 +36,14 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Time(3, shift="1h"), TypeError, r"shift='1h' of Time and size=3: give both"),
     (lambda: Time(3, shift=float("nan")), ValueError, r"shift= of Time must be finite"),
     (lambda: Time(3, shift=None), TypeError, r"shift= of Time must be a duration"),
+    (lambda: Time("1h", shift="1mo"), ValueError, r"shift='1mo' of Time moves the window ahead by a length of the cal"),
+    (
+        lambda: Time("1d", tz="UTC", shift="2d"),
+        ValueError,
+        r"ahead by a length of the calendar.* or in days without tz",
+    ),
+    (lambda: Time("6h", tz="UTC", shift="2h"), ValueError, r"tz='UTC' of Time has no effect on 6h"),
+    (lambda: Time(5, shift="-1mo"), TypeError, r"shift='-1mo' of Time and size=5: give both"),
     (lambda: Time("1h", every="1m", shift="1m"), ValueError, r"every=1m has one per slide: offset= shifts slides"),
     (lambda: Time("1h", every=100, shift="1m"), ValueError, r"shift='1m' of Time moves the window of a row"),
 ]
@@ -67,6 +75,22 @@ def test_the_state_depends_on_the_shift() -> None:
     assert fingerprint(Time(3, shift=0)) == fingerprint(Time(3))
     windows = [Time(3), Time(3, shift=-1), Time(3, shift=1), Count(3), Count(3, shift=-1), Count(3, shift=-2)]
     assert len({fingerprint(window) for window in windows}) == len(windows)
+
+
+def test_the_state_depends_on_a_shift_of_the_calendar() -> None:
+    schema = pa.schema({"t": pa.timestamp("s")})
+    windows = [Time("1h", shift=by) for by in ("-1mo", "-31d", "-2mo")]
+    windows += [Time("1h", shift="-1d", tz=zone) for zone in ("UTC", "Europe/Berlin")]
+    found = {sash.Query(window, on="t", n=sash.count()).fingerprint(schema) for window in windows}
+    assert len(found) == len(windows)
+
+
+def test_explain_says_which_rows_of_the_calendar() -> None:
+    before, later = Time("1mo", shift="-1mo"), Time("1mo", shift="36h")
+    text = sash.Query({"before": before, "later": later}, by="k", on="t", n=sash.count()).explain()
+    back = "t - 1mo of the calendar in UTC"
+    assert f"({back} - 1mo of the calendar in UTC, {back}]" in text
+    assert "(t + 36h - 1mo of the calendar in UTC, t + 36h]" in text
 
 
 def test_explain_says_which_rows() -> None:

@@ -31,7 +31,7 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import below, moved_bounds
+from sash.engine.time_numbers import below, moved_bounds, moved_times
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, Numbers
@@ -274,7 +274,12 @@ class Rings:
             stops = self.back if at is None else self.search(time, at, "left" if open_end else "right")
             hi = np.clip(stops + int(window.shift), self.front, self.back)
             return np.clip(stops - int(window.behind), self.front, hi), hi
-        lo, hi = (self._moved(bound, at) for bound in moved_bounds(window, self.assigner.numbers))
+        bounds = moved_bounds(window, self.assigner.numbers)
+        starts, ends = moved_times(window, np.array([at], self.assigner.numbers))
+        lo, hi = (self._moved(bound, of[0]) for bound, of in zip(bounds, (starts, ends), strict=True))
+        if window.calendar_size is not None:  # the range may be shorter
+            fixed = replace(window, calendar_size=None)
+            lo = np.maximum(lo, self._moved(moved_bounds(fixed, self.assigner.numbers)[0], ends[0]))
         return np.minimum(lo, hi), hi
 
     def _moved(self, bound: MovedBound, at: Any) -> Ints:

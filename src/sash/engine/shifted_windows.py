@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sash.engine.arena import Arena
-from sash.engine.time_numbers import moved_bounds
+from sash.engine.time_numbers import moved_bounds, moved_times
 from sash.kernels.loops.array_types import Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.window_loops import shifted_rows, shifted_times
@@ -50,6 +50,6 @@ class ShiftedWindow:
             return los, his
         values = self.arena.columns["time"]
         bounds = (rows.begin, rows.stops, *moved_bounds(self.window, values.dtype))
-        arguments = (rows.slots, rows.time, *bounds, heads, self.columns, values, los, his)
+        arguments = (rows.slots, *moved_times(self.window, rows.time), *bounds, heads, self.columns, values, los, his)
         call_loop(shifted_times, values.dtype.str, arguments)
         return los, his

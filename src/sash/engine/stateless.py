@@ -27,7 +27,7 @@ from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.step_data import BatchColumns
-from sash.engine.time_numbers import earliest, moved_bounds, since, threshold
+from sash.engine.time_numbers import earliest, moved_bounds, moved_times, since, threshold
 from sash.engine.weighted_columns import weighted_mean_column
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
@@ -173,7 +173,7 @@ class StatelessExecutor:
     def _shifted(self, window: WindowSpec, rows: RowOrder) -> RangeBounds:
         count = len(rows)
         if window.kind == "time":
-            given = moved_bounds(window, rows.time.dtype)
+            given = (*moved_bounds(window, rows.time.dtype), *moved_times(window, rows.time))
             return self.threads.bounded(bounds.by_shifted_value, count, (rows.time, given, rows.edges))
         behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in (window.behind, window.shift))
         return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, rows.edges))

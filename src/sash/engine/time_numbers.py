@@ -100,9 +100,19 @@ def threshold(size: Any, numbers: np.dtype[Any], open_start: bool) -> tuple[Any,
 
 
 def moved_bounds(window: WindowSpec, numbers: np.dtype[Any]) -> tuple[MovedBound, MovedBound]:
-    """The bounds of a shifted Time window, as distances from its row: its first time, and the first one after it."""
+    """The bounds of a shifted Time window, as distances from `moved_times`: its first time, and the first after it."""
     closed_start, closed_end = window.closed in ("left", "both"), window.closed in ("right", "both")
-    return moved_bound(-window.behind, numbers, closed_start), moved_bound(window.shift, numbers, not closed_end)
+    end = window.shift if window.calendar_shift is None else 0
+    start = end - (window.size or 0) if window.calendar_size is None else 0
+    return moved_bound(start, numbers, closed_start), moved_bound(end, numbers, not closed_end)
+
+
+def moved_times(window: WindowSpec, time: Numbers) -> tuple[Numbers, Numbers]:
+    """The times from which start and end of a shifted Time window are measured: those of rows, or by the calendar."""
+    ends = time if window.calendar_shift is None else window.calendar_shift.before(time)
+    if window.calendar_size is None:
+        return ends, ends
+    return window.calendar_size.before(ends if window.calendar_shift is not None else later(time, window.shift)), ends
 
 
 def moved_bound(by: Any, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:

@@ -179,15 +179,19 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
         axis,
         window.column if isinstance(window, Delta | Punctuation) else None,
         tuple(_aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)),
-        _shift(window, time, of),
+        _shift(window, lengths),
         lengths.size if lengths else None,
+        lengths.shift if lengths else None,
         lengths.grid if lengths else None,
     )
 
 
-def _shift(window: WindowKind, time: TimeAxis | None, of: str) -> int | float:
-    if isinstance(window, Time) and time is not None:
-        return time.number(window.shift, f"shift={of}")
+def _shift(window: WindowKind, lengths: WindowCalendar | None) -> int | float:
+    """The shift of a window; of a calendar length the least."""
+    if isinstance(window, Time) and lengths is not None:
+        by = lengths.shift
+        found = lengths.number(by, window.shift, "shift=")
+        return found if by is None else -found
     return window.shift if isinstance(window, Count) else 0
 
 

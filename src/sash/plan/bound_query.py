@@ -99,6 +99,8 @@ class WindowSpec:
     shift: int | float = 0
     """How far the window is moved against its row: rows for Count, units of the axis for Time."""
     calendar_size: CalendarLength | None = None
+    calendar_shift: CalendarLength | None = None
+    """How far the window ends before its row, if that is a calendar length; then `shift` is the least value."""
     grid: CalendarGrid | None = None
 
     @property

@@ -108,11 +108,13 @@ class TimeEvictor(Evictor[Number]):
     """The events of a length of time: evicts those at or before `now - behind`, computed once per event."""
 
     def __init__(self, window: Time) -> None:
-        self.shift = length(window.shift)
-        self.behind = length(window.size) - self.shift
+        self.size, by = length(window.size), window.shift
+        back = Duration(-by.nanoseconds, -by.months) if isinstance(by, Duration) else None
         self.calendar = calendar_length(window.size, window.tz)
+        self.calendar_shift = calendar_length(back, window.tz)
+        self.shift = length(by) if self.calendar_shift is None else 0
         self.holds_end = window.closed in ("right", "both")
-        self.waits = self.shift < 0 or not self.holds_end
+        self.waits = self.shift < 0 or self.calendar_shift is not None or not self.holds_end
         self.keeps_bound = window.closed in ("left", "both")
         super().__init__(window)
 
@@ -131,7 +133,7 @@ class TimeEvictor(Evictor[Number]):
 
     def entering(self, _waiting: int, now: Number | None) -> int:
         assert now is not None
-        end, times, later = now + self.shift, self.times, self.later
+        end, times, later = self._end(now), self.times, self.later
         before = len(times)
         while later and (later[0] <= end if self.holds_end else later[0] < end):
             times.append(later.popleft())
@@ -139,17 +141,21 @@ class TimeEvictor(Evictor[Number]):
 
     def leaving(self, held: int, now: Number | None) -> int:
         assert now is not None
-        times, gone = self.times, 0
+        times, gone, end = self.times, 0, self._end(now)
         if self.calendar is None:
-            bound = now - self.behind
-        elif not held or times[0] > now - (self.calendar.shortest - self.calendar.clock.day) * _MICROSECOND:
+            bound = end - self.size
+        elif not held or times[0] > end - (self.calendar.shortest - self.calendar.clock.day) * _MICROSECOND:
             return 0  # no window of this length begins after its oldest event
         else:
-            bound = _start(self.calendar, int(now))
+            bound = _start(self.calendar, int(end))
         while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
             times.popleft()
             gone += 1
         return gone
+
+    def _end(self, now: Number) -> Number:
+        """The end of the window of an event."""
+        return now + self.shift if self.calendar_shift is None else _start(self.calendar_shift, int(now))
 
     def copy(self) -> Self:
         twin = super().copy()

@@ -29,9 +29,8 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "time":
         left, right = tuple(_BOUNDS[spec.closed])
         end = "end" if spec.slide == "time" else "t"
-        if spec.calendar_size is not None:
-            zone = spec.calendar_size.clock.zone
-            held = f"{end} - {amount(window.size)} of the calendar in {zone}, {end}"
+        if spec.calendar_size is not None or spec.calendar_shift is not None:
+            held = _of_calendar(spec, end)
         else:
             held = f"{_moved(end, _less(window.shift, window.size))}, {_moved(end, window.shift)}"
         return f"{left}{held}{right}, rows of equal time together"
@@ -49,6 +48,18 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "policy":
         return f"rows that {window.evict_name} does not evict, by {', '.join(map(repr, window.over))}"
     return "all rows since the key's start"
+
+
+def _of_calendar(spec: WindowSpec, end: str) -> str:
+    """Start and end of a window whose size or shift is a calendar length."""
+    window: Any = spec.window
+    if spec.calendar_shift is not None:
+        back = amount(Duration(-window.shift.nanoseconds, -window.shift.months))
+        end = f"{end} - {back} of the calendar in {spec.calendar_shift.clock.zone}"
+    elif spec.shift:
+        end = _moved(end, window.shift)
+    of = "" if spec.calendar_size is None else f" of the calendar in {spec.calendar_size.clock.zone}"
+    return f"{end} - {amount(window.size)}{of}, {end}"
 
 
 def _less(shift: Any, size: Any) -> Any:
@@ -121,6 +132,8 @@ def _reach(spec: WindowSpec) -> str:
     window: Any = spec.window
     if spec.kind != "time":
         return f"the last {rows(window.size - window.shift)}" if spec.shift < 0 else holds(spec).partition(";")[0]
+    if spec.shift < 0 and (spec.calendar_size is not None or spec.calendar_shift is not None):
+        return f"the rows of {holds(spec).partition(', rows')[0]}"
     return (
         f"the rows of the last {amount(_less(0, _less(window.shift, window.size)) if spec.shift < 0 else window.size)}"
     )

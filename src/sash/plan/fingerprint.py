@@ -63,6 +63,8 @@ def window_meaning(spec: WindowSpec) -> list[Any]:
     found: list[Any] = [*meaning, measured, spec.column, [aggregate_meaning(over) for over in spec.over], policy]
     if spec.shift:  # state of windows without one is older than shifts
         found.append(["shift", spec.shift])
+    if spec.calendar_shift:
+        found.append(["calendar shift", _length(spec.calendar_shift)])
     return found + _calendar(spec) if spec.calendar_size or spec.grid else found
 
 

@@ -37,6 +37,12 @@ class WindowCalendar:
         return self._calendar(self.window.size, "size=") if isinstance(self.window, Time) else None
 
     @property
+    def shift(self) -> CalendarLength | None:
+        """How far a Time window ends before its row, if that is a calendar length."""
+        by = self.window.shift if isinstance(self.window, Time) else 0
+        return self._calendar(Duration(-by.nanoseconds, -by.months), "shift=") if isinstance(by, Duration) else None
+
+    @property
     def every(self) -> CalendarLength | None:
         """The distance of slides in time, if it is a calendar length."""
         return self._calendar(self.window.step, "every=") if self.window.slide == "time" else None

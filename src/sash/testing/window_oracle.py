@@ -115,7 +115,7 @@ def due_at(specs: Sequence[Spec], rows: Sequence[Row], i: int, forget: Number | 
 
 def _time(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     for row in rows:
-        low, high = start_of(spec, row.time), row.time + spec.shift
+        low, high = start_of(spec, row.time), end_of(spec, row.time)
         yield [r for r in rows if inside(spec.closed, low, r.time, high)]
 
 
@@ -184,8 +184,14 @@ _PER_ROW: dict[str, Callable[[Spec, Sequence[Row]], Iterator[Sequence[Row]]]] = 
 
 
 def start_of(spec: Spec, time: Any) -> Any:
-    """The start of the Time window that ends at a row."""
-    return time - spec.behind if spec.calendar_size is None else start_before(spec.calendar_size, time)
+    """The start of the Time window of a row."""
+    end = end_of(spec, time)
+    return end - spec.size if spec.calendar_size is None else start_before(spec.calendar_size, end)
+
+
+def end_of(spec: Spec, time: Any) -> Any:
+    """The end of the Time window of a row."""
+    return time + spec.shift if spec.calendar_shift is None else start_before(spec.calendar_shift, time)
 
 
 def inside(closed: str, low: Number, time: Any, high: Number) -> bool:

@@ -66,11 +66,11 @@ def row_shift(value: Any, every: Any) -> int:
 
 def time_shift(value: Any, size: Any, every: Any, zone: str | None) -> Any:
     """The shift of a Time window: a length as `size` is, of either sign. Raises TypeError or ValueError."""
-    found = shift("shift= of Time", value)
-    if found and isinstance(size, Duration) and (size.calendar or zone is not None):
+    found = shift("shift= of Time", value, calendar=True)
+    if isinstance(found, Duration) and found > Duration(0) and (found.calendar or (zone is not None and found.days)):
         raise ValueError(
-            f"shift={value!r} of Time moves windows of a fixed length, and size={size!s} is one of the calendar: give "
-            "it in days, without tz="
+            f"shift={value!r} of Time moves the window ahead by a length of the calendar, and only those back are "
+            "known: give it in hours, such as '36h', or in days without tz="
         )
     if found and isinstance(found, Duration) != isinstance(size, Duration):
         raise TypeError(f"shift={value!r} of Time and size={size!s}: give both as durations or both as numbers")
@@ -91,12 +91,13 @@ def same_calendar(offset: Any, every: Any) -> None:
         )
 
 
-def time_zone(value: Any, size: Any, every: Any) -> str | None:
+def time_zone(value: Any, size: Any, every: Any, moved: Any = 0) -> str | None:
     """The name of a time zone, or None. Raises TypeError or ValueError if it is none, or has no effect."""
     if value is None:
         return None
     name = zone_name("tz= of Time", value)
-    if not any(isinstance(one, Duration) and one.days != 0 for one in (size, every)):
+    by = Duration.of(moved, "shift= of Time") if is_duration(moved) else None
+    if not any(isinstance(one, Duration) and one.days != 0 for one in (size, every, by)):
         slides = f" every {every!s}" if isinstance(every, Duration) else ""
         raise ValueError(
             f"tz={name!r} of Time has no effect on {size!s}{slides}: give days, weeks, months, quarters or years, or "

@@ -147,7 +147,8 @@ class Time(WindowKind):
         begins at local midnight, weeks begin on Monday. Months, quarters and years are calendar lengths in any case,
         without `tz` those of UTC. Lengths that are no whole number of days stay as they are.
     shift: moves the window of a row by a length of time: `(t + shift - size, t + shift]`. "-1h": it ends an hour before
-        the row; "1h": an hour after it. Not with `every`, and not with sizes of the calendar.
+        the row; "1h": an hour after it. Back, it may be a length of the calendar: "-1mo", with `tz` "-7d". Not with
+        `every`.
 
     >>> Time("1h"), Time("24h", every="1m"), Time(60, every=10, closed="right"), Time("1h", every=100).slide
     (Time('1h'), Time('1d', every='1m'), Time(60, every=10, closed='right'), 'rows')
@@ -181,7 +182,9 @@ class Time(WindowKind):
             self, size=length("size= of Time", size, calendar=True), every=every, closed=closed, offset=offset, tz=tz
         )
         set_fields(self, every=self._every())
-        set_fields(self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step))
+        set_fields(
+            self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step, shift)
+        )
         set_fields(self, shift=time_shift(shift, self.size, self.every, self.tz))
 
     def _every(self) -> Any:

@@ -80,13 +80,13 @@ def _over_keys(name: str, of_key: Any) -> Any:
 
 
 def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-    """Windows between two bounds at a distance from the row's value, as `MovedBound` has them."""
-    low, high = given
-    hi = first_moved(values, begin, end, values[first], high)
-    lo = first_moved(values, begin, hi, values[first], low)
+    """Windows between two bounds at a distance from given values, as `MovedBound` has them."""
+    low, high, lows, highs = given
+    hi = first_moved(values, begin, end, highs[first], high)
+    lo = first_moved(values, begin, hi, lows[first], low)
     for i in range(first, stop):
-        hi = next_moved(values, hi, end, values[i], high)
-        lo = next_moved(values, lo, hi, values[i], low)
+        hi = next_moved(values, hi, end, highs[i], high)
+        lo = next_moved(values, lo, hi, lows[i], low)
         los[i], his[i] = lo, hi
 
 
@@ -129,7 +129,7 @@ def _by_start(peers: int) -> Any:
 
 
 by_shifted_value = _over_keys("by_shifted_value", _moved)
-"""Windows that are moved against their row; given are the two bounds."""
+"""Windows that are moved against their row; given are the two bounds, and the values that they are measured from."""
 
 BY_START = {peers: _by_start(peers) for peers in (-1, 1)}
 """By where windows end."""

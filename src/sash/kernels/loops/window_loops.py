@@ -82,19 +82,21 @@ def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any,
 
 
 def shifted_times(
-    slots: Any, times: Any, begin: Any, stops: Any, low: Any, high: Any, heads: Any, columns: Any, values: Any,
-    los: Any, his: Any,
+    slots: Any, lows: Any, highs: Any, begin: Any, stops: Any, low: Any, high: Any, heads: Any, columns: Any,
+    values: Any, los: Any, his: Any,
 ) -> None:  # fmt: skip
-    """Windows between two bounds at a distance from their rows' times, among the elements from `begin` to `stops`.
+    """Windows between two bounds at a distance from times, among the elements from `begin` to `stops`.
+
+    `lows` and `highs` are the times that starts and ends are measured from: those of the rows, or by a calendar.
 
     The slot's head has start and end of its last window, which never decrease.
     """
     start, end = columns
     for i in range(len(slots)):
-        s, t = slots[i], times[i]
+        s = slots[i]
         offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        hi = moved_beyond(values, offset, mask, max(heads[s, end], begin[i]), stops[i], t, high)
-        lo = moved_beyond(values, offset, mask, max(heads[s, start], begin[i]), hi, t, low)
+        hi = moved_beyond(values, offset, mask, max(heads[s, end], begin[i]), stops[i], highs[i], high)
+        lo = moved_beyond(values, offset, mask, max(heads[s, start], begin[i]), hi, lows[i], low)
         los[i], his[i] = lo, hi
         heads[s, start], heads[s, end] = lo, hi
 
