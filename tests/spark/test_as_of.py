@@ -21,7 +21,7 @@ def _events(count: int = 160) -> pa.Table:
     return pa.table(
         {
             "k": pa.array(RANDOM.choice(KEYS, count)),
-            "t": pa.array(RANDOM.integers(0, 90, count), mask=RANDOM.random(count) < 0.05),
+            "t": pa.array(RANDOM.integers(0, 90, count), pa.int32(), mask=RANDOM.random(count) < 0.05),
             "row": np.arange(count),
             "x": pa.array(RANDOM.integers(-9, 9, count) / 4, mask=RANDOM.random(count) < 0.1),
         }
