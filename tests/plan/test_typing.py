@@ -24,7 +24,7 @@ from tests.shared.effort import seldom
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).with_name("typing_cases.py")
 WRONG = {number for number, line in enumerate(CASES.read_text().splitlines(), 1) if "# wrong:" in line}
-ANYTHING = ("data", "offset", "identity", "empty", "returns")
+ANYTHING = ("data", "spine", "offset", "identity", "empty", "returns")
 """Arguments that may be of any type."""
 OPERATOR = [Operator, Operator.process, Operator.advance, Operator.lookup, Operator.restore, sash.monoid]
 WINDOWS = [sash.Count, sash.Time, sash.Delta, sash.Session, sash.Punctuation, sash.Lifetime, sash.Policy]
