@@ -291,3 +291,11 @@ def test_every_aggregate_is_what_recalc_folds() -> None:
                 window.insert(*(row[column] for column in part.columns))
             expected.append(window.query())
         assert agree(found[part.name].to_pylist(), part.array(expected).to_pylist()), part.name
+
+
+def test_a_null_row_is_no_input_for_min_periods_even_if_an_aggregate_reads_it() -> None:
+    query = sash.Query(20, min_periods=2, mean=sash.ewm_mean("f", halflife=2), before=sash.lag("f"))
+    batch = pa.record_batch({"f": pa.array([1.0, None, 1.0])})
+    results = [machine.process(batch) for machine in (Reference(query, batch.schema), query.operator())]
+    assert [one["mean"].to_pylist() for one in results] == [[None, None, 1.0]] * 2
+    assert results[0].equals(results[1])

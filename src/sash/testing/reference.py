@@ -27,7 +27,19 @@ from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node
 from sash.plan.types import column
 from sash.testing.arrival_oracle import alike, in_order, latest_allowed, rows_of
-from sash.testing.window_oracle import Due, DueTogether, Number, Row, aggregate, due_at, inputs, lives, per_row, slides
+from sash.testing.window_oracle import (
+    Due,
+    DueTogether,
+    Number,
+    Row,
+    aggregate,
+    counted_inputs,
+    due_at,
+    inputs,
+    lives,
+    per_row,
+    slides,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +61,7 @@ class Cell:
     @cached_property
     def is_null(self) -> bool:
         """Are there too few inputs? In a window that must be full and is not, none counts."""
-        return self.least > 0 and (not self.full or len(inputs(self.spec, self.rows)) < self.least)
+        return self.least > 0 and (not self.full or counted_inputs(self.spec, self.rows) < self.least)
 
     @cached_property
     def value(self) -> Any:

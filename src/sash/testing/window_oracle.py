@@ -338,6 +338,12 @@ def inputs(spec: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if all(row.values[column] is not None for column in needed)]
 
 
+def counted_inputs(spec: AggregateSpec, rows: Sequence[Row]) -> int:
+    """The number of inputs for `min_periods`: a null row is none, even if the aggregate reads it, as `lag` does."""
+    needed = [column for i, column in enumerate(spec.columns) if i not in spec.monoid.nullable] or spec.columns[:1]
+    return sum(all(row.values[column] is not None for column in needed) for row in rows)
+
+
 def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
     """The aggregate of some rows, not lowered: a fold from the oldest."""
     total = spec.monoid.identity
