@@ -36,6 +36,22 @@ def function(name: str) -> Any:
     return getattr(functions, name)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: functions.lag("price", 2), r"lag\(\) takes its parameters by name: sash.lag\('price', n=2\)"),
+        (lambda: functions.quantile("price", 0.9), r"takes its parameters by name: sash.quantile\('price', q=0.9\)"),
+        (
+            lambda: functions.covariance("x", "y", 0),
+            r"takes its parameters by name: sash.covariance\('x', 'y', ddof=0\)",
+        ),
+    ],
+)
+def test_a_parameter_behind_the_columns_is_answered_with_its_name(call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
 def test_every_aggregate_of_the_design_is_there() -> None:
     assert sorted(AGGREGATES) == sorted(NAMES)
     assert sorted(functions.__all__) == sorted(["AGGREGATES", *NAMES])
@@ -157,7 +173,7 @@ def test_a_missing_parameter_is_named() -> None:
 
 
 def test_parameters_are_keywords() -> None:
-    with pytest.raises(TypeError, match=r"nth must be bound to columns by name, .*; got 3, a int"):
+    with pytest.raises(TypeError, match=r"nth\(\) takes its parameters by name: sash.nth\('x', n=3\)"):
         functions.nth("x", 3, n=1)
 
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from sash.expressions.tree import Expr
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
 from sash.monoids.synonyms import parameter_advice
 
@@ -33,6 +34,7 @@ def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
             try:
                 signature.bind(*columns, **given)
             except TypeError:
+                _require_columns(function.__name__, signature, columns)
                 _require_parameters(function.__name__, signature, given)
                 return aggregate(**given)(*columns)  # raises an error that names the columns
             bound = function(*columns, **given)
@@ -42,6 +44,16 @@ def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
         return cast(F, bind)
 
     return decorate
+
+
+def _require_columns(name: str, signature: inspect.Signature, columns: tuple[Any, ...]) -> None:
+    """Raises TypeError for a parameter that is passed behind the columns: `lag("price", 2)`."""
+    named = [one.name for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY and one.name != "where"]
+    inputs = [one for one in signature.parameters.values() if one.kind is one.POSITIONAL_ONLY]
+    rest = columns[len(inputs) :]
+    if named and rest and not isinstance(rest[0], str | Expr):
+        call = ", ".join([*map(repr, columns[: len(inputs)]), f"{named[0]}={rest[0]!r}"])
+        raise TypeError(f"{name}() takes its parameters by name: sash.{name}({call})")
 
 
 def _require_parameters(name: str, signature: inspect.Signature, given: dict[str, Any]) -> None:
