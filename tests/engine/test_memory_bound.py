@@ -248,6 +248,66 @@ def test_calls_that_fail_change_nothing(emit: Any) -> None:
     assert_same(again.finish(), free.finish(), by=["k"])
 
 
+@pytest.mark.parametrize("emit", ["final", "changes"])
+@pytest.mark.parametrize(
+    "window", [sash.Time(400), sash.Time(400, every=40), {"t": sash.Time(400, every=40), "l": sash.Lifetime(every=3)}]
+)
+def test_the_last_results_leave_some_buckets_at_a_time(window: Any, emit: Any) -> None:
+    query = sash.Query(window, by="k", on="t", lateness=8, emit=emit, total=sash.sum("x"))
+    store = MemoryStore()
+    op, free = bounded(query, 50_000).operator(store=store), query.operator()
+    for i in range(4):
+        rows = batch(np.arange(100 * i, 100 * i + 100), 10 * i)
+        assert_same(op.process(rows), free.process(rows), by=["k"])
+    engine, most = live(op).engine, 0
+    step = engine.step
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal most
+        found = step(*arguments, **keywords)
+        most = max(most, engine.keys.count)
+        return found
+
+    with mock.patch.object(engine, "step", counted):
+        got = op.finish()
+    expected = free.finish()
+    assert 0 < most < op.metrics.rows_in / 2
+    ends = "t" if op.bound_query.per_row else "window_end"
+    assert got[ends].to_pylist() == expected[ends].to_pylist()
+    assert_same(got, expected, by=["k"])
+    assert {name for name, _ in store.scan()} == {"header", "root"}
+    assert op.metrics.keys == op.metrics.elements == 0
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_an_end_that_fails_can_be_repeated(emit: Any) -> None:
+    query = sash.Query(sash.Time(400, every=40), by="k", on="t", lateness=8, emit=emit, total=sash.sum("x"))
+    store = Flaky()
+    store.refusals = 2
+    op, free = bounded(query, 30_000).operator(store=store), query.operator()
+    for i in range(3):
+        store.refusals = 2
+        rows = batch(np.arange(60 * i, 60 * i + 60), 10 * i)
+        assert_same(op.process(rows), free.process(rows), by=["k"])
+    store.refusals = 0
+    engine, step, calls = live(op).engine, live(op).engine.step, [0]
+
+    def failing(*arguments: Any, **keywords: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        return step(*arguments, **keywords)
+
+    with mock.patch.object(engine, "step", failing), pytest.raises(KeyboardInterrupt):
+        op.finish()
+    assert op.metrics.keys == free.metrics.keys
+    for says in ("before", "after"):
+        with pytest.raises(ConnectionError, match=says):
+            op.finish()
+    assert_same(op.lookup({"k": [0, 179]}), free.lookup({"k": [0, 179]}))
+    assert_same(op.finish(), free.finish(), by=["k"])
+
+
 # ---- a whole process ----
 
 

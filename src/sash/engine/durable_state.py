@@ -138,6 +138,12 @@ class DurableState(StoredState):
             touched = np.unique(buckets.of(hashes))
             buckets.used[touched] = self.call
             wanted = np.union1d(wanted, touched[~buckets.loaded[touched]])
+        self.load_buckets(wanted)
+
+    def load_buckets(self, some: Ints) -> None:
+        """Bring buckets into memory that are not there."""
+        buckets = self.buckets
+        wanted = some[~buckets.loaded[some]]
         for start in range(0, len(wanted), TOGETHER):
             some = wanted[start : start + TOGETHER].tolist()
             names = [buckets.name(i) for i in some]
@@ -145,6 +151,18 @@ class DurableState(StoredState):
             for i in some:
                 self._load_bucket(i)
             self.transaction.forget_reads(names)
+
+    def drop_buckets(self, some: Ints) -> None:
+        """Delete buckets whose keys have all been released, once the call has succeeded."""
+        for i in some.tolist():
+            if self.buckets.keys[i]:
+                self._drop_bucket(i)
+        self.buckets.members = None
+
+    def _drop_bucket(self, i: int) -> None:
+        self.logs.release(int(self.buckets.starts[i]), NO_INTS)
+        self.transaction.drop([self.buckets.name(i)])
+        self.buckets.clear(i)
 
     def load_all(self) -> None:
         """Bring everything into memory."""
@@ -218,9 +236,7 @@ class DurableState(StoredState):
         assert buckets.members is not None
         for i in several:
             if not len(buckets.members[i]):
-                self.logs.release(int(buckets.starts[i]), NO_INTS)
-                self.transaction.drop([buckets.name(i)])
-                buckets.clear(i)
+                self._drop_bucket(i)
         several = [i for i in several if len(buckets.members[i])]
         if not several:
             return

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import no_rows
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
+from sash.engine.bounded_finish import close_groups, closes_in_groups
 from sash.engine.closed_lookup import holds_own_time
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
@@ -62,6 +63,7 @@ class LiveBackend(Backend):
     def begin(self) -> None:
         """Remember what is needed to undo the call."""
         self._given = self.engine.journal = None
+        self._in_groups = False
         if self.emitter is not None:
             self.emitter.begin()
         self._marks = (
@@ -86,6 +88,8 @@ class LiveBackend(Backend):
         self.engine.rollback()
         if self.emitter is not None:
             self.emitter.rollback()
+        if self._in_groups and self.bound is not None:
+            self.bound.empty()
         self._marks = None
         self._enforce_bound()
 
@@ -122,9 +126,15 @@ class LiveBackend(Backend):
                 self.buffer.push_and_release(rows, None)
             self._given = given if self.buffer is not None else None
         settled = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
+        if closing and self.bound is not None and closes_in_groups(self):
+            self._in_groups = True
+            return close_groups(self, self.bound, settled)
         if self.durable is not None:
             self._load(settled, now, closing)
         return self._emitted(self.engine.step(settled, now=now, closing=closing))
+
+    _in_groups = False
+    """Is a call under way that has released keys which the store still has?"""
 
     def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
         """Take the first `rest` of rows that are ordered by key and time; the others only say which key is open."""

@@ -59,6 +59,16 @@ class MemoryBound:
         while self.nbytes > self.limit and self._unload(int(share * self.limit)):
             share /= 2
 
+    def empty(self) -> None:
+        """Let all keys leave memory, whatever they are in it: the store has them. May be interrupted, and repeated."""
+        buckets, engine = self.durable.buckets, self.engine
+        all_at_once(
+            items(buckets.loaded, buckets.keys > 0, False),
+            attributes(buckets, members=None),
+            attributes(engine, gone=engine.live),
+        )
+        engine.release(pack=True)
+
     def _unload(self, target: int) -> bool:
         """Let buckets leave until keys use no more than so many bytes. Returns whether there were any to leave."""
         buckets, engine = self.durable.buckets, self.engine

@@ -8,7 +8,7 @@ longer than computing them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,19 @@ class Output:
         order = array(np.argsort(np.concatenate(ends), kind="stable"))
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
         return self.typed([column.take(order) for column in columns])
+
+    def merged(self, found: Sequence[pa.RecordBatch], rows: Sequence[Ints]) -> pa.RecordBatch:
+        """Results of several steps over different keys in the order of one; `rows`: the places of rows, if per row."""
+        joined = together(found, self.schema)
+        if self.key_by_key and not self.bound_query.per_row:
+            return joined
+        if self.bound_query.per_row:
+            order = np.concatenate(rows)
+        elif self.bound_query.time is None:
+            order = joined.column("window_end").to_numpy()
+        else:
+            order, _ = self.bound_query.time.numbers(joined.column("window_end"))
+        return joined.take(array(np.argsort(order, kind="stable")))
 
     def slide_columns(self, keys: KeyTable, found: WindowResults, places: Ints | None) -> list[pa.Array]:
         """The columns of one window's slides."""

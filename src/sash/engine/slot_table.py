@@ -144,6 +144,11 @@ class SlotTable:
                 self.arrays[name][slots] = rows
 
     @property
+    def row_bytes(self) -> int:
+        """The memory of a slot."""
+        return sum(blank.nbytes for blank in self.blanks.values())
+
+    @property
     def nbytes(self) -> int:
         """The memory of the arrays."""
         return int(self._words.nbytes + sum(self.arrays[name].nbytes for name in self._others))
