@@ -45,7 +45,7 @@ def indexed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, least:
     while first < stop:
         begin, end = edges[key], min(edges[key + 1], stop)
         if end > first:
-            low, distinct = max(begin, first + 1 - size), 0
+            low, distinct = max(begin, first - size), 0  # the window of the row before
             for row in range(low, first):
                 distinct += _enter(keys, row, least, table)
             full = min(max(first, begin + size), end)  # the first row whose window another row leaves
