@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Lifetime, Session, Time
+from sash.kernels.column import column_kernels
 from sash.testing.compare import assert_same
 from tests.frames.frame_cases import CLOSED
 from tests.shared.as_of_oracle import brute_force
@@ -59,4 +60,9 @@ def test_random_queries(data: st.DataObject) -> None:
     rows = batch_of(given, query, scale, 0, ordered=False)
     start = data.draw(st.integers(-5, 10))
     own = batch_of(spine, query, scale, start, ordered=False).select([*query.by, "t"])
-    assert_as_defined(query, own, rows, data.draw(st.sampled_from(["left", *CLOSED])))
+    closed = data.draw(st.sampled_from(["left", *CLOSED]))
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):  # three threads, each with a few rows
+            patch.setattr(column_kernels, "SHARE", 2)
+            query = query.rewritten(options=sash.Options(threads=3))
+        assert_as_defined(query, own, rows, closed)
