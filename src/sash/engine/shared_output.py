@@ -5,7 +5,7 @@ step of the combined query ──▶ windows and aggregates of a member ──�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,9 @@ class SharedOutput(Output):
             return output.with_late(found[name], late, arrival) if output.takes_late else found[name]
 
         return self._each(beside)
+
+    def merged(self, results: Sequence[Any], rows: Sequence[Ints]) -> Any:
+        return self._each(lambda name, output: output.merged([found[name] for found in results], rows))
 
     def looked_up(self, keys: list[pa.Array], found: Mapping[tuple[int, int], pa.Array]) -> Any:
         return self._each(lambda name, output: output.looked_up(keys, self.members[name].read(found)))
