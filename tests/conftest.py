@@ -59,6 +59,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter free all at its end: libraries report what is left as leaks."""
+    gc.unfreeze()
+
+
 WITHOUT_SESSION = {
     *("test_explain.py", "test_shuffle_routing.py", "test_time_ranges.py", "test_fake_parity.py"),
     *("test_fake_random.py", "test_shard_task.py", "test_watermark_codec.py"),

@@ -84,7 +84,7 @@ def _interpreted(interpreted_trees: Any, kernels: Any) -> None:
 def test_the_operator_gives_what_the_reference_gives(window: Any) -> None:
     shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
-    @settings(max_examples=max(5, settings().max_examples // 4))
+    @settings(max_examples=max(3, settings().max_examples // 4))
     @given(st.data())
     def agrees(data: st.DataObject) -> None:
         scale = data.draw(st.sampled_from(SCALES), "scale")

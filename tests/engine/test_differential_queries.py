@@ -91,7 +91,7 @@ def test_every_window_on_whatever_comes(window: Any) -> None:
     """The random queries reach each kind of window now and then; here each has its share."""
     shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
-    @settings(max_examples=max(5, settings().max_examples // 4))
+    @settings(max_examples=max(3, settings().max_examples // 4))
     @given(st.data())
     def agrees(data: st.DataObject) -> None:
         forget = data.draw(st.sampled_from([None, 3, 8]), "forget")

@@ -111,7 +111,7 @@ def test_the_last_revisions_are_the_final_results_of_the_rows_that_are_left(wind
     eager = sash.Query(window, by="k", on="t", lateness=100, emit="eager", retract="gone", **aggregates)
     final = sash.Query(window, by="k", on="t", lateness=100, **aggregates)
 
-    @settings(max_examples=max(15, settings().max_examples // 4))
+    @settings(max_examples=max(6, settings().max_examples // 4))
     @given(retractions(), st.sets(st.integers(0, 5)))
     @example(NEW_KEY_WITHOUT_ROWS, {1, 2})
     def agrees(parts: list[list[Retraction]], reopened: set[int]) -> None:
