@@ -29,6 +29,9 @@ LOOKUP_GOAL = 5.0
 MGET_GOAL = 3.0
 """At most so many times what Valkey takes for an MGET of the same bytes."""
 
+DRAWN = 10
+"""Batches that differ."""
+
 ASKED = 1000
 """Keys of a lookup."""
 
@@ -40,11 +43,11 @@ class Sizes:
     """How large the runs are."""
 
     batch: int = 100_000
-    calls: int = 10
+    calls: int = 3
     keys: int = 1000
     windows: tuple[int, ...] = (10, 100, 1000)
     lookup_window: int = 100
-    repeats: int = 5
+    repeats: int = 20
 
 
 QUICK = Sizes(2000, 2, 100, (10,), 10, 1)
@@ -55,7 +58,7 @@ class Rows:
 
     def __init__(self, sizes: Sizes) -> None:
         chance, count = np.random.default_rng(3), sizes.batch
-        drawn = [(chance.integers(0, sizes.keys, count), chance.normal(100, 10, count)) for _ in range(sizes.calls)]
+        drawn = [(chance.integers(0, sizes.keys, count), chance.normal(100, 10, count)) for _ in range(DRAWN)]
         self.drawn = [(pa.array(keys), pa.array(values)) for keys, values in drawn]
         self.size, self.made = count, 0
 
@@ -147,7 +150,7 @@ def lookups(places: Places, sizes: Sizes) -> Iterator[list[str]]:
                     contestants["MGET of the same bytes, Valkey"] = stack.enter_context(PlainRead(places.url, reading))
             for run in contestants.values():
                 run()
-            for name, seconds in best_of(contestants, 4 * sizes.repeats, 10.0).items():
+            for name, seconds in best_of(contestants, 2 * sizes.repeats, 10.0).items():
                 yield [name, f"{seconds * 1e3:,.2f}"]
         if store is not None:
             store.close()

@@ -16,7 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from sash.plan.fingerprint import aggregate_meaning, window_meaning
+from sash.monoids.algebra import Bound
+from sash.monoids.arithmetic import Aggregated
+from sash.monoids.custom import Custom
+from sash.monoids.direct_product import DirectProduct
+from sash.monoids.monoid_key import monoid_key
+from sash.plan.fingerprint import aggregate_meaning, code, window_meaning
 from sash.windows.slide_policy import Policy
 from sash.windows.specs import WindowKind
 
@@ -38,7 +43,7 @@ def described(query: Query) -> Description:
     """
     found: Description = {
         "windows": {name: _window(window) for name, window in query.all_windows.items()},
-        "aggregates": {name: repr(one) for name, one in query.aggregates.items()},
+        "aggregates": {name: _aggregate(one) for name, one in query.aggregates.items()},
         "by": list(query.by),
         "on": list(query.on),
         "lateness": _text(query.lateness),
@@ -113,6 +118,15 @@ def _window(window: WindowKind) -> dict[str, str]:
     return {"kind": type(window).__name__} | {
         name: str(value) for name, value in given if value != window.default(name)
     }
+
+
+def _aggregate(one: Aggregated) -> str:
+    """An aggregate as it is written, and its parameters."""
+    if not isinstance(one, Bound) or isinstance(one.monoid, Custom | DirectProduct):
+        return repr(one)
+    _, _, parameters = monoid_key(one.monoid, code)
+    given = ", ".join(f"{name}={value}" for name, value in parameters.items() if value is not None)
+    return f"{one!r} with {given}" if given else repr(one)
 
 
 def _text(value: Any) -> str | None:
