@@ -117,7 +117,7 @@ PARAMETERS: dict[str, str] = {
     **dict.fromkeys(("quantile", "quantiles", "p", "prob"), "it is called q=, in 0..1"),
     **dict.fromkeys(("percentile", "percentage"), "it is called q=, in 0..1: q=0.99 is the 99th percentile"),
     **dict.fromkeys(("periods", "lags", "k"), "it is called n="),
-    **dict.fromkeys(("half_life", "half-life", "tau"), "it is called halflife="),
+    **dict.fromkeys(("half_life", "tau"), "it is called halflife="),
     "ignore_na": "it is called ignore_nulls=",
     "adjust": "weights are those of adjust=True in pandas",
     **dict.fromkeys(("default", "fill_value"), "what a window does not contain is null: fill it in the result"),
