@@ -14,9 +14,10 @@ from pyspark.errors import PythonException
 
 import sash
 import sash.spark
-from sash import Lifetime, Options, Query, Time
+from sash import Count, Lifetime, Options, Query, Time
 from sash.spark.batch import partition_task
 from sash.spark.spark_types import spark_schema
+from sash.testing import assert_same
 from tests.shared.effort import THOROUGH
 from tests.shared.quick_java import QUICK_JAVA
 from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
@@ -40,6 +41,14 @@ def check_failure(spark: Any) -> None:
     assert len(str(raised.value).strip().splitlines()) <= 4
 
 
+def check_as_of(frame: Any, table: Any) -> None:
+    """The events before rows of a spine, which here are some of the rows themselves."""
+    query = Query({"t": Time(4), "c": Count(3)}, by="k", on=ON, options=RANGES, n_=sash.count(), high=sash.max("f"))
+    found = query.as_of(frame.select("k", "t", "row"), frame).toArrow()
+    expected = query.as_of(table.select(["k", "t", "row"]), table)
+    assert_same(found.sort_by("row"), expected.sort_by("row"))
+
+
 def main() -> None:
     warnings.simplefilter("error", UserWarning)
     settings = {"sql.shuffle.partitions": 2, "sql.execution.arrow.maxRecordsPerBatch": 16, "log.level": "OFF"}
@@ -51,6 +60,7 @@ def main() -> None:
     with ThreadPoolExecutor(4) as pool:  # most of a small job's time is spent waiting
         for _ in pool.map(lambda query: check(frame, table, query), CHOSEN.values()):
             pass
+    check_as_of(frame, table)
     check_failure(spark)
     assert sash.spark.session() is spark
     print(f"{len(CHOSEN)} agree")  # noqa: T201
