@@ -63,7 +63,7 @@ def seconds(run: Callable[[], Any], repeats: int = 2) -> float:
     return best
 
 
-def streamed(make: Callable[[], Any], batch: pa.RecordBatch, repeats: int = 2) -> float:
+def streamed(make: Callable[[], Any], batch: pa.RecordBatch, repeats: int = 3) -> float:
     """The least processor time of the second half of the rows, when arrays have their size."""
     best = float("inf")
     for _ in range(repeats):

@@ -37,6 +37,10 @@ def some() -> sash.Queries:
         slide=sash.Query(sash.Time(4, every=2), **given, high=sash.max("x"), n=sash.count()),
         changes=sash.Query(2, **given, emit="changes", high=sash.max("x")),
         all=sash.Query(3, on="t", high=sash.max("x")),
+        flags=sash.Query(sash.Time(5), **given, lateness=3, late="flag", high=sash.max("x")),
+        errors=sash.Query(sash.Time(3, every=3), **given, lateness=1, late="error", high=sash.max("x")),
+        forgets=sash.Query(sash.Session(2), **given, forget=6, n=sash.count()),
+        ahead=sash.Query(sash.Count(3, shift=1), **given, high=sash.max("x")),
     )
 
 
