@@ -2,7 +2,7 @@
 # Only relative paths, so that the tree may lie anywhere.
 SHELL := /bin/sh
 PY := .venv/bin/python
-EXTRAS := dev,sketches,stores,frames,spark,kafka,plot
+EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli
 # tests/conftest.py has the number of workers, and what each takes.
 PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
 # What runs compiled code with every index checked.
@@ -32,15 +32,15 @@ test-all: lint ## the same, with every compiled combination and more random exam
 	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
 	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
 
-bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
+bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-spark: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
+bench-spark: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
 bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_batch $(ARGS)
 
-bench-stream: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,bench
+bench-stream: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
 bench-stream: venv ## the benchmark of Spark, streams: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_stream $(ARGS)
 
@@ -55,7 +55,7 @@ lint: venv ## format, lint, types and import direction, without changing a file
 	$(call check,mypy,$(PY) -m mypy)
 	$(call check,import direction,$(PY) .venv/bin/lint-imports --no-logo --cache-dir .import_linter_cache)
 
-docs: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,docs
+docs: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,docs
 docs: venv ## the documentation as a site, in build/site
 	$(call check,docs,NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict)
 

@@ -33,7 +33,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Path) -> None:
     assert path.stat().st_size < 2_000_000
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
-    extras = {"frames", "spark", "stores", "sketches", "kafka", "plot", "docs", "bench", "dev", "all"}
+    extras = {"frames", "spark", "stores", "sketches", "kafka", "plot", "cli", "docs", "bench", "dev", "all"}
     assert {*metadata.get_all("Provides-Extra")} == extras
     assert len(metadata.get_all("Classifier")) > 10
 

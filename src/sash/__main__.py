@@ -1,8 +1,8 @@
-"""`python -m sash`: what is installed, and where compiled kernels are kept."""
+"""`python -m sash`: the command `sash`."""
 
 import sys
 
-from sash.cli.environment import main
+from sash.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,29 +1,10 @@
-"""`python -m sash` in a process of its own, and what it says of packages that are missing."""
+"""What `sash info` says of packages that are missing."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 
-import pytest
-
-from sash.cli.environment import as_text, environment, main
-
-
-def test_as_a_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "sash", "--json"], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found == environment()
-    assert found["packages"]["numpy"]
-    assert found["extras"]["frames"]["pandas"]
-    assert found["kernel_cache"]
-
-
-def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert capsys.readouterr().out == as_text(environment())
+from sash.cli.environment import as_text, environment
 
 
 def test_what_is_missing_has_the_command_that_installs_it() -> None:

@@ -1,8 +1,10 @@
-"""What people look at and type: SQL, pictures of results, and `python -m sash`.
+"""What people look at and type: SQL, pictures of results, and the command `sash`.
 
 `sql`            `sash.sql`; `sql_statement`, `sql_select`, `sql_windows` and `sql_aggregates` read a statement
 `plots`          `sash.plot`
-`environment`    `python -m sash`: what is installed
+`main`           the command `sash`: exit codes and errors; `commands` has those that need no job
+`environment`    what is installed                 `terminal`      tables for people, CSV and JSON for programs
+`table_files`    tables in files
 """
 
 from sash.cli.plots import plot

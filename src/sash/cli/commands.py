@@ -1,0 +1,137 @@
+"""The commands that need no job: info, structures, warm, sql."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from sash.cli.environment import as_text, environment, version
+from sash.cli.main import WrongUsage
+
+app = typer.Typer(
+    name="sash",
+    help="Aggregates over sliding windows, exactly and incrementally.",
+    epilog="Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted.",
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="For programs: JSON on the standard output.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"sash {version('sash')}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def first(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+    _debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
+) -> None:
+    """Aggregates over sliding windows, exactly and incrementally."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(f"{context.get_help()}\n")
+
+
+@app.command()
+def info(as_json: Json = False) -> None:
+    """Show what is installed, and where compiled kernels are kept."""
+    from sash.cli.terminal import write_json
+
+    found = environment()
+    if as_json:
+        write_json(found)
+    else:
+        sys.stdout.write(as_text(found))
+
+
+@app.command()
+def structures(as_json: Json = False) -> None:
+    """List the data structures: what they need, and how often they call ⊕ in the worst case."""
+    from sash.aggregators.catalogue import CATALOGUE
+    from sash.cli.terminal import write_json, write_rows
+
+    if as_json:
+        write_json([_record(one) for one in CATALOGUE.values()])
+        return
+    names = ["structure", "needs", "insert", "evict", "query", "space", "summary"]
+    rows = []
+    for one in CATALOGUE.values():
+        worst = [str(cost) for cost in one.worst.values()]
+        rows.append([one.name, ", ".join(one.needs), *worst, str(one.space), one.summary])
+    write_rows(names, rows, "insert, evict and query: calls of ⊕ in the worst case, with n elements in the window")
+
+
+def _record(one: Any) -> dict[str, Any]:
+    costs = {kind: {name: str(cost) for name, cost in getattr(one, kind).items()} for kind in ("average", "worst")}
+    return {
+        "name": one.name,
+        "needs": list(one.needs),
+        **costs,
+        "space": str(one.space),
+        "in_order_of_time": one.timed,
+        "paper": one.paper,
+        "section": one.section,
+        "summary": one.summary,
+    }
+
+
+@app.command()
+def warm(
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once; by default one for each core.")] = None,
+    only: Annotated[str, typer.Option(help='Tasks whose name contains this, as "frame" or "mean".')] = "",
+    as_json: Json = False,
+) -> None:
+    """Compile the common kernels into the cache, ahead of their first use."""
+    from sash import warm as kernels
+    from sash.cli.terminal import write_json
+
+    names = [name for name in kernels.tasks() if only in name]
+    if not names:
+        raise WrongUsage(f"--only: no task contains {only!r}; there are {', '.join(kernels.tasks())}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    total = kernels.run(names, jobs or cores, (lambda _text: None) if as_json else sys.stdout.write)
+    if as_json:
+        write_json({"tasks": names, "compiled": total})
+    else:
+        sys.stdout.write(f"{total} kernels compiled\n")
+
+
+@app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(help="SELECT … with windows.", show_default=False)],
+    tables: Annotated[list[str], typer.Argument(metavar="NAME=FILE", help="Parquet, CSV or JSON lines.")],
+    out: Annotated[str, typer.Option(help="Write to this file: .parquet, .csv or .jsonl.")] = "",
+    rows: Annotated[int, typer.Option(min=1, help="Rows that a terminal shows.")] = 40,
+    as_json: Json = False,
+) -> None:
+    """Compute a SELECT statement with windows on files."""
+    from sash.cli import sql as compute
+    from sash.cli.table_files import read_table, require_output, write_file
+    from sash.cli.terminal import write_table
+
+    if out:
+        require_output(out)
+    given: dict[str, str] = {}
+    for table in tables:
+        name, equals, path = table.partition("=")
+        if not (equals and name.isidentifier() and path):
+            raise WrongUsage(f"{table!r}: give tables as NAME=FILE, such as trades=trades.parquet")
+        if name in given or name in ("lateness", "options"):
+            raise WrongUsage(f"{table!r}: the name {name!r} is taken; use another one here and in FROM")
+        given[name] = path
+    found = compute(statement, **{name: read_table(path) for name, path in given.items()})
+    if out:
+        write_file(found, out)
+    else:
+        write_table(found, as_json, rows)

@@ -1,0 +1,84 @@
+"""The command `sash`: exit codes, and errors as one line.
+
+0    done
+1    the work failed: a file that cannot be read, rows that do not fit, a store in use
+2    wrong usage: of the command, or a mistake in a job file
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from sash.cli.environment import version
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class WrongUsage(Exception):
+    """A command or a job file that cannot be understood."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        sys.stdout.write(f"sash {version('sash')}\n")
+        return 0
+    try:
+        from sash.cli.commands import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("rich", "typer"):
+            raise
+        return _fail(f"the commands need the package {error.name}: pip install 'sash[cli]'")
+    debug = "--debug" in given
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = _warn  # type: ignore[assignment]
+        return _run(app, [one for one in given if one != "--debug"], debug)
+
+
+def _run(app: Any, given: list[str], debug: bool) -> int:
+    import typer
+
+    # typer has its own copy of click or uses the package, by version: the base of its errors is found by name
+    click_error: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+    try:
+        code = app(given, prog_name="sash", standalone_mode=False)
+        sys.stdout.flush()
+        return _fail("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
+    except click_error as error:
+        context: Any = getattr(error, "ctx", None)
+        more = f" (see {context.command_path} --help)" if context is not None else ""
+        return _fail(f"{error.format_message()}{more}", WRONG_USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # as of `sash structures | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _fail(_said(error), WRONG_USAGE if isinstance(error, WrongUsage) else FAILED)
+
+
+def _said(error: Exception) -> str:
+    """An error in one line; one that names no cause has its type."""
+    text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+    if isinstance(error, WrongUsage | ValueError | TypeError | OSError | ImportError) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _fail(text: str, code: int = FAILED) -> int:
+    sys.stderr.write(f"sash: {text}\n")
+    return code
+
+
+def _warn(message: Warning | str, *_where: Any) -> None:
+    sys.stderr.write(f"sash: warning: {message}\n")

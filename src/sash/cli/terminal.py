@@ -1,0 +1,69 @@
+"""What commands print: tables in a terminal, CSV in a pipe, JSON on demand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sash.pipeline.json_values import encode_json
+
+ROWS = 40
+"""Rows of a result that a terminal shows."""
+
+
+def is_terminal() -> bool:
+    """Does a person read the output?"""
+    return sys.stdout.isatty()
+
+
+def write_json(value: Any) -> None:
+    """A value as JSON, indented."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
+    """Rows for people in a terminal, with a note below; as CSV, and without it, in a pipe."""
+    if not is_terminal():
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+        return
+    table = Table(header_style="bold")
+    found = [*rows]
+    for i, name in enumerate(names):
+        is_number = all(isinstance(row[i], int | float) or row[i] is None for row in found)
+        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    for row in found:
+        table.add_row(*(Text("") if value is None else Text(str(value)) for value in row))
+    console = Console()
+    console.print(table)
+    if note:
+        console.print(Text(note, style="dim"))
+
+
+def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
+    """Rows of a result: the first ones in a terminal, all as CSV in a pipe, all as JSON lines on demand."""
+    if as_json:
+        for batch in table.to_batches():
+            sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
+        return
+    first = table.slice(0, most) if is_terminal() else table
+    note = f"{first.num_rows} of {table.num_rows} rows; --rows shows more" if first.num_rows < table.num_rows else ""
+    write_rows(table.column_names, (row for batch in first.to_batches() for row in _values(batch)), note)
+
+
+def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
+    """The values of each row as texts or numbers: the texts that JSON has, which are the same everywhere."""
+    for row in encode_json(batch):
+        yield tuple(
+            json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value
+            for value in json.loads(row).values()
+        )

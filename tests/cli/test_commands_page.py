@@ -1,0 +1,52 @@
+"""The commands of docs/commands.md print what the page shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import typed
+
+PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """The commands of a block, each with its output."""
+    found = [part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    return [(command, output) for command, _, output in found]
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Is the output the one shown? A line that ends in … stands for one that begins like that."""
+    expected, got = ([line.rstrip() for line in text.rstrip().splitlines()] for text in (shown, printed))
+    return len(expected) == len(got) and all(
+        line.startswith(start[:-1]) if start.endswith("…") else line == start
+        for start, line in zip(expected, got, strict=True)
+    )
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count = 0
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        if language == "python":
+            exec(block, {})
+        elif language == "console":
+            for command, shown in commands(block):
+                program, *arguments = shlex.split(command)
+                assert program == "sash"
+                done = typed(*arguments, terminal=True)
+                printed = done.out + done.err
+                assert matches(shown, printed), f"$ {command}\n{printed}"
+                count += 1
+    assert count == PAGE.count("\n$ ")
+
+
+def test_what_differs_is_found() -> None:
+    assert matches("a\nb …\n", "a  \nb and more\n\n")
+    assert not matches("a\nb …\n", "a\nc and more\n")
+    assert not matches("a\n", "a\nb\n")
+    assert commands("$ x\n1\n2\n$ y z\n") == [("x", "1\n2\n"), ("y z", "")]
