@@ -34,6 +34,8 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
         if language == "python":
             exec(block, {})
+        elif language == "toml":
+            Path("job.toml").write_text(block, "utf-8")
         elif language == "console":
             for command, shown in commands(block):
                 program, *arguments = shlex.split(command)

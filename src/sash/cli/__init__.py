@@ -4,7 +4,8 @@
 `plots`          `sash.plot`
 `main`           the command `sash`: exit codes and errors; `commands` has those that need no job
 `environment`    what is installed                 `terminal`      tables for people, CSV and JSON for programs
-`table_files`    tables in files
+`table_files`    tables in files                   `job_commands`  `sash run`
+`job_file`       a job file, its lines and keys    `job_query`     its query      `job_pipeline`  its pipeline
 """
 
 from sash.cli.plots import plot

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"sash {version('sash')}\n")
         return 0
     try:
-        from sash.cli.commands import app
+        from sash.cli.all_commands import app
     except ModuleNotFoundError as error:
         if error.name not in ("rich", "typer"):
             raise

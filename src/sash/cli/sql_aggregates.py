@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -183,4 +184,6 @@ def aggregate_of(e: Any, where: Any) -> Aggregated:
     if kind == "Anonymous" and name in OURS and len(e.expressions) == 1:
         function = f.geometric_mean if name == "geomean" else getattr(f, name)
         return function(column_of(e.expressions[0]), where=where)
-    raise UnsupportedSQL(f"the function {name}() is not supported over windows; there are {NAMES}")
+    near = difflib.get_close_matches(name, NAMES.split(", "), 1)
+    advice = f"; did you mean {near[0]}()?" if near else ""
+    raise UnsupportedSQL(f"the function {name}() is not supported over windows{advice}; there are {NAMES}")

@@ -16,6 +16,7 @@ from sash.cli.sql_aggregates import UnsupportedSQL, text_of
 from sash.cli.sql_select import MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, arguments_of
 from sash.expressions.parser import DIALECT, expr
 from sash.expressions.tree import Expr
+from sash.monoids.arithmetic import Aggregated
 from sash.plan.query import Query
 
 RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
@@ -80,6 +81,22 @@ def statement_of(text: str) -> Statement:
     reader: RowsReader | SlidesReader = SlidesReader(select) if select.args.get("group") else RowsReader(select)
     partitions, windows, output = reader.read()
     return Statement(_table(source), expr(condition) if condition else None, condition, partitions, windows, output)
+
+
+def formula_of(text: str) -> Aggregated:
+    """Read an aggregate, or arithmetic with aggregates, as GROUP BY has them. Raises UnsupportedSQL for anything else.
+
+    >>> formula_of("max(price) - min(price) FILTER (WHERE ok)")
+    max('price') - min('price', where='ok')
+    """
+    select = _parsed(f"SELECT {text}")
+    more = [name for name, value in select.args.items() if value and name not in ("expressions", "kind")]
+    if more or len(select.expressions) != 1 or type(select.expressions[0]).__name__ == "Alias":
+        raise UnsupportedSQL(f"{text!r} is not one aggregate: write one, such as 'max(price)'")
+    made = SlidesReader(select).formula(select.expressions[0])
+    if isinstance(made, int | float):
+        raise UnsupportedSQL(f"{text!r} is a number: write an aggregate, such as 'max(price)'")
+    return made
 
 
 def _parsed(text: str) -> Any:

@@ -5,12 +5,14 @@
 `file_source`   a directory of files                `parquet_sink`   a directory of Parquet files
 `batch_source`  an iterable of batches              `function_sink`  a function, at least once
 `kafka_source`  topics of Kafka                     `kafka_sink`     a topic of Kafka, in transactions
+`csv_sink`      a directory of CSV files            `selections`     a source with a condition, a sink of some columns
 `side_rows`     late, untimed and malformed rows    `outbox`         pending results, in the store
 """
 
 from typing import TYPE_CHECKING, Any
 
 from sash.pipeline.batch_source import BatchSource
+from sash.pipeline.csv_sink import CsvSink
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink, read
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchSource",
+    "CsvSink",
     "FileSource",
     "FunctionSink",
     "KafkaSink",

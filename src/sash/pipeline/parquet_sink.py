@@ -37,6 +37,8 @@ class ParquetSink:
     After a crash at any moment no result is missing and none is there twice. No reader sees part of a step.
     """
 
+    suffix = SUFFIX
+
     def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
         self.path, self.compression = Path(path).absolute(), compression
         self.pending = self.path.with_name(self.path.name + ".pending")
@@ -47,7 +49,7 @@ class ParquetSink:
         """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
         self._prepared = 0
         if self.path.exists() and not self.path.is_dir():
-            raise SinkError(f"{self.path} is a file: a sink is a directory for Parquet files")
+            raise SinkError(f"{self.path} is a file: a sink is a directory for files of results")
         self.path.mkdir(parents=True, exist_ok=True)
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:
@@ -62,9 +64,9 @@ class ParquetSink:
                 "Remove the files of later steps, which will run again, or use another directory"
             )
         for file in self.pending.iterdir():
-            if file.name != _name(task.epoch) and file.suffix in (SUFFIX, ".new"):
+            if file.name != self._name(task.epoch) and file.suffix in (self.suffix, ".new"):
                 file.unlink()
-        if (self.pending / _name(task.epoch)).exists():
+        if (self.pending / self._name(task.epoch)).exists():
             self._prepared = task.epoch
             self.publish(task.epoch)
 
@@ -107,20 +109,26 @@ class ParquetSink:
             ) from None
 
     def _published(self) -> list[int]:
-        return [int(file.stem) for file in self.path.iterdir() if file.suffix == SUFFIX and file.stem.isdecimal()]
+        return [int(file.stem) for file in self.path.iterdir() if file.suffix == self.suffix and file.stem.isdecimal()]
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Write a file to the directory of pending files, and flush it to disk."""
-        file = self.pending / _name(epoch)
-        pq.write_table(pa.Table.from_batches([batch]), file, compression=self.compression)
+        file = self.pending / self._name(epoch)
+        self._write(batch, file)
         _sync(file)
         _sync(self.pending)
         self._prepared = epoch
 
+    def _write(self, batch: pa.RecordBatch, file: Path) -> None:
+        pq.write_table(pa.Table.from_batches([batch]), file, compression=self.compression)
+
+    def _name(self, epoch: int) -> str:
+        return f"{epoch:012d}{self.suffix}"
+
     def publish(self, epoch: int) -> None:
         """Rename the file into the directory."""
         if self._prepared == epoch:
-            (self.pending / _name(epoch)).rename(self.path / _name(epoch))
+            (self.pending / self._name(epoch)).rename(self.path / self._name(epoch))
             _sync(self.path)
 
     def close(self) -> None:
@@ -130,7 +138,7 @@ class ParquetSink:
             self._held = None
 
     def __repr__(self) -> str:
-        return f"ParquetSink({str(self.path)!r})"
+        return f"{type(self).__name__}({str(self.path)!r})"
 
 
 def read(path: str | os.PathLike[str]) -> pa.Table:
@@ -144,10 +152,6 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     if not found:
         raise FileNotFoundError(f"{str(path)!r} has no results yet")
     return pa.concat_tables([pq.read_table(file, partitioning=None) for file in found])
-
-
-def _name(epoch: int) -> str:
-    return f"{epoch:012d}{SUFFIX}"
 
 
 def _whose(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
+from sash.pipeline.selections import FilteredSource
 from sash.pipeline.side_rows import side_rows, side_schema
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
@@ -124,7 +125,7 @@ class _Pipeline:
     def __init__(self, source: Source, query: Query, sinks: Sequence[Sink], store: Store | None) -> None:
         self.source, self.sinks = source, sinks
         store = query.options.store if store is None else store
-        if store is not None and isinstance(source, FileSource | BatchSource):
+        if store is not None and isinstance(source, FileSource | BatchSource | FilteredSource):
             stored = stored_schema(query, store)
             if stored is not None:
                 source.expect(stored)

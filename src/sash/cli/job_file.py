@@ -1,0 +1,182 @@
+"""A job file: TOML with the tables source, query, sink, store and options. Nothing in it is executed.
+
+Every mistake is a `WrongUsage` with file, line and the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sash.cli.main import WrongUsage
+
+TEXT, NUMBER, FLAG, TABLE, TEXTS, LENGTH = (str,), (int,), (bool,), (dict,), (str, list), (str, int, float)
+
+KEYS: dict[str, dict[str, tuple[type, ...]]] = {
+    "source": {
+        **dict.fromkeys(("kind", "path", "delimiter", "servers", "topic", "format"), TEXT),
+        **dict.fromkeys(("schema", "config"), TABLE),
+    },
+    "query": {
+        **dict.fromkeys(("sql", "where", "emit", "late"), TEXT),
+        "windows": (str, int, float, dict),
+        **dict.fromkeys(("by", "on"), TEXTS),
+        **dict.fromkeys(("lateness", "forget", "ahead"), LENGTH),
+        "min_periods": NUMBER,
+        "aggregates": TABLE,
+    },
+    "sink": {**dict.fromkeys(("kind", "path", "servers", "topic"), TEXT), "key": TEXTS, "config": TABLE},
+    "store": {"kind": TEXT, "path": TEXT},
+    "options": {
+        **dict.fromkeys(("malformed", "structure", "prefer"), TEXT),
+        **dict.fromkeys(("batch_size", "threads"), NUMBER),
+        "memory": (str, int),
+        "finish": FLAG,
+    },
+}
+"""What a job may have: the types of the values by table and key."""
+
+NEEDED = ("source", "query", "sink")
+
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
+_KEY = re.compile(r"""\s*([\w."'-]+)\s*=""")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file as read: its tables, and the line of each key."""
+
+    path: str
+    tables: dict[str, Any]
+    lines: dict[tuple[str, ...], int]
+    changed: frozenset[tuple[str, ...]] = frozenset()
+    """What `--set` has replaced."""
+
+    def get(self, table: str, key: str, default: Any = None) -> Any:
+        """A value, or the default."""
+        return self.tables.get(table, {}).get(key, default)
+
+    def needed(self, table: str, key: str) -> Any:
+        """A value. Raises WrongUsage if it is missing."""
+        found = self.get(table, key)
+        if found is None:
+            self.wrong((table,), f"[{table}] needs {key} =")
+        return found
+
+    def choice(self, table: str, key: str, known: Collection[str]) -> str:
+        """A value that is one of some names. Raises WrongUsage, with the nearest one, for another."""
+        found = self.needed(table, key)
+        if found not in known:
+            self.wrong((table, key), f"{key} = {found!r} is not known{nearest(found, known)}")
+        return str(found)
+
+    def only(self, table: str, kind: str, keys: Collection[str]) -> None:
+        """Raises WrongUsage for a key of a table that does not go with its kind."""
+        for key in self.tables.get(table, {}):
+            if key not in keys:
+                self.wrong((table, key), f"{key} does not go with {kind}; there are {', '.join(keys)}")
+
+    def wrong(self, place: tuple[str, ...], text: str) -> NoReturn:
+        """Raises WrongUsage with the line of a key, or of the table that it is in."""
+        if place in self.changed:
+            raise WrongUsage(f"--set {'.'.join(place)}: {text}")
+        while place and place not in self.lines:
+            place = place[:-1]
+        raise WrongUsage(f"{self.path}:{self.lines.get(place, 1)}: {text}")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """For the end of a message: the nearest of the known names, and all."""
+    near = difflib.get_close_matches(str(name), list(known), 1)
+    return (f"; did you mean {near[0]!r}?" if near else ";") + f" there are {', '.join(known)}"
+
+
+def read_job(path: str, changes: Sequence[str] = ()) -> Job:
+    """Read a job file, with changes such as "sink.path=results". Raises WrongUsage for what it may not have."""
+    if path.endswith((".yaml", ".yml")):
+        raise WrongUsage(f"{path}: job files are TOML: write it as {Path(path).stem}.toml")
+    try:
+        text = Path(path).read_bytes().decode()
+        tables = tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise WrongUsage(f"{path}: the file is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r" \(at line (\d+), column \d+\)", str(error))
+        line = found[1] if found else str(text.count("\n") + 1)
+        raise WrongUsage(f"{path}:{line}: this is not TOML: {str(error).partition(' (at ')[0]}") from None
+    changed = frozenset(_changed(tables, change) for change in changes)
+    job = Job(path, tables, _lines(text), changed)
+    _check(job)
+    return job
+
+
+def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
+    """Apply a change, and give its place."""
+    name, equals, text = change.partition("=")
+    place = tuple(name.strip().split("."))
+    if not equals or len(place) < 2 or not all(place):
+        raise WrongUsage(f"--set {change}: write --set table.key=value, such as --set sink.path=results")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # text without quotes, as a shell leaves it
+    inner: Any = tables
+    for key in place[:-1]:
+        inner = inner.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise WrongUsage(f"--set {change}: {key} is a value, not a table")
+    inner[place[-1]] = value
+    return place
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line of each table and key; `tomllib` does not keep them."""
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    quotes = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if quotes:  # inside a text of several lines
+            quotes = "" if quotes in line else quotes
+            continue
+        if header := _HEADER.fullmatch(line):
+            table = _names(header[1])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_names(key[1])), number)
+        for mark in ('"""', "'''"):
+            if line.count(mark) % 2:
+                quotes = mark
+    return found
+
+
+def _names(dotted: str) -> tuple[str, ...]:
+    return tuple(name.strip().strip("\"'") for name in dotted.split("."))
+
+
+def _check(job: Job) -> None:
+    for table, values in job.tables.items():
+        if table == "engine":
+            if values != "local":
+                job.wrong(("engine",), f"engine = {values!r} is not known{nearest(str(values), ['local'])}")
+            continue
+        if table not in KEYS:
+            job.wrong((table,), f"there is no table [{table}]{nearest(table, KEYS)}")
+        if not isinstance(values, dict):
+            job.wrong((table,), f"{table} must be a table: [{table}]")
+        for key, value in values.items():
+            if key not in KEYS[table]:
+                job.wrong((table, key), f"[{table}] has no key {key!r}{nearest(key, KEYS[table])}")
+            types = KEYS[table][key]
+            if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+                wanted = " or ".join(_NAMES[one] for one in types)
+                job.wrong((table, key), f"{key} must be {wanted}; got {value!r}")
+    for table in NEEDED:
+        if table not in job.tables:
+            job.wrong((), f"there is no table [{table}]")

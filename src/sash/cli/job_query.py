@@ -1,0 +1,150 @@
+"""The query of a job: SQL, or windows and aggregates as texts. Texts are parsed, never executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from sash.cli.job_file import Job, nearest
+from sash.cli.sql_aggregates import UnsupportedSQL
+from sash.cli.sql_select import ALL
+from sash.cli.sql_statement import formula_of, statement_of
+from sash.expressions.parser import expr
+from sash.expressions.tree import Expr
+from sash.plan.options import Options
+from sash.plan.query import Query
+from sash.windows import Count, Delta, Lifetime, Punctuation, Session, Time
+
+WINDOWS: dict[str, Any] = {one.__name__: one for one in (Count, Delta, Lifetime, Punctuation, Session, Time)}
+
+STREAM = ("lateness", "emit", "late", "forget", "ahead", "min_periods")
+"""Keys that go with SQL as well."""
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """What a job computes: of which rows, and which columns of the results it writes."""
+
+    query: Query
+    where: Expr | None
+    columns: tuple[tuple[str, str], ...] | None
+    """Columns of the results and their names; None: all."""
+
+
+def query_of(job: Job, schema: pa.Schema) -> JobQuery:
+    """The query of a job on rows of a schema. Raises WrongUsage, with the line, for what does not fit."""
+    given = {key: job.get("query", key) for key in STREAM if job.get("query", key) is not None}
+    given["options"] = _options(job)
+    if job.get("query", "sql") is not None:
+        job.only("query", "sql", ("sql", *STREAM))
+        found = _from_sql(job, schema, given)
+    else:
+        found = _from_words(job, given)
+    try:
+        found.query.bind(schema)
+    except (TypeError, ValueError) as error:
+        _blame(job, error)
+    return found
+
+
+def _options(job: Job) -> Options:
+    given = {key: job.get("options", key) for key in ("structure", "prefer", "threads")}
+    try:
+        return Options(**{key: value for key, value in given.items() if value is not None})
+    except (TypeError, ValueError) as error:
+        _blame(job, error, "options")
+
+
+def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
+    try:
+        read = statement_of(job.get("query", "sql")).with_names_beside(schema.names)
+    except ValueError as error:
+        job.wrong(("query", "sql"), str(error))
+    if len(read.partitions) > 1:
+        job.wrong(("query", "sql"), "all windows of a job have one PARTITION BY and ORDER BY: write a job for each")
+    (partition,) = read.partitions
+    aggregates: dict[str, Any] = dict(partition.aggregates)
+    columns: list[tuple[str, str]] = []
+    for source, name in read.output:
+        columns += [(one, one) for one in schema.names] if source == ALL else [(source, name)]
+    names = [name for _, name in columns]
+    for name in names:
+        if names.count(name) > 1:
+            job.wrong(("query", "sql"), f"two columns are named {name!r}: name them with AS")
+    for source, _ in columns:
+        if source not in aggregates and source not in (*schema.names, "window_start", "window_end", "window"):
+            job.wrong(("query", "sql"), f"there is no column {source!r}{nearest(source, schema.names)}")
+    try:
+        query = Query(read.windows, by=partition.by, on=partition.on or None, **given, **aggregates)
+    except (TypeError, ValueError) as error:
+        _blame(job, error)
+    return JobQuery(query, read.where, tuple(columns))
+
+
+def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
+    aggregates: dict[str, Any] = {}
+    for name, text in job.needed("query", "aggregates").items():
+        place = ("query", "aggregates", name)
+        if not isinstance(text, str):
+            job.wrong(place, f'{name} must be an aggregate as text, such as "max(price)"; got {text!r}')
+        try:
+            aggregates[name] = formula_of(text)
+        except UnsupportedSQL as error:
+            job.wrong(place, str(error))
+        except (TypeError, ValueError) as error:
+            job.wrong(place, f"{text!r}: {error}")
+    where = job.get("query", "where")
+    try:
+        condition = None if where is None else expr(where)
+    except (TypeError, ValueError) as error:
+        job.wrong(("query", "where"), str(error))
+    windows = _windows(job)
+    more = {key: job.get("query", key) for key in ("by", "on") if job.get("query", key) is not None}
+    try:
+        return JobQuery(Query(windows, **more, **given, **aggregates), condition, None)
+    except (TypeError, ValueError) as error:
+        _blame(job, error)
+
+
+def _windows(job: Job) -> Any:
+    given = job.needed("query", "windows")
+    place = ("query", "windows")
+    if isinstance(given, dict):
+        return {name: _window(job, value, (*place, name)) for name, value in given.items()}
+    return _window(job, given, place)
+
+
+def _window(job: Job, given: Any, place: tuple[str, ...]) -> Any:
+    """A window: a number of rows, a duration, or a call as Python writes it, such as Time('1h', every='10m')."""
+    if not isinstance(given, str) or "(" not in given:
+        return given
+    try:
+        return _called(job, ast.parse(given.strip().removeprefix("sash."), mode="eval").body, place)
+    except SyntaxError:
+        job.wrong(place, f"{given!r} is not a window: write one such as \"Time('1h', every='10m')\"")
+    except (TypeError, ValueError) as error:
+        job.wrong(place, str(error))
+
+
+def _called(job: Job, node: ast.expr, place: tuple[str, ...]) -> Any:
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+    if name not in WINDOWS:
+        job.wrong(place, f"there is no window {name}(){nearest(name, WINDOWS)}")
+    values = [_called(job, one, place) for one in node.args]
+    named = {str(one.arg): _called(job, one.value, place) for one in node.keywords}
+    return WINDOWS[name](*values, **named)
+
+
+def _blame(job: Job, error: Exception, table: str = "query") -> NoReturn:
+    """Raises WrongUsage for an error of the query, at the line of the key that it names."""
+    text = str(error.args[0] if error.args else error)
+    named = re.match(r"(?:the column |.*?\b)?(\w+)=", text)
+    name = named[1] if named else ""
+    places = [(table, name), ("query", "aggregates", name)]
+    job.wrong(next((place for place in places if place in job.lines or place in job.changed), (table,)), text)

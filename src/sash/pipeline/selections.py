@@ -1,0 +1,95 @@
+"""A source whose rows satisfy a condition, and a sink that gets some of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.tree import Expr
+from sash.pipeline.sink import Sink, SinkTask
+from sash.pipeline.source import Reading, Source, SourceRows
+
+
+class FilteredSource:
+    """The rows of a source for which a condition is true; the others are neither counted nor late.
+
+    source: where rows come from.
+    where: the condition, as `sash.expr` makes it.
+    """
+
+    def __init__(self, source: Source, where: Expr) -> None:
+        self.source, self.where, self.problems = source, where, source.problems
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the source. Raises ValueError if the condition does not fit them."""
+        found = self.source.schema
+        if found is not None:
+            self._kept(pa.RecordBatch.from_pylist([], found))
+        return found
+
+    def expect(self, schema: pa.Schema) -> None:
+        """Read the columns of an earlier run, if the source has that choice."""
+        if hasattr(self.source, "expect"):
+            self.source.expect(schema)
+
+    def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
+        """The chunks of the source, with the rows that satisfy the condition."""
+        for chunk in self.source.read(position, reading):
+            yield replace(chunk, batch=self._kept(chunk.batch))
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name in self.where.tree.columns():
+            if name not in batch.schema.names:
+                raise ValueError(f"where: there is no column {name!r}; there are {', '.join(batch.schema.names)}")
+        holds = evaluated(self.where.tree, batch.column, batch.num_rows)
+        if not pa.types.is_boolean(holds.type):
+            raise ValueError(f"where: {self.where!r} is of type {holds.type}; it must be true or false")
+        return batch.filter(holds.fill_null(False))
+
+    def close(self) -> None:
+        """Close the source."""
+        self.source.close()
+
+    def __repr__(self) -> str:
+        return f"{self.source!r} where {self.where!r}"
+
+
+def selected(schema: pa.Schema, columns: Sequence[tuple[str, str]]) -> pa.Schema:
+    """The columns of a selection: pairs of a column and its new name."""
+    return pa.schema([schema.field(source).with_name(name) for source, name in columns])
+
+
+class SelectedSink:
+    """Hands some columns of the results to a sink, by new names.
+
+    sink: where they go.
+    columns: pairs of a column of the results and its name in the sink.
+    """
+
+    def __init__(self, sink: Sink, columns: Sequence[tuple[str, str]]) -> None:
+        self.sink, self.columns = sink, tuple(columns)
+
+    def open(self, task: SinkTask) -> None:
+        """Open the sink for the columns that it gets."""
+        self.sink.open(replace(task, schema=selected(task.schema, self.columns)))
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Select the columns, and hand them to the sink."""
+        columns = [batch.column(source) for source, _ in self.columns]
+        self.sink.prepare(epoch, pa.RecordBatch.from_arrays(columns, schema=selected(batch.schema, self.columns)))
+
+    def publish(self, epoch: int) -> None:
+        """Let the sink publish."""
+        self.sink.publish(epoch)
+
+    def close(self) -> None:
+        """Close the sink."""
+        self.sink.close()
+
+    def __repr__(self) -> str:
+        return f"{self.sink!r} of {', '.join(name for _, name in self.columns)}"

@@ -1,0 +1,252 @@
+"""Jobs: what `sash run` writes is what the query gives; mistakes have file, line and the nearest name."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import sash
+from sash.pipeline import read
+from tests.cli.typed import in_a_process, in_a_terminal, typed
+
+ROWS = pa.table(
+    {
+        "t": [1, 2, 4, 3, 9, 12, 30],
+        "k": ["a", "b", "a", "a", "b", "a", "a"],
+        "price": [3.0, 5.0, 4.0, 1.0, 2.0, 6.0, 7.0],
+    }
+)
+QUERY = sash.Query(sash.Time(5), by="k", on="t", lateness=2, high=sash.max("price"), n=sash.count())
+
+JOB = """\
+engine = "local"
+
+[source]
+kind = "parquet"
+path = "rows"
+
+[query]
+windows = "Time(5)"
+by = "k"
+on = "t"
+lateness = 2
+
+[query.aggregates]
+high = "max(price)"
+n = "count(*)"
+
+[sink]
+kind = "parquet"
+path = "results"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    pq.write_table(ROWS.slice(0, 4), "rows/0.parquet")
+    pq.write_table(ROWS.slice(4), "rows/1.parquet")
+    Path("job.toml").write_text(JOB)
+
+
+def expected(query: sash.Query = QUERY, rows: pa.Table = ROWS) -> pa.Table:
+    op = query.operator()
+    batches = [op.process(batch) for batch in rows.combine_chunks().to_batches()]
+    return pa.Table.from_batches([*batches, op.finish()])
+
+
+def ordered(table: pa.Table) -> list[dict[str, object]]:
+    return sorted(table.to_pylist(), key=repr)
+
+
+def test_run() -> None:
+    done = typed("run", "job.toml", "--once")
+    assert (done.code, done.out, done.err) == (0, "7 rows in, 7 rows out\n", "")
+    assert ordered(read("results")) == ordered(expected())
+
+
+def test_run_again_with_a_store() -> None:
+    """Each result is there once, though the job runs three times."""
+    more = ["--set", "store.kind=rocksdb", "--set", "store.path=state", "--set", "options.finish=false"]
+    Path("rows/1.parquet").rename("later.parquet")
+    assert typed("run", "job.toml", *more).out == "4 rows in, 1 rows out, not finished\n"
+    Path("later.parquet").rename("rows/1.parquet")
+    assert typed("run", "job.toml", *more, "--set", "options.memory=1MB").code == 0
+    summary = json.loads(typed("run", "job.toml", *more[:4], "--json").out)
+    assert (summary["rows_in"], summary["rows_out"], summary["finished"]) == (7, 7, True)
+    assert ordered(read("results")) == ordered(expected())
+
+
+def test_the_same_in_sql() -> None:
+    frame = "PARTITION BY k ORDER BY t ROWS 1 PRECEDING"
+    sql = f"SELECT t, max(price) OVER ({frame}) AS high, k AS key FROM rows WHERE price > 1"
+    Path("job.toml").write_text(JOB[: JOB.index("[query]")] + f'[query]\nsql = """\n{sql}"""\nlateness = 2\n[sink]\n')
+    done = typed("run", "job.toml", "--set", "sink.kind=parquet", "--set", "sink.path=results")
+    assert (done.code, done.err) == (0, "")
+    found = read("results")
+    assert found.column_names == ["t", "high", "key"]
+    assert ordered(found) == ordered(sash.sql(sql, rows=ROWS))
+
+
+def test_files_of_text() -> None:
+    pyarrow.csv.write_csv(ROWS, "rows.csv")
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.to_pylist()))
+    for kind in ("csv", "jsonl"):
+        source = ["--set", f"source.kind={kind}", "--set", f"source.path=rows.{kind}"]
+        done = typed("run", "job.toml", *source, "--set", "sink.kind=csv", "--set", f"sink.path=from_{kind}")
+        assert (done.code, done.err) == (0, "")
+        tables = [pyarrow.csv.read_csv(file) for file in sorted(Path(f"from_{kind}").glob("*.csv"))]
+        assert ordered(pa.concat_tables(tables)) == ordered(expected())
+
+
+def test_a_given_schema_and_a_condition() -> None:
+    Path("rows.csv").write_text("t;k;price\n1;a;2\n2;a;x\n3;a;9\n")
+    Path("job.toml").write_text(
+        JOB.replace('"parquet"\npath = "rows"', '"csv"\npath = "rows.csv"\ndelimiter = ";"').replace(
+            "[query]", '[source.schema]\nt = "int64"\nk = "string"\nprice = "float64"\n[query]\nwhere = "price > 2"'
+        )
+    )
+    done = typed("run", "job.toml")
+    assert done.out == "1 rows in, 1 rows out, 1 malformed\n"
+    assert "warning: malformed record at rows.csv, record 2" in done.err
+    assert read("results").to_pylist() == [{"t": 3, "k": "a", "price": 9.0, "high": 9.0, "n": 1}]
+
+
+def test_windows_by_name() -> None:
+    change = "query.windows={short = 1, all = 'sash.Lifetime()'}"
+    done = typed("run", "job.toml", "--dry-run", "--json", "--set", change)
+    assert (done.code, done.err) == (0, "")
+    assert [*json.loads(done.out)["schema"]][3:] == ["high_short", "n_short", "high_all", "n_all"]
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    done = typed("run", "job.toml", "--dry-run")
+    assert done.code == 0
+    assert "result\n  t  int64\n  k  string\n  price  double\n  high  double\n  n  int64\n" in done.out
+    found = json.loads(typed("run", "job.toml", "--dry-run", "--json").out)
+    assert found["query"] == repr(QUERY)
+    assert found["schema"]["n"] == "int64"
+    assert sorted(path.name for path in Path().iterdir()) == ["job.toml", "rows"]
+
+
+def test_in_processes_of_their_own() -> None:
+    done = in_a_process("run", "job.toml")
+    assert (done.code, done.out, done.err) == (0, "7 rows in, 7 rows out\n", "")
+    done = in_a_terminal("run", "job.toml", "--set", "sink.path=others")
+    assert done.code == 0
+    assert "7 rows in, 7 rows out\n" in done.out
+    assert "rows/s, watermark" in done.out
+    assert read("others").num_rows == 7
+
+
+def test_a_stream_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "sash", "run", "job.toml", "--stream"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while len([*Path().glob("results/*.parquet")]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0].startswith("7 rows in, ")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("[query]", "[querry]", 7, "there is no table [querry]; did you mean 'query'? there are source, query"),
+        ("windows =", "windws =", 8, "[query] has no key 'windws'; did you mean 'windows'?"),
+        ('"max(price)"', '"maxx(price)"', 14, "the function maxx() is not supported over windows; did you mean max()?"),
+        ('"max(price)"', '"max(prise)"', 14, "prise"),
+        ('"max(price)"', '"max(price), 1"', 14, "is not one aggregate"),
+        ('"max(price)"', '"3"', 14, "'3' is a number"),
+        ('"max(price)"', '"max(price) FROM x"', 14, "is not one aggregate"),
+        ('"max(price)"', "3", 14, "high must be an aggregate as text"),
+        ('"Time(5)"', '"Tyme(5)"', 8, "there is no window Tyme(); did you mean 'Time'?"),
+        ('"Time(5)"', '"Time(5"', 8, "is not a window"),
+        ('"Time(5)"', "\"Time(__import__('os').getpid())\"", 8, "there is no window __import__('os').getpid()"),
+        ('"Time(5)"', '"Time(0)"', 8, "size= of Time"),
+        ('"Time(5)"', "true", 8, "windows must be text or a whole number or a number or a table; got True"),
+        ('on = "t"', 'on = "tt"', 10, "tt"),
+        ("lateness = 2", 'lateness = "2 parsecs"', 11, "parsecs"),
+        ("lateness = 2", 'where = "price"', 11, "it must be true or false"),
+        ("lateness = 2", 'where = "prise > 1"', 11, "prise"),
+        ("lateness = 2", 'where = "price >"', 11, ""),
+        ("lateness = 2", 'emit = "sometimes"', 11, "emit="),
+        ('path = "rows"', 'path = "nowhere"', 5, "there is no file or directory 'nowhere' to read"),
+        ('path = "rows"', 'path = "rows"\ntopic = "x"', 6, "topic does not go with kind = 'parquet'"),
+        ('path = "rows"', "", 3, "[source] needs path ="),
+        ('"parquet"\npath = "rows"', '"parket"\npath = "rows"', 4, "did you mean 'parquet'?"),
+        ('path = "results"', 'path = "./rows"', 19, "the sink needs a directory of its own"),
+        ('path = "results"', 'path = ["results"]', 19, "path must be text; got ['results']"),
+        ('path = "results"', 'path = "results', 19, "this is not TOML"),
+        ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; there are local"),
+        ("[sink]", "[options]\nmemory = 1\n[sink]", 18, "memory needs a [store]"),
+        ("[sink]", '[options]\nprefer = "speed"\n[sink]', 18, "prefer= of Options"),
+        ("[sink]", '[store]\nkind = "rocks"\n[sink]', 18, "did you mean 'rocksdb'?"),
+        ("[sink]", '[source.schema]\nt = "int65"\n[sink]', 18, "'int65' is not a type; did you mean 'int64'?"),
+        ("[query.aggregates]\n", 'sql = "SELECT 1"\n[query.aggregates]\n', 8, "windows does not go with sql"),
+    ],
+)
+def test_mistakes(old: str, new: str, line: int, message: str) -> None:
+    assert JOB.count(old) == 1
+    Path("job.toml").write_text(JOB.replace(old, new))
+    done = typed("run", "job.toml")
+    assert done.code == 2, done
+    assert done.err.startswith(f"sash: job.toml:{line}: "), done.err
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT 1", "there is no FROM"),
+        ("SELECT sum(price) OVER (ORDER BY t) AS a, sum(price) OVER (ORDER BY k) AS b FROM r", "write a job for each"),
+        ("SELECT tt, sum(price) OVER (ORDER BY t) AS a FROM r", "there is no column 'tt'; did you mean 't'?"),
+        ("SELECT *, sum(price) OVER (ORDER BY t) AS t FROM r", "two columns are named 't'"),
+        ("SELECT sum(price) OVER (ORDER BY t) AS a FROM r WHERE prise > 1", "prise"),
+    ],
+)
+def test_mistakes_in_sql(sql: str, message: str) -> None:
+    job = JOB[: JOB.index("[query]")] + f'[query]\nsql = "{sql}"\n' + JOB[JOB.index("[sink]") :]
+    Path("job.toml").write_text(job)
+    done = typed("run", "job.toml")
+    assert (done.code, done.err[:17]) == (2, "sash: job.toml:8:"), done
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.toml"], "no.toml"),
+        (["job.yaml"], "job files are TOML: write it as job.toml"),
+        (["job.toml", "--set", "sink"], "--set sink: write --set table.key=value"),
+        (["job.toml", "--set", "sink.path.x=1"], "path is a value, not a table"),
+        (["job.toml", "--set", "query.lateness=true"], "--set query.lateness: lateness must be text"),
+        (["job.toml", "--set", "sink.pth=x"], "--set sink.pth: [sink] has no key 'pth'; did you mean 'path'?"),
+        (["job.toml", "--once", "--stream"], "--once and --stream exclude each other"),
+        (["job.toml", "--engine", "loca"], "did you mean 'local'?"),
+    ],
+)
+def test_mistakes_of_the_command(arguments: list[str], message: str) -> None:
+    done = typed("run", *arguments)
+    assert done.code == (1 if arguments == ["no.toml"] else 2)
+    assert message in done.err
+
+
+def test_the_output_of_another_job() -> None:
+    assert typed("run", "job.toml").code == 0
+    done = typed("run", "job.toml")
+    assert done.code == 1
+    assert "has the output of another run of this query" in done.err
