@@ -20,8 +20,11 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Is the output the one shown? A line that ends in … stands for one that begins like that."""
+    """Is the output the one shown? A line that ends in … stands for one that begins like that, the line … for more."""
     expected, got = ([line.rstrip() for line in text.rstrip().splitlines()] for text in (shown, printed))
+    if expected[-1:] == ["…"]:
+        expected = expected[:-1]
+        got = got[: len(expected)]
     return len(expected) == len(got) and all(
         line.startswith(start[:-1]) if start.endswith("…") else line == start
         for start, line in zip(expected, got, strict=True)
@@ -51,4 +54,6 @@ def test_what_differs_is_found() -> None:
     assert matches("a\nb …\n", "a  \nb and more\n\n")
     assert not matches("a\nb …\n", "a\nc and more\n")
     assert not matches("a\n", "a\nb\n")
+    assert matches("a\n…\n", "a\nb\nc\n")
+    assert not matches("a\nx\n…\n", "a\nb\nc\n")
     assert commands("$ x\n1\n2\n$ y z\n") == [("x", "1\n2\n"), ("y z", "")]

@@ -4,8 +4,9 @@
 `plots`          `sash.plot`
 `main`           the command `sash`: exit codes and errors; `commands` has those that need no job
 `environment`    what is installed                 `terminal`      tables for people, CSV and JSON for programs
-`table_files`    tables in files                   `job_commands`  `sash run`
+`table_files`    tables in files                   `job_commands`  run, explain, new
 `job_file`       a job file, its lines and keys    `job_query`     its query      `job_pipeline`  its pipeline
+`job_template`   a job from columns                `state_commands` inspect, lookup   `state_summary`  what state has
 """
 
 from sash.cli.plots import plot

@@ -1,4 +1,4 @@
-"""The commands with job files: run."""
+"""The commands with job files: run, explain, new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,16 +47,54 @@ def run(  # noqa: PLR0913 (options of a command)
     _show_summary(done, as_json)
 
 
+@app.command()
+def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:  # noqa: B006 (typer copies it)
+    """Show the plan of a job as a tree: windows, structures with reasons, shared state, costs."""
+    from sash.cli.job_file import read_job
+    from sash.cli.job_pipeline import PreparedJob
+    from sash.cli.terminal import is_terminal, write_tree
+
+    prepared = PreparedJob(read_job(job, changes))
+    if as_json or not is_terminal():
+        _show_plan(prepared, as_json)
+    else:
+        write_tree(_plan(prepared))
+
+
+@app.command()
+def new(
+    data: Annotated[str, typer.Argument(help="A file or directory: Parquet, CSV or JSON lines.", show_default=False)],
+    out: Annotated[str, typer.Option(help="Write to this file instead of the standard output.")] = "",
+) -> None:
+    """Write a commented job from the columns of a file."""
+    from sash.cli.job_template import job_for
+
+    text = job_for(data)
+    if not out:
+        sys.stdout.write(text)
+        return
+    try:
+        with Path(out).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise WrongUsage(f"--out {out}: the file exists already: remove it, or choose another name") from None
+
+
+def _plan(prepared: Any) -> str:
+    """The plan, and the columns that the sink gets."""
+    lines = [f"  {field.name}  {field.type}" for field in prepared.result_schema()]
+    return "\n".join([prepared.made.query.explain(prepared.schema).rstrip(), "", "result", *lines])
+
+
 def _show_plan(prepared: Any, as_json: bool) -> None:
     from sash.cli.terminal import write_json
 
+    if not as_json:
+        sys.stdout.write(_plan(prepared) + "\n")
+        return
     columns = {field.name: str(field.type) for field in prepared.result_schema()}
     plan = prepared.made.query.explain(prepared.schema)
-    if as_json:
-        write_json({"query": repr(prepared.made.query), "plan": plan, "schema": columns})
-        return
-    lines = [f"  {name}  {kind}" for name, kind in columns.items()]
-    sys.stdout.write("\n".join([plan.rstrip(), "", "result", *lines]) + "\n")
+    write_json({"query": repr(prepared.made.query), "plan": plan, "schema": columns})
 
 
 def _show_summary(done: Any, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from sash.pipeline.json_values import encode_json
 
@@ -58,6 +59,19 @@ def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     first = table.slice(0, most) if is_terminal() else table
     note = f"{first.num_rows} of {table.num_rows} rows; --rows shows more" if first.num_rows < table.num_rows else ""
     write_rows(table.column_names, (row for batch in first.to_batches() for row in _values(batch)), note)
+
+
+def write_tree(text: str) -> None:
+    """Text as a tree: the first line is the root, and a line is below the last one that is indented less."""
+    first, *lines = [line for line in text.splitlines() if line.strip()]
+    root = Tree(Text(first))
+    above = [(-1, root)]
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        while above[-1][0] >= depth:
+            above.pop()
+        above.append((depth, above[-1][1].add(Text(line.strip()))))
+    Console().print(root)
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:

@@ -1,0 +1,111 @@
+"""A commented job for a file, from its columns: `sash new`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+
+from sash.cli.job_pipeline import FILES
+from sash.cli.sql_statement import RESERVED_ARGUMENTS
+from sash.pipeline.file_source import files
+
+CLOCKS = ("t", "ts", "time", "timestamp", "event_time", "epoch")
+"""Names of columns of whole numbers that are taken for times."""
+
+SIZES = {
+    "moment": ("\"1h\"  # or 1000 (rows), \"Time('1h', every='10m')\", \"Session('30m')\"", '"10m"'),
+    "day": ("\"7d\"  # or 1000 (rows), \"Time('7d', every='1d')\"", '"1d"'),
+    "number": ('1000  # rows; or "Time(60)" in units of the column of on', "0"),
+}
+"""Windows and lateness, by what the time is measured in."""
+
+MOST = 3
+"""Columns that are aggregated."""
+
+
+def job_for(path: str) -> str:
+    """The text of a job that reads a file or a directory: it runs as it is, and says what to change.
+
+    Raises FileNotFoundError or ValueError if there is nothing to read.
+    """
+    source = files(path)
+    schema = source.schema
+    if schema is None:
+        raise ValueError(f"{path} has no file to read")
+    kind = next(kind for kind, layout in FILES.items() if layout == source.layout.name)
+    on = _time(schema)
+    sizes = SIZES["number" if on is None else _measure(schema.field(on).type)]
+    key = next((one.name for one in schema if _is_text(one.type) and one.name != on), None)
+    lines = [
+        "# A job of sash: `sash run` runs it, `sash run --dry-run` shows what it would do.",
+        "",
+        "[source]",
+        f"kind = {json.dumps(kind)}",
+        f"path = {json.dumps(path)}",
+        *(f"#   {field.name}: {field.type}" for field in schema),
+        "",
+        "[query]",
+        f"windows = {sizes[0]}",
+        f"by = {json.dumps(key)}" if key else '# by = "…"  # a window for each value of this column',
+        *([f"on = {json.dumps(on)}"] if on else ['# on = "…"  # the column to order by; without, rows are in order']),
+        *(
+            [f"lateness = {sizes[1]}  # how far a row may be behind the latest one; later rows are dropped"]
+            if on
+            else []
+        ),
+        '# where = "…"  # a condition in SQL: other rows are left out',
+        "",
+        "[query.aggregates]  # as in SQL: sum(x), avg(x), median(x), count(*) FILTER (WHERE x > 1), …",
+        *_aggregates(schema, on),
+        "",
+        "[sink]",
+        'kind = "parquet"  # or csv, kafka',
+        'path = "results"',
+        "",
+        "# [store]  # with it, a job that was stopped continues where it stopped",
+        '# kind = "rocksdb"',
+        '# path = "state"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _measure(dtype: pa.DataType) -> str:
+    if pa.types.is_timestamp(dtype):
+        return "moment"
+    return "day" if pa.types.is_date(dtype) else "number"
+
+
+def _time(schema: pa.Schema) -> str | None:
+    """The column of the event time: the first of a type of moments, or a whole number by its name."""
+    for field in schema:
+        if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+            return str(field.name)
+    clocks = (one.name for one in schema if pa.types.is_integer(one.type) and one.name.lower() in CLOCKS)
+    return next(clocks, None)
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return dtype in (pa.string(), pa.large_string())
+
+
+def _aggregates(schema: pa.Schema, on: str | None) -> list[str]:
+    taken = {*schema.names, *RESERVED_ARGUMENTS}
+    found = []
+
+    def add(name: str, text: str) -> None:
+        name = re.sub(r"\W", "_", name, flags=re.ASCII)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        found.append(f"{name} = {json.dumps(text)}")
+
+    add("rows", "count(*)")
+    numbers = [one for one in schema if (pa.types.is_integer(one.type) or pa.types.is_floating(one.type))]
+    for field in [one for one in numbers if one.name != on][:MOST]:
+        quoted = '"' + field.name.replace('"', '""') + '"'
+        column = field.name if re.fullmatch(r"[a-zA-Z_]\w*", field.name, re.ASCII) else quoted
+        add(f"max_{field.name}", f"max({column})")
+        add(f"mean_{field.name}", f"avg({column})")
+    return found
