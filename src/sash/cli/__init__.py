@@ -7,6 +7,7 @@
 `table_files`    tables in files                   `job_commands`  run, explain, new
 `job_file`       a job file, its lines and keys    `job_query`     its query      `job_pipeline`  its pipeline
 `job_template`   a job from columns                `state_commands` inspect, lookup   `state_summary`  what state has
+`structure_trace` how a structure changes          `trace_drawing` the same as SVG
 """
 
 from sash.cli.plots import plot

@@ -1,9 +1,10 @@
-"""The commands that need no job: info, structures, warm, sql."""
+"""The commands that need no job: info, structures, trace, warm, sql."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -84,6 +85,30 @@ def _record(one: Any) -> dict[str, Any]:
         "section": one.section,
         "summary": one.summary,
     }
+
+
+@app.command()
+def trace(
+    structure: Annotated[str, typer.Argument(help="An in-order structure, such as DABA.", show_default=False)],
+    values: Annotated[str, typer.Argument(help="Values between commas, such as 3,1,4.", show_default=False)],
+    window: Annotated[int, typer.Option(min=1, help="Elements in the window.")] = 3,
+    aggregate: Annotated[str, typer.Option(help="By default the first that fits: max, sum, median or mode.")] = "",
+    svg: Annotated[str, typer.Option(help="Draw the steps into this file.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Show how a structure changes, step by step: its contents, the pointers of the paper, calls of ⊕."""
+    from sash.cli.structure_trace import trace_lines, trace_steps, values_of
+    from sash.cli.terminal import write_json
+    from sash.cli.trace_drawing import trace_svg
+
+    steps = [*trace_steps(structure, aggregate, values_of(values), window)]
+    if svg:
+        title = f"{structure}, a window of {window} over {values}"
+        Path(svg).write_text(trace_svg(title, steps), "utf-8")
+    elif as_json:
+        write_json([step.to_json() for step in steps])
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in trace_lines(steps))
 
 
 @app.command()

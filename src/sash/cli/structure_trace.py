@@ -1,0 +1,190 @@
+"""How a structure changes, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
+
+vals  3  1  4            aggregates by position, as the structure keeps them
+aggs  4  4  4
+      F     B  E         pointers: half-open, E is behind the youngest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sash.aggregators.base import Aggregator, fields
+from sash.aggregators.catalogue import IN_ORDER
+from sash.aggregators.counted_tree import CountedTree
+from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
+from sash.aggregators.two_stacks import TwoStacks
+from sash.cli.job_file import nearest
+from sash.cli.main import WrongUsage
+from sash.monoids import functions
+from sash.monoids.algebra import Bound, Monoid
+
+AGGREGATES = ("max", "min", "sum", "product", "mean", "first", "last", "median", "mode")
+"""What may be traced; the first that a structure accepts is the default."""
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """A structure after one operation and a query."""
+
+    operation: str
+    window: list[Any]
+    """The values in it, the oldest first."""
+    start: int
+    """The position of the first cell of `arrays`."""
+    arrays: dict[str, list[str]]
+    """What is kept by position, from the oldest element to the youngest."""
+    pointers: dict[str, int]
+    states: dict[str, str]
+    """Aggregates that are kept beside."""
+    combines: int
+    """Calls of ⊕ by the operation; an inverse counts as one."""
+    query_combines: int
+    result: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return asdict(self)
+
+
+def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int) -> Iterator[TraceStep]:
+    """Slide a window of some rows over values.
+
+    Raises WrongUsage for an unknown name, and for an aggregate that the structure does not accept.
+    """
+    window = _made(structure, aggregate)
+    calls = _count(window)
+    inside: list[Any] = []
+    for value in values:
+        if len(inside) == size:
+            gone = inside.pop(0)
+            calls[0] = 0
+            window.evict()
+            yield _step(window, f"evict {gone}", inside, calls)
+        inside.append(value)
+        calls[0] = 0
+        window.insert(value)
+        yield _step(window, f"insert {value}", inside, calls)
+
+
+def values_of(text: str) -> list[Any]:
+    """Values between commas: all whole numbers, else all numbers, else texts."""
+    words = [word.strip() for word in text.split(",")]
+    for kind in (int, float):
+        try:
+            return [kind(word) for word in words]
+        except ValueError:
+            continue
+    return list(words)
+
+
+def _made(structure: str, aggregate: str) -> Any:
+    if structure not in IN_ORDER:
+        known = {name.lower(): name for name in IN_ORDER}
+        if structure.lower() not in known:
+            raise WrongUsage(f"there is no in-order structure {structure!r}{nearest(structure, IN_ORDER)}")
+        structure = known[structure.lower()]
+    if aggregate and aggregate not in AGGREGATES:
+        raise WrongUsage(f"--aggregate {aggregate} is not known{nearest(aggregate, AGGREGATES)}")
+    why = ""
+    for name in (aggregate,) if aggregate else AGGREGATES:
+        try:
+            return IN_ORDER[structure].cls(_monoid(name))
+        except TypeError as error:
+            why = why or str(error)
+    raise WrongUsage(why)
+
+
+def _monoid(name: str) -> Monoid:
+    bound = getattr(functions, name)("x")
+    assert isinstance(bound, Bound)
+    return bound.monoid
+
+
+def _count(window: Any) -> list[int]:
+    """Let a structure count its calls of ⊕ in a list of one number."""
+    calls = [0]
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*operands: Any) -> Any:
+            calls[0] += 1
+            return function(*operands)
+
+        return call
+
+    for name in ("combine", "inverse", "picks_right"):
+        if getattr(window, name) is not None:
+            setattr(window, name, counted(getattr(window, name)))
+    return calls
+
+
+def _step(window: Any, operation: str, inside: list[Any], calls: list[int]) -> TraceStep:
+    combines, calls[0] = calls[0], 0
+    result = window.query()
+    query_combines = calls[0]
+    kinds = fields(type(window))
+    pointers = {name: int(getattr(window, name)) for name in POINTERS if kinds.get(name) == "int"}
+    states = {name: str(getattr(window, name)) for name in COUNTS if kinds.get(name) == "int"}
+    states |= {name: _text(window, getattr(window, name)) for name, kind in kinds.items() if kind == "State"}
+    arrays = {name: [_text(window, state) for state in cells] for name, cells in _arrays(window).items()}
+    start = pointers.get("F", 0)
+    return TraceStep(operation, list(inside), start, arrays, pointers, states, combines, query_combines, result)
+
+
+POINTERS = ("F", "L", "R", "A", "M", "B", "E")
+"""Positions of elements, by the names of the papers."""
+
+COUNTS = ("fronts", "backs", "H", "T")
+"""Sizes of stacks, and ends of a deque that has fewer nodes than the window has elements."""
+
+ALIGNED = ("vals", "aggs", "deque", "partials")
+"""Queues with a slot for each element of the window, at its position."""
+
+
+def _arrays(window: Any) -> dict[str, list[Any]]:
+    """What a structure keeps by position, from the oldest element to the youngest; nothing of trees."""
+    if isinstance(window, TwoStacks):
+        front, back = range(window.fronts - 1, -1, -1), range(window.backs)
+        return {
+            "vals": [*(window.front_vals[i] for i in front), *(window.back_vals[i] for i in back)],
+            "aggs": [*(window.front_aggs[i] for i in front), *(window.back_aggs[i] for i in back)],
+        }
+    if isinstance(window, SlickDequeNonInv):
+        nodes = {window.positions[j]: window.vals[j] for j in range(window.H, window.T)}
+        return {"vals": [nodes.get(i) for i in range(window.F, window.E)]}
+    if isinstance(window, CountedTree):
+        return {}
+    queues = [name for name, kind in fields(type(window)).items() if kind == "Queue" and name in ALIGNED]
+    return {name: [getattr(window, name)[i] for i in range(window.F, window.E)] for name in queues}
+
+
+def _text(window: Aggregator, state: Any) -> str:
+    """A state as people read it: lowered. The identity, and a slot that is not in use, have no value."""
+    if state is None or window.monoid.same(state, window.monoid.identity):
+        return "·"
+    return str(window.monoid.lower(state))
+
+
+def trace_lines(steps: Sequence[TraceStep]) -> Iterator[str]:
+    """The steps for a terminal."""
+    for number, step in enumerate(steps, 1):
+        cost = f"⊕ {step.combines}, query {step.query_combines}"
+        yield f"{number:>3}  {step.operation:<12} {cost:<16} window {' '.join(map(str, step.window))} → {step.result}"
+        labels = labels_of(step)
+        rows = {**step.arrays, "": [labels.get(step.start + i, "") for i in range(len(step.window) + 1)]}
+        width = max(len(cell) for cells in rows.values() for cell in cells)
+        for name, cells in rows.items():
+            if any(cells):
+                yield f"       {name:<9} {' '.join(cell.ljust(width) for cell in cells)}".rstrip()
+        if step.states:
+            yield f"       {', '.join(f'{name} = {text}' for name, text in step.states.items())}"
+
+
+def labels_of(step: TraceStep) -> dict[int, str]:
+    """The names of the pointers at each position."""
+    found: dict[int, str] = {}
+    for name, position in step.pointers.items():
+        found[position] = found.get(position, "") + name
+    return found
