@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
@@ -156,8 +155,7 @@ def test_a_restart_goes_on_and_refuses_what_has_changed(spark: Any, tmp_path: Pa
     run(QUERY)
     trades(folder, [trade("a", 9, 1.0)])
     other = Query(Time("11s"), by="k", on="ts", lateness="2s", high=sash.max("x"), n=sash.count())
-    schema = pa.schema({"k": pa.string(), "ts": pa.timestamp("us", "UTC"), "x": pa.float64()})
-    with pytest.raises(StreamingQueryException, match=f"(?s){QUERY.fingerprint(schema)}.*{other.fingerprint(schema)}"):
+    with pytest.raises(StreamingQueryException, match=r"state of another query: window 10s → 11s"):
         run(other)
     many = Query(
         Time("10s"), by="k", on="ts", lateness="2s", options=Options(shards=5), high=sash.max("x"), n=sash.count()
