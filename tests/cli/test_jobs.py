@@ -109,6 +109,14 @@ def test_files_of_text() -> None:
         assert ordered(pa.concat_tables(tables)) == ordered(expected())
 
 
+def test_csv_has_no_lists() -> None:
+    change = ["--set", "sink.kind=csv", "--set", "query.aggregates.all='array_agg(price)'"]
+    done = typed("run", "job.toml", *change)
+    assert done.code == 1
+    assert "column 'all' is of type list<item: double>, which CSV has not: write Parquet" in done.err
+    assert not Path("results").exists()
+
+
 def test_a_given_schema_and_a_condition() -> None:
     Path("rows.csv").write_text("t;k;price\n1;a;2\n2;a;x\n3;a;9\n")
     Path("job.toml").write_text(
@@ -189,7 +197,7 @@ def test_a_stream_until_it_is_interrupted() -> None:
         ('path = "results"', 'path = "./rows"', 19, "the sink needs a directory of its own"),
         ('path = "results"', 'path = ["results"]', 19, "path must be text; got ['results']"),
         ('path = "results"', 'path = "results', 19, "this is not TOML"),
-        ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; there are local"),
+        ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; there are local, spark"),
         ("[sink]", "[options]\nmemory = 1\n[sink]", 18, "memory needs a [store]"),
         ("[sink]", '[options]\nprefer = "speed"\n[sink]', 18, "prefer= of Options"),
         ("[sink]", '[store]\nkind = "rocks"\n[sink]', 18, "did you mean 'rocksdb'?"),

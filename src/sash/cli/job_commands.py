@@ -27,20 +27,31 @@ def run(  # noqa: PLR0913 (options of a command)
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the result's columns alone.")] = False,
     changes: Changes = [],  # noqa: B006 (typer copies it)
-    engine: Annotated[str, typer.Option(help="Where it runs: local.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default what the job says.")] = "",
     as_json: Json = False,
 ) -> None:
     """Run a job: read a source, compute a query, write a sink, each result exactly once."""
-    from sash.cli.job_file import nearest, read_job
+    from sash.cli.job_file import ENGINES, nearest, read_job
     from sash.cli.job_pipeline import PreparedJob
 
     if once and stream:
         raise WrongUsage("--once and --stream exclude each other")
-    if engine != "local":
-        raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ['local'])}")
-    prepared = PreparedJob(read_job(job, changes))
+    if engine and engine not in ENGINES:
+        raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ENGINES)}")
+    read = read_job(job, changes)
+    on_spark = (engine or read.tables.get("engine")) == "spark"
+    if on_spark:
+        from sash.cli.job_spark import require_batch
+
+        require_batch(read)
+        if stream:
+            raise WrongUsage("--stream does not go with engine spark: use engine local, or sash.rolling on a stream")
+    prepared = PreparedJob(read)
     if dry_run:
         _show_plan(prepared, as_json)
+        return
+    if on_spark:
+        _run_on_spark(prepared, as_json)
         return
     with _progress() as progress:
         done = prepared.run(stream, progress)
@@ -111,6 +122,17 @@ def _show_summary(done: Any, as_json: bool) -> None:
     sys.stdout.write(", ".join(counts) + ("\n" if done.finished else ", not finished\n"))
     for record in done.examples[:3]:
         sys.stderr.write(f"sash: warning: malformed record at {record.where}: {record.reason}\n")
+
+
+def _run_on_spark(prepared: Any, as_json: bool) -> None:
+    from sash.cli.job_spark import run_on_spark
+    from sash.cli.terminal import write_json
+
+    done = run_on_spark(prepared)
+    if as_json:
+        write_json(done)
+    else:
+        sys.stdout.write(f"{done['rows_in']} rows in, {done['rows_out']} rows out\n")
 
 
 def _watermark(value: Any) -> Any:

@@ -43,6 +43,9 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
 
 NEEDED = ("source", "query", "sink")
 
+ENGINES = ("local", "spark")
+"""Where a job runs."""
+
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
@@ -163,8 +166,8 @@ def _names(dotted: str) -> tuple[str, ...]:
 def _check(job: Job) -> None:
     for table, values in job.tables.items():
         if table == "engine":
-            if values != "local":
-                job.wrong(("engine",), f"engine = {values!r} is not known{nearest(str(values), ['local'])}")
+            if values not in ENGINES:
+                job.wrong(("engine",), f"engine = {values!r} is not known{nearest(str(values), ENGINES)}")
             continue
         if table not in KEYS:
             job.wrong((table,), f"there is no table [{table}]{nearest(table, KEYS)}")

@@ -33,6 +33,8 @@ class JobQuery:
     where: Expr | None
     columns: tuple[tuple[str, str], ...] | None
     """Columns of the results and their names; None: all."""
+    condition: str = ""
+    """The text of `where`."""
 
 
 def query_of(job: Job, schema: pa.Schema) -> JobQuery:
@@ -82,7 +84,7 @@ def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
         query = Query(read.windows, by=partition.by, on=partition.on or None, **given, **aggregates)
     except (TypeError, ValueError) as error:
         _blame(job, error)
-    return JobQuery(query, read.where, tuple(columns))
+    return JobQuery(query, read.where, tuple(columns), read.condition)
 
 
 def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
@@ -105,7 +107,7 @@ def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
     windows = _windows(job)
     more = {key: job.get("query", key) for key in ("by", "on") if job.get("query", key) is not None}
     try:
-        return JobQuery(Query(windows, **more, **given, **aggregates), condition, None)
+        return JobQuery(Query(windows, **more, **given, **aggregates), condition, None, where or "")
     except (TypeError, ValueError) as error:
         _blame(job, error)
 

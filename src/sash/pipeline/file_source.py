@@ -218,6 +218,10 @@ class FileSource:
 
     # ---- the directory ----
 
+    def paths(self) -> list[Path]:
+        """The files that are there now, in the order in which they are read."""
+        return [self._file(name).absolute() for name in sorted(self._listing())]
+
     def _listing(self) -> dict[str, os.stat_result]:
         if not self.path.is_dir():
             return {self.path.name: self.path.stat()}

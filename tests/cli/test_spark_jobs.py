@@ -1,0 +1,86 @@
+"""The same job gives the same rows on both engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sash.testing import assert_same
+from tests.cli.typed import typed
+
+JOB = """\
+engine = "spark"
+[source]
+kind = "parquet"
+path = "rows"
+[query]
+windows = "Time(5)"
+by = "k"
+on = "t"
+lateness = 9
+where = "x <> 2"
+[query.aggregates]
+high = "max(x)"
+n = "count(*)"
+[sink]
+kind = "parquet"
+path = "results"
+"""
+SQL = """\
+[source]
+kind = "parquet"
+path = "rows"
+[query]
+lateness = 9
+sql = "SELECT k AS key, t, sum(x) OVER (PARTITION BY k ORDER BY t ROWS 1 PRECEDING) AS s FROM r WHERE x <> 2"
+[sink]
+kind = "parquet"
+path = "results"
+"""
+ROWS = pa.table({"t": [1, 2, 4, 3, 9, 12, 30], "k": [*"abaabaa"], "x": [3.0, 5.0, 4.0, 1.0, 2.0, 6.0, 7.0]})
+
+
+@pytest.fixture(autouse=True)
+def _rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    pq.write_table(ROWS.slice(0, 4), "rows/0.parquet")
+    pq.write_table(ROWS.slice(4), "rows/1.parquet")
+    Path("rows/_ignored.parquet").write_text("not read")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("job", [JOB, SQL])
+def test_both_engines_give_the_same(job: str) -> None:
+    Path("job.toml").write_text(job)
+    done = typed("run", "job.toml", "--engine", "spark")
+    assert (done.code, done.out) == (0, "7 rows in, 6 rows out\n"), done.err
+    assert typed("run", "job.toml", "--engine", "local", "--set", "sink.path=local").code == 0
+    found, expected = (pq.read_table(path).sort_by([("t", "ascending")]) for path in ("results", "local"))
+    assert found.column_names == expected.column_names
+    assert_same(found, expected)
+    done = typed("run", "job.toml", "--engine", "spark")
+    assert done.code == 1
+    assert "results exists already: remove it, or use another directory" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stream"], "--stream does not go with engine spark"),
+        (["--set", "store.kind=rocksdb"], "[store] does not go with engine spark"),
+        (["--set", "query.emit=eager"], "--set query.emit: emit does not go with engine spark"),
+        (["--set", "sink.kind=csv"], "--set sink.kind: engine spark takes kind = 'parquet' in [sink]"),
+        (["--set", "source.kind=csv"], "--set source.kind: engine spark takes kind = 'parquet' in [source]"),
+    ],
+)
+def test_what_a_batch_does_not_have(arguments: list[str], message: str) -> None:
+    Path("job.toml").write_text(JOB)
+    done = typed("run", "job.toml", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("results").exists()
