@@ -109,6 +109,35 @@ def test_files_of_text() -> None:
         assert ordered(pa.concat_tables(tables)) == ordered(expected())
 
 
+@pytest.mark.filterwarnings("default")  # a state of None is not compiled, and a warning says so
+def test_an_aggregate_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("my_aggregates.py").write_text(
+        "from pathlib import Path\nimport sash\nPath('imported').touch()\nother = 3\n"
+        "widest = sash.monoid(identity=None, combine=lambda a, b: b if a is None else a if b is None else max(a, b))\n"
+    )
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    change = ["--set", "query.aggregates.high=my_aggregates:widest(price)"]
+    done = typed("run", "job.toml", *change)
+    assert done.code == 2
+    assert "my_aggregates:widest is imported, which runs its code: write allow_imports = true" in done.err
+    assert not Path("imported").exists()
+    Path("job.toml").write_text("allow_imports = true\n" + JOB)
+    done = typed("run", "job.toml", *change)
+    assert done.out == "7 rows in, 7 rows out\n"
+    assert done.err.startswith("sash: warning: ")
+    assert ordered(read("results").select(["t", "high"])) == ordered(expected().select(["t", "high"]))
+    for name, message in [
+        ("my_aggregates:none", "my_aggregates:none cannot be imported: "),
+        ("no_such_module:x", "no_such_module:x cannot be imported: No module named 'no_such_module'"),
+        ("my_aggregates:other", "my_aggregates:other is a int, not an aggregate that sash.monoid() made"),
+    ]:
+        done = typed("run", "job.toml", "--set", f"query.aggregates.high={name}(price)")
+        assert done.code == 2
+        assert message in done.err
+    Path("job.toml").write_text("allow_imports = 1\n" + JOB)
+    assert "job.toml:1: allow_imports must be true or false; got 1" in typed("run", "job.toml").err
+
+
 def test_csv_has_no_lists() -> None:
     change = ["--set", "sink.kind=csv", "--set", "query.aggregates.all='array_agg(price)'"]
     done = typed("run", "job.toml", *change)
@@ -171,7 +200,7 @@ def test_a_stream_until_it_is_interrupted() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("[query]", "[querry]", 7, "there is no table [querry]; did you mean 'query'? there are source, query"),
+        ("[query]", "[querry]", 7, "there is no 'querry' in a job; did you mean 'query'? there are source, query"),
         ("windows =", "windws =", 8, "[query] has no key 'windws'; did you mean 'windows'?"),
         ('"max(price)"', '"maxx(price)"', 14, "the function maxx() is not supported over windows; did you mean max()?"),
         ('"max(price)"', '"max(prise)"', 14, "prise"),

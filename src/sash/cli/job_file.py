@@ -169,8 +169,13 @@ def _check(job: Job) -> None:
             if values not in ENGINES:
                 job.wrong(("engine",), f"engine = {values!r} is not known{nearest(str(values), ENGINES)}")
             continue
+        if table == "allow_imports":
+            if not isinstance(values, bool):
+                job.wrong(("allow_imports",), f"allow_imports must be true or false; got {values!r}")
+            continue
         if table not in KEYS:
-            job.wrong((table,), f"there is no table [{table}]{nearest(table, KEYS)}")
+            known = [*KEYS, "engine", "allow_imports"]
+            job.wrong((table,), f"there is no {table!r} in a job{nearest(table, known)}")
         if not isinstance(values, dict):
             job.wrong((table,), f"{table} must be a table: [{table}]")
         for key, value in values.items():

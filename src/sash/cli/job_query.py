@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -15,11 +16,16 @@ from sash.cli.sql_select import ALL
 from sash.cli.sql_statement import formula_of, statement_of
 from sash.expressions.parser import expr
 from sash.expressions.tree import Expr
+from sash.monoids.algebra import Monoid
+from sash.monoids.arithmetic import Aggregated
 from sash.plan.options import Options
 from sash.plan.query import Query
 from sash.windows import Count, Delta, Lifetime, Punctuation, Session, Time
 
 WINDOWS: dict[str, Any] = {one.__name__: one for one in (Count, Delta, Lifetime, Punctuation, Session, Time)}
+
+IMPORTED = re.compile(r"([a-zA-Z_][\w.]*):(\w+)\(([\w\s,]*)\)")
+"""An aggregate of the user's own: module:name(column, …)."""
 
 STREAM = ("lateness", "emit", "late", "forget", "ahead", "min_periods")
 """Keys that go with SQL as well."""
@@ -94,7 +100,8 @@ def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
         if not isinstance(text, str):
             job.wrong(place, f'{name} must be an aggregate as text, such as "max(price)"; got {text!r}')
         try:
-            aggregates[name] = formula_of(text)
+            imported = IMPORTED.fullmatch(text)
+            aggregates[name] = _imported(job, place, *imported.groups()) if imported else formula_of(text)
         except UnsupportedSQL as error:
             job.wrong(place, str(error))
         except (TypeError, ValueError) as error:
@@ -110,6 +117,22 @@ def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
         return JobQuery(Query(windows, **more, **given, **aggregates), condition, None, where or "")
     except (TypeError, ValueError) as error:
         _blame(job, error)
+
+
+def _imported(job: Job, place: tuple[str, ...], module: str, name: str, columns: str) -> Aggregated:
+    """An aggregate of the user's own, applied to columns. Its module is imported, if the job allows it."""
+    if job.tables.get("allow_imports") is not True:
+        job.wrong(
+            place, f"{module}:{name} is imported, which runs its code: write allow_imports = true above all tables"
+        )
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        job.wrong(place, f"{module}:{name} cannot be imported: {error}")
+    if not isinstance(found, Monoid):
+        job.wrong(place, f"{module}:{name} is a {type(found).__name__}, not an aggregate that sash.monoid() made")
+    names = [column.strip() for column in columns.split(",")]
+    return found(*names)
 
 
 def _windows(job: Job) -> Any:
