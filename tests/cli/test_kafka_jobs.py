@@ -1,0 +1,67 @@
+"""A job from one topic of Kafka to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import typed
+from tests.pipeline.kafka_cases import MockCluster
+from tests.pipeline.pipe_cases import QUERY, rows
+
+JOB = """\
+[source]
+kind = "kafka"
+servers = "{servers}"
+topic = "{trades}"
+config = {{ log_level = 0 }}
+[source.schema]
+k = "string"
+t = "timestamp[ms, tz=UTC]"
+x = "int64"
+[query]
+windows = "10s"
+by = "k"
+on = "t"
+lateness = "3s"
+[query.aggregates]
+high = "max(x)"
+n = "count(*)"
+[sink]
+kind = "kafka"
+servers = "{servers}"
+topic = "{highs}"
+key = "k"
+config = {{ log_level = 0 }}
+"""
+
+
+def test_topic_to_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cluster, table = MockCluster(), rows(40)
+    trades, highs = cluster.topic(), cluster.topic()
+    cluster.send_rows(trades, table)
+    Path("job.toml").write_text(JOB.format(servers=cluster.servers, trades=trades, highs=highs))
+    done = typed("run", "job.toml")
+    assert (done.code, done.out, done.err) == (0, "40 rows in, 40 rows out\n", "")
+    expected = QUERY.run(table)
+    names = ["k", "x", "high", "n"]
+    found = [tuple(row[name] for name in names) for row in cluster.rows(highs)]
+    assert sorted(found) == sorted(tuple(row[name] for name in names) for row in expected.to_pylist())
+
+
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = JOB.format(servers="localhost:1", trades="a", highs="b")
+    schema = text[text.index("[source.schema]") : text.index("[query]")]
+    for job, message in [
+        (text.replace(schema, ""), "job.toml:1: [source.schema] is needed"),
+        (text.replace('topic = "a"\n', ""), "job.toml:1: [source] needs topic ="),
+        (text.replace('topic = "a"', 'topic = "a"\nformat = "jsn"'), "job.toml:5: format = 'jsn' is not known; did"),
+        (text.replace('topic = "b"', 'path = "b"'), "job.toml:21: path does not go with kind = 'kafka'"),
+    ]:
+        Path("job.toml").write_text(job)
+        done = typed("run", "job.toml")
+        assert done.code == 2
+        assert message in done.err
