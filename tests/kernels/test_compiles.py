@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
 from numba.core.types import Float
 from numba.extending import overload, register_jitable
 
@@ -21,6 +22,7 @@ import sash
 from sash.aggregators import DABA, Recalc, SubtractOnEvict, TwoStacksLite
 from sash.aggregators.in_order import InOrder
 from sash.kernels import InterpretedWarning, Results, slide
+from sash.kernels.jit.compile import explain
 from sash.monoids import Max, Monoid
 from sash.monoids.algebra import agree
 
@@ -408,3 +410,9 @@ def test_numbas_own_warnings_do_not_reach_the_user() -> None:
         warnings.simplefilter("always")
         slide(Recalc, of(lambda x: formats(x) + 1, name="quiet"), (FLOATS,), 2)
     assert [warning.category for warning in told] == [InterpretedWarning]
+
+
+def test_a_reason_has_no_colours() -> None:
+    """Numba colours its reports where colorama is installed."""
+    report = "\x1b[1mFailed in nopython mode\n\x1b[1m- Resolution failure for literal arguments:\x1b[0m\n\x1b[31mno eval\x1b[0m"
+    assert explain(TypingError(report)) == "no eval"

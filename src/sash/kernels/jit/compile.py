@@ -105,7 +105,8 @@ def is_switched_off() -> bool:
 
 def explain(error: Exception) -> str:
     """The informative line of an error; Numba's reports have pages."""
-    text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", str(error))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # where colorama is installed, Numba colours its reports
+    text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", plain)
     refused = re.search(r"a column of .* cannot hold .*", text)
     if refused:
         return f"{refused[0]}; each of identity, lift, combine and lower keeps to one type"
