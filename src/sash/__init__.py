@@ -77,7 +77,8 @@ from sash.plan import Options, Queries, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
-    from sash.cli import plot, sql
+    from sash.cli.plots import plot
+    from sash.cli.sql import sql
     from sash.pipeline import pipe
 
 __version__ = "0.1.0"
@@ -161,7 +162,7 @@ __all__ = [
 ]
 
 
-_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli", "sql": "sash.cli"}
+_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli.plots", "sql": "sash.cli.sql"}
 """Where names are that `import sash` does not load."""
 
 _MODULES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}

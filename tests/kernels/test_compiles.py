@@ -414,5 +414,8 @@ def test_numbas_own_warnings_do_not_reach_the_user() -> None:
 
 def test_a_reason_has_no_colours() -> None:
     """Numba colours its reports where colorama is installed."""
-    report = "\x1b[1mFailed in nopython mode\n\x1b[1m- Resolution failure for literal arguments:\x1b[0m\n\x1b[31mno eval\x1b[0m"
+    bold, red, plain = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+    report = (
+        f"{bold}Failed in nopython mode\n{bold}- Resolution failure for literal arguments:{plain}\n{red}no eval{plain}"
+    )
     assert explain(TypingError(report)) == "no eval"

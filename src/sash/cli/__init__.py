@@ -10,8 +10,3 @@
 `job_template`   a job from columns                `state_commands` inspect, lookup   `state_summary`  what state has
 `structure_trace` how a structure changes          `trace_drawing` the same as SVG
 """
-
-from sash.cli.plots import plot
-from sash.cli.sql import sql
-
-__all__ = ["plot", "sql"]

@@ -141,7 +141,7 @@ def sql(
     as_json: Json = False,
 ) -> None:
     """Compute a SELECT statement with windows on files."""
-    from sash.cli import sql as compute
+    from sash.cli.sql import sql as compute
     from sash.cli.table_files import read_table, require_output, write_file
     from sash.cli.terminal import write_table
 
