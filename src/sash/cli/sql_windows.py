@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sash.cli.sql_aggregates import UnsupportedSQL, number_of, text_of
-from sash.windows import Count, Lifetime, Session, Time, WindowKind
+from sash.windows import Count, Duration, Lifetime, Session, Time, WindowKind
 
 ENDLESS = 2**62
 """Rows of a window that nothing leaves."""
@@ -109,11 +109,10 @@ def _signed(length: Any, sign: int) -> Any:
     """A bound as a number, or as a timedelta64 where it is a duration."""
     if length == 0 or not isinstance(length, str):
         return length * sign
-    number, unit = length.rstrip("abcdefghijklmnopqrstuvwxyz"), length.lstrip("0123456789")
-    if unit in ("mo", "q", "y"):
+    found = Duration.of(length)
+    if found.calendar:
         raise UnsupportedSQL(f"INTERVAL of months and years is for frames that end at CURRENT ROW; got {length}")
-    units: Any = {"d": "D", "w": "W"}.get(unit, unit)
-    return np.timedelta64(int(number), units) * sign
+    return np.timedelta64(found.nanoseconds, "ns") * sign
 
 
 # ---- TUMBLE, HOP, SESSION, CUMULATE; window(…), session_window(…) ----
