@@ -9,11 +9,13 @@ import pyarrow as pa
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_select import ALL, Partition
 from sash.cli.sql_statement import Statement, statement_of
-from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.parser import DIALECT
 from sash.expressions.tree import Expr
 from sash.frames import adapter_of
+from sash.frames.execute import is_lazy
 from sash.frames.frame_rows import flat
+from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 
 
@@ -44,7 +46,7 @@ def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **table
             f"FROM {read.table}: no such table was passed; there are {given}: sash.sql(…, {read.table}=frame)"
         )
     arguments = {"lateness": lateness, "options": options}
-    host = _Spark() if _package(tables[read.table]) == "pyspark" else _Frame()
+    host = _Spark() if package_of(tables[read.table]) == "pyspark" else _Frame()
     data = host.opened(tables[read.table])
     if len(read.partitions) > 1 and getattr(data, "isStreaming", False):
         raise UnsupportedSQL("on a stream all windows have one PARTITION BY and ORDER BY: start a stream for each")
@@ -61,11 +63,6 @@ def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **table
 def _query(partition: Partition, windows: Any, arguments: dict[str, Any]) -> Query:
     aggregates: dict[str, Any] = dict(partition.aggregates)
     return Query(windows, by=partition.by, on=partition.on or None, **arguments, **aggregates)
-
-
-def _package(data: Any) -> str:
-    packages = (cls.__module__.partition(".")[0] for cls in type(data).__mro__)
-    return next((name for name in packages if name in ("pandas", "polars", "pyspark")), "")
 
 
 def _output(read: Statement, columns: list[str]) -> list[tuple[str, str]]:
@@ -85,10 +82,10 @@ class _Frame:
 
     def opened(self, data: Any) -> Any:
         """The table, read if it is lazy or a stream."""
-        package = _package(data)
-        if package == "polars" and hasattr(data, "collect"):
+        if is_lazy(data):
             return data.collect()
-        return data if package or isinstance(data, dict | pa.Table | pa.RecordBatch) else pa.table(data)
+        is_table = isinstance(data, dict | pa.Table | pa.RecordBatch) or package_of(data) in ("pandas", "polars")
+        return data if is_table else pa.table(data)
 
     def columns(self, data: Any) -> list[str]:
         """The names of its columns."""
@@ -100,13 +97,10 @@ class _Frame:
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
         frame = adapter_of(data)
-        holds = evaluated(where.tree, lambda name: flat(frame.column(name)), frame.rows)
-        if not pa.types.is_boolean(holds.type):
-            raise UnsupportedSQL(f"WHERE {condition} is of type {holds.type}; it must be true or false")
-        mask = holds.fill_null(False)
+        mask = chosen_rows(where.tree, lambda name: flat(frame.column(name)), frame.rows, f"WHERE {condition}")
         if isinstance(data, pa.Table | pa.RecordBatch):
             return data.filter(mask)
-        if _package(data) == "polars":
+        if package_of(data) == "polars":
             return data.filter(mask.to_pylist())
         chosen = mask.to_numpy(zero_copy_only=False)
         return {name: column[chosen] for name, column in data.items()} if isinstance(data, dict) else data[chosen]
@@ -116,9 +110,9 @@ class _Frame:
         sources, names = [source for source, _ in output], [name for _, name in output]
         if isinstance(data, dict):
             return {name: data[source] for source, name in output}
-        if _package(data) == "pandas":
+        if package_of(data) == "pandas":
             return data[sources].set_axis(names, axis=1)
-        if _package(data) == "polars":
+        if package_of(data) == "polars":
             return data.select(data[source].alias(name) for source, name in output)
         return data.select(sources).rename_columns(names)
 

@@ -43,6 +43,17 @@ def evaluated(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
         raise _failure(tree, column, rows, error) from None
 
 
+def chosen_rows(tree: Node, column: ReadColumn, rows: int, said: str) -> pa.Array:
+    """Is a condition true, for each row? A null is not; `said` names the condition in errors.
+
+    Raises ValueError for an expression that is neither true nor false, and as `evaluated`.
+    """
+    found = evaluated(tree, column, rows)
+    if not is_.is_boolean(found.type):
+        raise ValueError(f"{said} is of type {found.type}; it must be true or false")
+    return found.fill_null(False)
+
+
 def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
     """The values of an expression for each row. Raises Arrow's own error for a value that does not fit."""
     return _as_array(_value(tree, column), rows)

@@ -24,6 +24,7 @@ from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
+from sash.plan.dispatch import package_of
 from sash.plan.planner import is_stateless, plan
 from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
@@ -51,12 +52,12 @@ def require_final(query: Query) -> None:
 
 def is_lazy(data: Any) -> bool:
     """Is it a lazy frame of polars?"""
-    return any(_package(cls) == "polars" and cls.__name__ == "LazyFrame" for cls in type(data).__mro__)
+    return package_of(data) == "polars" and any(cls.__name__ == "LazyFrame" for cls in type(data).__mro__)
 
 
 def adapter_of(data: Any) -> Adapter:
     """The adapter for a frame. Raises TypeError for data that is no frame."""
-    package = next((name for name in map(_package, type(data).__mro__) if name in ("pandas", "polars")), "")
+    package = package_of(data)
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
 
@@ -72,10 +73,6 @@ def adapter_of(data: Any) -> Adapter:
     from sash.frames.arrow_adapter import arrow_adapter
 
     return arrow_adapter(data)
-
-
-def _package(cls: type) -> str:
-    return cls.__module__.partition(".")[0]
 
 
 def compute(query: Query, frame: Adapter) -> Any:

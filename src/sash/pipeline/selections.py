@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.expressions.arrow_evaluation import evaluated
+from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import Reading, Source, SourceRows
@@ -46,10 +46,7 @@ class FilteredSource:
         for name in self.where.tree.columns():
             if name not in batch.schema.names:
                 raise ValueError(f"where: there is no column {name!r}; there are {', '.join(batch.schema.names)}")
-        holds = evaluated(self.where.tree, batch.column, batch.num_rows)
-        if not pa.types.is_boolean(holds.type):
-            raise ValueError(f"where: {self.where!r} is of type {holds.type}; it must be true or false")
-        return batch.filter(holds.fill_null(False))
+        return batch.filter(chosen_rows(self.where.tree, batch.column, batch.num_rows, f"where: {self.where!r}"))
 
     def close(self) -> None:
         """Close the source."""

@@ -20,6 +20,12 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 """The host for data, by the package that its type comes from."""
 
 
+def package_of(data: Any) -> str | None:
+    """The package of `HOSTS` that the type of some data comes from, also if it is derived from one of its types."""
+    packages = (cls.__module__.partition(".")[0] for cls in type(data).__mro__)
+    return next((name for name in packages if name in HOSTS), None)
+
+
 def operator(query: Any, schema: Any, **keywords: Any) -> Any:
     """An operator for the query. Raises ImportError if the engine is not installed."""
     return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
@@ -32,9 +38,8 @@ def reader(query: Any, store: Any, schema: Any) -> Any:
 
 def migrate(query: Any, state: Any, from_query: Any, to: Any) -> Any:
     """The state of another query as that of this one. Raises ImportError if its host is not installed."""
-    for cls in type(state).__mro__:
-        if cls.__module__.partition(".")[0] == "pyspark":
-            return _host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
+    if package_of(state) == "pyspark":
+        return _host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
     return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
@@ -54,10 +59,9 @@ def run_queries(queries: Any, data: Any) -> Any:
 
 
 def _run(query: Any, data: Any, run: str, stream: str) -> Any:
-    for cls in type(data).__mro__:
-        package = cls.__module__.partition(".")[0]
-        if package in HOSTS:
-            return getattr(_host(HOSTS[package], f"{package} data"), run)(query, data)
+    package = package_of(data)
+    if package is not None:
+        return getattr(_host(HOSTS[package], f"{package} data"), run)(query, data)
     if _is_columns(data):
         return getattr(_host("sash.frames", "a dict of NumPy arrays"), run)(query, data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -83,10 +87,9 @@ def as_of(query: Any, spine: Any, events: Any) -> Any:
 
 
 def _frame_host(what: str, data: Any) -> str:
-    for cls in type(data).__mro__:
-        package = cls.__module__.partition(".")[0]
-        if package in HOSTS:
-            return HOSTS[package]
+    package = package_of(data)
+    if package is not None:
+        return HOSTS[package]
     if _is_columns(data) or hasattr(data, "__arrow_c_stream__"):
         return "sash.frames"
     raise TypeError(
