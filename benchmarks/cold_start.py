@@ -28,7 +28,7 @@ frame = pd.DataFrame(
 frame["real"] = frame["price"] / 4
 """
 CALLS = {
-    "README's first example": 'high=sash.max("price"), who=sash.arg_max("price", "by")',
+    "`max` and `arg_max` by key": 'high=sash.max("price"), who=sash.arg_max("price", "by")',
     "`mean` and `std` by key": 'mean=sash.mean("real"), std=sash.std("real")',
 }
 PROGRAM = """
