@@ -15,7 +15,15 @@ from _pytest.doctest import DoctestItem
 from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.interpreted import column_aggregates, interpreted_kernels, interpreted_trees, kernels  # noqa: F401
+from tests.interpreted import (  # noqa: F401
+    SWITCHED_OFF,
+    column_aggregates,
+    interpreted_kernels,
+    interpreted_trees,
+    kernels,
+    switch_off,
+)
+from tests.shared.cross_section import left_out
 from tests.shared.effort import PROFILE
 from tests.shared.quick_java import QUICK_JAVA
 
@@ -36,6 +44,14 @@ settings.load_profile(PROFILE)
 
 LONG = ("tests/stress/", "tests/fuzz/", "tests/test_mutations.py", "tests/test_docs.py", "tests/plan/test_typing.py")
 """Where a file is mostly one or two tests of ten seconds: late ones would leave the other workers idle at the end."""
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
+def pytest_leave_out_combinations(items: list[pytest.Item]) -> None:
+    """Leave to `make test-all` what others test as well."""
+    if PROFILE == "quick":
+        for item in left_out(items):
+            item.add_marker(pytest.mark.all_compiled)
 
 
 @pytest.hookimpl(trylast=True)
@@ -65,8 +81,21 @@ def pytest_unconfigure() -> None:
 
 
 WITHOUT_SESSION = {
-    *("test_explain.py", "test_shuffle_routing.py", "test_time_ranges.py", "test_fake_parity.py"),
-    *("test_fake_random.py", "test_shard_task.py", "test_watermark_codec.py"),
+    *(
+        "test_cluster_session.py",
+        "test_explain.py",
+        "test_shipping.py",
+        "test_shuffle_routing.py",
+        "test_time_ranges.py",
+    ),
+    *(
+        "test_fake_parity.py",
+        "test_fake_random.py",
+        "test_hot_keys.py",
+        "test_live_state.py",
+        "test_monitor_warnings.py",
+    ),
+    *("test_shard_memory.py", "test_shard_task.py", "test_watermark_codec.py"),
 }
 """Files under tests/spark without a test that needs Spark: any worker takes them."""
 
@@ -79,8 +108,8 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, name = nodeid.partition("::")
-        is_spark = path.startswith("tests/spark/") and Path(path).name not in WITHOUT_SESSION
-        return "spark" if is_spark or name.startswith("test_page_with_spark") else path
+        is_spark = path.startswith("tests/") and "spark" in f"{path} {name.partition('[')[0]}"
+        return "spark" if is_spark and Path(path).name not in WITHOUT_SESSION else path
 
 
 @pytest.hookimpl(optionalhook=True)  # tests/test_mutations.py runs pytest without xdist
@@ -112,5 +141,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         },
     )
     made.sparkContext.setLogLevel("OFF")
+    made.sparkContext.environment.update(SWITCHED_OFF)
     yield made
     made.stop()
+
+
+@pytest.fixture(autouse=True)
+def _interpreted_as_workers(request: pytest.FixtureRequest) -> None:
+    """Compile nothing in this process where Spark's workers do not: doc pages say for themselves what they compile."""
+    if SWITCHED_OFF and "spark" in request.fixturenames and not {"compiled_workers", "page"} & {*request.fixturenames}:
+        switch_off(request.getfixturevalue("monkeypatch"))
+
+
+@pytest.fixture
+def compiled_workers(spark: Any) -> Iterator[None]:
+    """Let Spark's workers compile. Most tests do not: what Spark does with rows and state does not depend on it."""
+    environment = spark.sparkContext.environment
+    for name in SWITCHED_OFF:
+        del environment[name]
+    yield
+    environment.update(SWITCHED_OFF)

@@ -4,12 +4,23 @@ To compile a structure for an aggregate takes 1 s of CPU, a tree 5 s. The code i
 """
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sash.kernels.jit import compile as compiler
 from sash.kernels.jit.compile import NotCompiled
 from sash.kernels.loops import aggregate_kernel, columnar, eager_kernel, live_kernel, lowering_kernel
+from tests.shared.effort import THOROUGH
+
+SWITCHED_OFF = {} if THOROUGH else {"NUMBA_DISABLE_JIT": "1"}
+"""For the environment of programs and of Spark's workers, which `make test` does not let compile."""
+
+
+def switch_off(patch: pytest.MonkeyPatch) -> None:
+    """Compile nothing in this process, as if NUMBA_DISABLE_JIT were set; modules are still imported as ever."""
+    patch.setattr(compiler, "config", SimpleNamespace(DISABLE_JIT=1))
 
 
 def refuse(*_: Any) -> Any:

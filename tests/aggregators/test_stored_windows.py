@@ -238,6 +238,7 @@ def test_several_windows_in_one_store() -> None:
 
 
 def test_a_window_that_was_forgotten_is_released() -> None:
+    gc.collect()  # the windows of other tests
     store = MemoryStore()
     window = AMTA(Sum(), store=store)
     window.insert_many(range(3 * SIZE))

@@ -244,7 +244,7 @@ def test_a_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> Non
     rng, strikes = random.Random(f"{name} {where} {stored}"), Strikes()
     mine = struck_monoid(strikes, where)
     harness = Harness(query_of(name, a=sash.max("s"), b=mine("x"), c=sash.sum("x")), MemoryStore() if stored else None)
-    for i in range(share(30)):
+    for i in range(share(60)):
         struck = told_to_fail(strikes, rng.randint(1, rng.choice([2, 8])))
         harness.attempt("process", drawn(rng, 2 * i), struck, Struck, again=rng.random() < 0.7)
     assert harness.failed >= share(4)
@@ -299,7 +299,7 @@ def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: boo
     rng = random.Random(f"{name} {where} {stored}")
     query = query_of(name, a=sash.max("s"), b=COMPILED[where]("x"), c=sash.sum("x"))
     harness = Harness(query, MemoryStore() if stored else None)
-    for i in range(share(25)):
+    for i in range(share(50)):
         batch = drawn(rng, 2 * i)
         struck = rng.random() < 0.4
         if struck:  # the time passes, so that the row has its turn in this call

@@ -17,8 +17,8 @@ from sash.engine.atomic import all_at_once
 from sash.engine.key_columns import BytesColumn, WordColumn
 from sash.engine.key_table import SMALLEST, KeyTable
 from sash.engine.key_values import key_column
-from sash.kernels.jit.compile import NotCompiled
 from sash.kernels.loops import key_loops
+from tests.interpreted import switch_off
 
 NAN = float("nan")
 
@@ -62,10 +62,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> None:
-        raise NotCompiled("for a test")
-
-    monkeypatch.setattr(key_loops, "machine_code", refused)
+    switch_off(monkeypatch)
 
 
 class Model:

@@ -21,6 +21,7 @@ from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.engine.differential import duel
+from tests.shared.effort import share
 from tests.shared.queries import rewritten
 from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, cases
@@ -183,7 +184,7 @@ def test_the_least_recently_used_keys_leave(emit: Any) -> None:
     op, free = bounded(query, limit).operator(store=MemoryStore()), query.operator()
     chance = np.random.default_rng(5)
     absent = 0
-    for i in range(20):
+    for i in range(share(50)):
         rows = batch(np.concatenate([np.arange(10), chance.integers(0, 2000, 80)]), 10 * i)
         assert_same(op.process(rows), free.process(rows))
         assert live(op).bound.nbytes <= limit  # type: ignore[union-attr]
@@ -237,7 +238,7 @@ def test_calls_that_fail_change_nothing(emit: Any) -> None:
     store = Flaky()
     op, free = bounded(query, 1).operator(store=store), query.operator()
     chance = np.random.default_rng(6)
-    for i in range(20):
+    for i in range(share(40)):
         rows = batch(chance.integers(0, 60, 40), 10 * i)
         for says in ("before", "after"):
             with pytest.raises(ConnectionError, match=says):

@@ -12,6 +12,7 @@ import sash
 from sash.engine import buffer_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.frames import opened
+from tests.shared.effort import THOROUGH
 from tests.shared.small_state import small_buckets
 
 SCHEMA = pa.schema([("k", pa.dictionary(pa.int32(), pa.string())), ("t", pa.timestamp("s", "UTC")), ("x", pa.int64())])
@@ -141,7 +142,7 @@ class Undeleted(MemoryStore):
 @pytest.mark.parametrize("emit", EMITS)
 def test_pages_that_a_crash_has_left_are_deleted(emit: str) -> None:
     left = 0
-    for calls in range(1, 40):
+    for calls in range(1, 40, 1 if THOROUGH else 6):
         crashed, whole = Undeleted(), MemoryStore()
         for store in (crashed, whole):
             op = query(emit).operator(SCHEMA, store=store)

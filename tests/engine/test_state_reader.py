@@ -17,6 +17,7 @@ from sash.engine.live_engine import LiveEngine
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore
+from tests.shared.effort import share
 from tests.shared.op_counter import OpCounter
 from tests.shared.small_state import small_buckets
 
@@ -66,7 +67,7 @@ def batches(calls: int) -> list[pa.RecordBatch]:
 def test_a_reader_answers_as_the_operator_does(name: str) -> None:
     store = MemoryStore()
     op, reader = query(name).operator(store=store), query(name).reader(store)
-    for i, rows in enumerate(batches(20)):
+    for i, rows in enumerate(batches(share(40))):
         op.process(rows, offset=i)
         before = dict(store.pages)
         for _ in range(2):

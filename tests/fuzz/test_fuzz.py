@@ -29,10 +29,10 @@ def supervised(command: list[str], folder: Path, limit: float = 600.0) -> superv
 def test_changed_states_are_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     own = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--folder", str(tmp_path)]
-    rounds = 3 if THOROUGH else 1
-    counts = supervised([*own, "--rounds", "0", str(rounds), "60"], tmp_path)
+    rounds, states = (3, 60) if THOROUGH else (1, 20)
+    counts = supervised([*own, "--rounds", "0", str(rounds), str(states)], tmp_path)
     assert counts.failures == []
-    assert counts.states == 60 * rounds
+    assert counts.states == states * rounds
     assert 0 < counts.refused < counts.states
 
 

@@ -369,7 +369,7 @@ def test_the_descriptor_of_another_directory(tmp_path: Path) -> None:
     files = filled()
     original = entry(tmp_path)
     imitate(original.parent, tmp_path / "theirs")
-    descriptor = files._entries._directory._descriptor
+    descriptor = files._entries.directory._descriptor
     theirs = os.open(tmp_path / "theirs", os.O_RDONLY)
     os.dup2(theirs, descriptor)
     os.close(theirs)

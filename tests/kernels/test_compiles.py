@@ -400,11 +400,6 @@ def test_what_numba_did_not_foresee_is_a_refusal(monkeypatch: pytest.MonkeyPatch
     refused(of(lambda x: x - 17.0, name="unforeseen"), "Numba failed with AssertionError: a bug")
 
 
-def test_with_numba_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
-    refused(of(lambda x: x - 18.0, name="switched off"), "NUMBA_DISABLE_JIT is set")
-
-
 def test_numbas_own_warnings_do_not_reach_the_user() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

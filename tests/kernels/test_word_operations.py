@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.word_operations import (
     ARRAYS,
+    _broadword_nth_bit,
     bit_count,
     float_of,
     lowest_bit,
@@ -39,6 +40,13 @@ def test_words(word: int, n: int, key: int) -> None:
     np.testing.assert_array_equal(found, interpreted)
     assert interpreted[:3] == (len(bits), bits[0], bits[n])
     assert interpreted[4].tobytes() == np.int64(key).tobytes()
+
+
+@given(words, st.integers(0, 63))
+def test_the_nth_bit_without_an_instruction_for_it(word: int, n: int) -> None:
+    bits = [place for place in range(64) if word >> place & 1]
+    n %= len(bits)
+    assert compiled(_broadword_nth_bit, np.uint64(word), np.uint64(n)) == bits[n]
 
 
 def slide(arrays: Any, length: int, old: Any, new: Any) -> None:

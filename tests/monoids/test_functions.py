@@ -106,7 +106,7 @@ def test_a_parameter_reaches_the_aggregate(name: str) -> None:
     given = {key: other[key] for key in public_parameters(aggregate)}
     bound = bind(*"abc"[: aggregate(**given).arity[0]], **given)
     assert {key: getattr(bound.monoid, key, None) for key in given} == given
-    assert bind(*"abc"[: aggregate(**given).arity[0]], **given, where="d > 0").where == sash.expr("d > 0")
+    assert bind(*"abc"[: aggregate(**given).arity[0]], **given, where="d > 0").condition == sash.expr("d > 0")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -181,3 +181,16 @@ def test_all_names_can_be_imported_at_once() -> None:
     scope: dict[str, Any] = {}
     exec("from sash.monoids.functions import *; found = max('a'), sum('b'), any('c'), range('d'), nth('e', n=2)", scope)
     assert [bound.columns for bound in scope["found"]] == [("a",), ("b",), ("c",), ("d",), ("e",)]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "advice"),
+    [
+        (sash.sum("x"), r"where=, not a method of it: write sash\.sum\('x', where='y > 1'\)$"),
+        (sash.arg_max("x", "y"), r"write sash\.arg_max\('x', 'y', where='y > 1'\)$"),
+        (sash.sum("x") / sash.count(), r"write sash\.sum\('x', where='y > 1'\) and sash\.count\(where='y > 1'\)$"),
+    ],
+)
+def test_a_condition_is_no_method(aggregate: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match=advice):
+        aggregate.where("y > 1")

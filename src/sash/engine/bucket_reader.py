@@ -222,7 +222,8 @@ class _Rings:
         entry = self.order[place]
         known = (self.number[entry] == key) & (key >= 0)  # others have expired
         of = entry[known]
-        is_next = np.where(self.at[of] < 0, start[known] <= self.front[of], start[known] == self.at[of])
+        # elements that left the window while they were in the tail are in no segment
+        is_next = (start[known] == self.at[of]) | ((start[known] > self.at[of]) & (start[known] <= self.front[of]))
         require(is_next, "it does not begin where the segment before it ends")
         require(stop[known] <= self.tail[of], "it has elements that its bucket has")
         self.at[of] = stop[known]

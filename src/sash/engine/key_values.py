@@ -111,8 +111,13 @@ def format_row(table: pa.RecordBatch, at: int) -> str:
 
 def format_key(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
     """The key of the first row of its columns, for a message; empty if keys have no columns."""
-    values = ", ".join(f"{name}={format_value(column[0])}" for name, column in zip(names, columns, strict=True))
+    values = key_text(names, columns)
     return f" of key {values}" if values else ""
+
+
+def key_text(names: Sequence[str], columns: Sequence[pa.Array], at: int = 0) -> str:
+    """The key of a row of its columns as text, such as symbol='A', venue='X'."""
+    return ", ".join(f"{name}={format_value(column[at])}" for name, column in zip(names, columns, strict=True))
 
 
 def format_value(scalar: pa.Scalar) -> str:

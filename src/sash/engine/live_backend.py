@@ -120,18 +120,22 @@ class LiveBackend(Backend):
 
     def step(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
         """Let rows pass that the watermark `now` has settled, and give what is due."""
+        settled = self.release_rows(given, now, closing)
+        if closing and self.bound is not None and closes_in_groups(self):
+            self._in_groups = True
+            return close_groups(self, self.bound, settled)
+        if self.durable is not None:
+            self.load_keys(settled, now, closing)
+        return self.emitted(self.engine.step(settled, now=now, closing=closing))
+
+    def release_rows(self, given: TimedRows, now: Any, closing: bool) -> TimedRows:
+        """The rows that the watermark has settled, of these and of those that have waited."""
         if self.durable is not None:
             for rows in self.durable.buffered.release(now, closing):
                 assert self.buffer is not None
                 self.buffer.push_and_release(rows, None)
             self._given = given if self.buffer is not None else None
-        settled = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
-        if closing and self.bound is not None and closes_in_groups(self):
-            self._in_groups = True
-            return close_groups(self, self.bound, settled)
-        if self.durable is not None:
-            self._load(settled, now, closing)
-        return self._emitted(self.engine.step(settled, now=now, closing=closing))
+        return given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
 
     _in_groups = False
     """Is a call under way that has released keys which the store still has?"""
@@ -139,13 +143,13 @@ class LiveBackend(Backend):
     def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
         """Take the first `rest` of rows that are ordered by key and time; the others only say which key is open."""
         if self.durable is not None:
-            self._load(given, None, everything=True)
-        return self._emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
+            self.load_keys(given, None, everything=True)
+        return self.emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
 
-    def _emitted(self, step: StepResult) -> pa.RecordBatch:
+    def emitted(self, step: StepResult) -> pa.RecordBatch:
         return self.output.final(self.engine.keys, step, None if self.emitter is None else self.emitter.chosen(step))
 
-    def _load(self, rows: TimedRows, now: Any, everything: bool) -> None:
+    def load_keys(self, rows: TimedRows, now: Any, everything: bool) -> None:
         """Bring what a step needs into memory."""
         assert self.durable is not None
         columns = [key_column(rows.table.column(name)) for name in self.bound_query.by]

@@ -141,17 +141,11 @@ class LiveEngine:
 
         Raises the exception of a monoid, naming row and key; then `rollback` must be called.
         """
-        self.release()
-        columns = [given.table.column(place) for place in self.by]
-        if self.keys_differ:
-            columns = [key_column(column) for column in columns]
-        keys = self.keys.find(columns, len(given))
-        self.grow()
-        order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
+        keys, order = self.begin(given)
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
-        slots, endings, done = self._ending(keys.touched, now, closing, open_slot, last_key_open)
+        slots, endings, done = self.ending(keys.touched, now, closing, open_slot, last_key_open)
         self.journal = StepJournal.open(self, np.union1d(slots, beside) if len(beside) else slots, keys.fresh)
-        rows = self._enter(given, keys, order)
+        rows = self.enter(given, keys, order)
         found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
             if assigner is not self.ahead:
@@ -166,7 +160,17 @@ class LiveEngine:
         self.settle(slots, now, done)
         return step
 
-    def _ending(
+    def begin(self, given: TimedRows) -> tuple[Keys, Ints | None]:
+        """The keys of the rows of a step, and the order of its rows if they are sorted by slot."""
+        self.release()
+        columns = [given.table.column(place) for place in self.by]
+        if self.keys_differ:
+            columns = [key_column(column) for column in columns]
+        keys = self.keys.find(columns, len(given))
+        self.grow()
+        return keys, self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
+
+    def ending(
         self, touched: Ints, now: Watermark, closing: bool, open_slot: int | None, last_key_open: bool
     ) -> tuple[Ints, list[Ending], Ints | None]:
         """The slots that the step changes, the watermarks up to which their results are due, and the slots that end."""
@@ -205,7 +209,7 @@ class LiveEngine:
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
         return order
 
-    def _enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
+    def enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
         count, slots = len(given), keys.slots
         ordinal, restarts = np.empty(count, np.int64), np.empty(count, np.bool_)
         previous = np.empty(count, self.numbers)
@@ -229,6 +233,11 @@ class LiveEngine:
     def _assigned(
         self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
     ) -> list[WindowResults]:
+        self.take(assigner, aggregates, rows)
+        return self.found(assigner, aggregates, rows, endings)
+
+    def take(self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows) -> None:
+        """Let rows into the elements of a group of windows."""
         try:
             assigner.assign(rows)
         except AggregateError as failed:
@@ -239,6 +248,11 @@ class LiveEngine:
             except AggregateError as failed:
                 where = rows.format_row(failed.place)
                 raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
+
+    def found(
+        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
+    ) -> list[WindowResults]:
+        """The results of a group of windows that are due."""
         try:
             windows = assigner.results(rows, endings)
         except AggregateError as failed:

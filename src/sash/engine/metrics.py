@@ -58,6 +58,9 @@ class Uncommitted:
 
 BeforeCommit = Callable[[Uncommitted], None]
 
+Observer = Callable[[Any, float], object]
+"""Called after a call that has succeeded, with its results and its seconds: for `Operator.observer`."""
+
 Changes = dict[str, Any]
 """Fields of a Progress, with their new values."""
 

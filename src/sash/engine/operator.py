@@ -13,7 +13,9 @@ key and time, of which none is late. A call that fails has changed nothing.
 from __future__ import annotations
 
 import math
+import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +24,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import array, together
 from sash.engine.input_checks import check_schema, json_copy, number, record_batch
 from sash.engine.live_backend import LiveBackend
-from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
+from sash.engine.metrics import BeforeCommit, Changes, Observer, Progress, Uncommitted, replace
 from sash.engine.operator_base import OperatorBase
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.engine.output import chosen_rows, plain_batch
@@ -85,6 +87,9 @@ class Operator(OperatorBase):
             except UnknownCategories:  # the first batch has them
                 self._expected = schema
 
+    observer: Observer | None = None
+    """Called with the results and the seconds of each call that has succeeded, in its thread; for `sash.live_page`."""
+
     _expected: pa.Schema | None = None
     """The schema that batches must have, if the operator is opened with the first of them."""
 
@@ -114,7 +119,7 @@ class Operator(OperatorBase):
         Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
         for late ones with `late="error"`; what a monoid raises comes with the row and its key.
         """
-        return self._call(self.processing(batch), offset, before_commit)
+        return self.call(self.processing(batch), offset, before_commit)
 
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are final now.
@@ -125,14 +130,14 @@ class Operator(OperatorBase):
 
         Raises ValueError in mode "sorted" and without `on`.
         """
-        return self._call(self.advancing(watermark), offset)
+        return self.call(self.advancing(watermark), offset)
 
     def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """No more rows will come: the watermark is infinite, and every result leaves.
 
         offset, before_commit: as for `process`.
         """
-        return self._call(self.finishing(), offset, before_commit)
+        return self.call(self.finishing(), offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process a stream of batches: yields a batch of results for each, and one at the end."""
@@ -197,6 +202,11 @@ class Operator(OperatorBase):
         """Names the state that is alive here: a store with an equal token has the same. "" if there is none."""
         return self.backend.token if isinstance(self.backend, LiveBackend) else ""
 
+    @property
+    def committed_token(self) -> str:
+        """The token of the last commit to the store; "" if there was none."""
+        return "" if self.backend.durable is None else self.backend.durable.token
+
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
         """Go on with another store, whose state has this operator's token: nothing of it is read."""
         self.store, self.clock, self.arrivals.clock = store, clock, clock
@@ -214,7 +224,7 @@ class Operator(OperatorBase):
     def absorb(self, batch: pa.RecordBatch) -> None:
         """Take rows, in mode "sorted", of whose last one no peer follows. Their results are dropped."""
         assert self.mode == "sorted"
-        self._call(lambda progress: self._process(batch, progress, settled=True))
+        self.call(lambda progress: self._process(batch, progress, settled=True))
 
     def export_partials(self) -> list[pa.RecordBatch]:
         """For each group of windows the partials of the only key that there is, as `import_partials` takes them."""
@@ -264,19 +274,18 @@ class Operator(OperatorBase):
         self._require_schema("finish")
         return self._finish
 
-    def _call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        offset = json_copy("offset=", offset)
+    def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
         with self._single:
             result = self.attempt(work, offset, before_commit)
             self.backend.committed()
-            return result
+        if observer is not None:
+            observer(result, clocks.perf_counter() - start)
+        return result
 
     def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """Do the work and hand its changes to the store. Until `backend.committed`, `undo` takes it back."""
-        self._recover()
-        self.backend.require_owner()
-        self.backend.begin()
-        self._failed = True
+        self._begin()
         try:
             now = self.progress
             result, changes = work(now)
@@ -287,13 +296,35 @@ class Operator(OperatorBase):
             if before_commit is not None:
                 late = together(reached.late_rows[len(now.late_rows) :], self.schema)
                 before_commit(Uncommitted(result, late, reached.watermark))
-            if self.store is not None:
-                self.backend.write(self.header(reached))
-            self.progress, self._failed = reached, False
+            self.save(reached)
         except BaseException:
             self._recover()
             raise
         return result
+
+    @contextmanager
+    def attempting(self) -> Iterator[None]:
+        """A call that does its work itself, up to `save`. If it raises, or is given up, it has changed nothing."""
+        with self._single:
+            self._begin()
+            try:
+                yield
+            except BaseException:
+                self._recover()
+                raise
+            self.backend.committed()
+
+    def _begin(self) -> None:
+        self._recover()
+        self.backend.require_owner()
+        self.backend.begin()
+        self._failed = True
+
+    def save(self, reached: Progress) -> None:
+        """Hand the changes of a call to the store: this is its progress now."""
+        if self.store is not None:
+            self.backend.write(self.header(reached))
+        self.progress, self._failed = reached, False
 
     def undo(self, before: Progress) -> None:
         """Take back an attempt, before which this was the progress. May be interrupted, and called again."""

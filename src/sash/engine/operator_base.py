@@ -27,6 +27,7 @@ from sash.engine.time_numbers import finite
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.category_order import schema_categories
+from sash.plan.planner import Plan
 from sash.plan.query import Query
 from sash.stores import PageError, Store
 from sash.stores.store import checked_store
@@ -52,7 +53,7 @@ class OperatorBase:
         self.categories = schema_categories(schema)
         """The ordered categories that all batches must have, by column."""
         require_movable(self.plain)
-        self.plan = self.query.plan(schema)
+        self.plan = self._plan(schema)
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
         self.room = RoomCheck(self.bound_query)
         self.fallible = FallibleExpressions(self.bound_query)
@@ -64,6 +65,10 @@ class OperatorBase:
         if self.store is not None:
             self._reopen()
         self.schema = schema  # last: after an error, the next call opens it again
+
+    def _plan(self, schema: pa.Schema) -> Plan:
+        """How the query is computed."""
+        return self.query.plan(schema)
 
     def _output(self, schema: pa.Schema) -> Output:
         """What builds the batches of results."""

@@ -12,6 +12,7 @@ them fails, or the write does, all are as they were.
 
 from __future__ import annotations
 
+import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.input_checks import json_copy, record_batch
 from sash.engine.joint_store import JointStore
-from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
+from sash.engine.metrics import BeforeCommit, Metrics, Observer, Progress, Uncommitted
 from sash.engine.operator import Operator, Work
 from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
 from sash.engine.shared_output import ResultBatches, SharedOperator
@@ -108,6 +109,9 @@ class QueriesOperator:
         """Groups with an attempt that is not committed, and their progress before it."""
         self._settling: list[QueryGroup] = []
         """Groups whose call is committed, and that may not know it yet."""
+
+    observer: Observer | None = None
+    """As that of an `Operator`, with the results by query."""
 
     # ---- what users call ----
 
@@ -232,7 +236,7 @@ class QueriesOperator:
     def _call(
         self, work: Callable[[Operator], Work], offset: Any = None, before_commit: BeforeCommit | None = None
     ) -> Batches:
-        offset = json_copy("offset=", offset)
+        offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
         with self._single:
             self._recover()
             if self.joint is not None:
@@ -250,7 +254,9 @@ class QueriesOperator:
             # the call has succeeded: an interrupt from here on must not take back some of the operators
             all_at_once(attributes(self, _before=[], _settling=[*self.groups]))
             self._settle()
-            return found
+        if observer is not None:
+            observer(found, clocks.perf_counter() - start)
+        return found
 
     def _settle(self) -> None:
         """Let operators forget how to undo a call that has succeeded. May be interrupted, and called again."""

@@ -42,6 +42,14 @@ def stored_schema(query: Query, store: Store) -> pa.Schema | None:
     Raises PageError if the state is damaged, or of another query.
     """
     (root,) = store.get_many([ROOT])
+    schema = root_schema(root)
+    if root is not None and schema is not None:
+        require_query(query, schema, root, _LABEL)
+    return schema
+
+
+def root_schema(root: bytes | None) -> pa.Schema | None:
+    """The schema in a root page; None if there is no page, or it does not have one. Raises PageError for damage."""
     if root is None:
         return None
     items = unwrap(root, ROOT, fingerprint_of(root, _LABEL), _LABEL)
@@ -50,9 +58,7 @@ def stored_schema(query: Query, store: Store) -> pa.Schema | None:
     with decoding(_LABEL):
         found = read_batch(items[1], _SCHEMA).column(0)
         require(len(found) == 1 and not found.null_count, "it has no schema")
-        schema = pa.ipc.read_schema(pa.py_buffer(found[0].as_py()))
-    require_query(query, schema, root, _LABEL)
-    return schema
+        return pa.ipc.read_schema(pa.py_buffer(found[0].as_py()))
 
 
 def require_query(query: Query, schema: pa.Schema, root: bytes, label: str) -> None:

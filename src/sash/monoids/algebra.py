@@ -26,7 +26,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
 from sash.expressions.tree import Expr
@@ -229,7 +229,7 @@ class Bound(Aggregated):
 
     monoid: Monoid
     columns: tuple[ColumnLike, ...]
-    where: Expr | None
+    condition: Expr | None
     window: Any
     """The window of its own that `over` gave; None: those of the query."""
 
@@ -239,7 +239,7 @@ class Bound(Aggregated):
         from sash.expressions.parser import condition
 
         label = monoid.name or repr(monoid)
-        values = {"monoid": monoid, "columns": tuple(columns), "where": condition(where, label), "window": window}
+        values = {"monoid": monoid, "columns": tuple(columns), "condition": condition(where, label), "window": window}
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check(label)
@@ -252,7 +252,7 @@ class Bound(Aggregated):
                     f"a {type(column).__name__}"
                 )
         least, most = self.monoid.arity
-        if self.where is not None and most == 0:
+        if self.condition is not None and most == 0:
             raise TypeError(
                 f"where= of {label}, which takes no columns: it has no input that a condition could leave out"
             )
@@ -266,11 +266,11 @@ class Bound(Aggregated):
     @property
     def is_plain(self) -> bool:
         """Does it read columns as they are, on all rows?"""
-        return self.where is None and all(isinstance(column, str) for column in self.columns)
+        return self.condition is None and all(isinstance(column, str) for column in self.columns)
 
     def reads(self) -> Iterator[str]:
         """The names of all columns that it reads, also in expressions and in its condition."""
-        for column in (*self.columns, *((self.where,) if self.where is not None else ())):
+        for column in (*self.columns, *((self.condition,) if self.condition is not None else ())):
             yield from (column,) if isinstance(column, str) else column.columns
 
     def leaves(self) -> Iterator[Bound]:
@@ -283,10 +283,14 @@ class Bound(Aggregated):
             raise ValueError(f"{self!r} has a window already: call over() once")
         if window is None:
             raise TypeError("over() takes a window such as sash.Time('1h'), a number of rows or a duration; got None")
-        return replace(self, window=window)
+        return self.with_window(window)
+
+    def with_window(self, window: Any) -> Self:
+        """The same aggregate with this window of its own."""
+        return type(self)(self.monoid, self.columns, self.condition, window)
 
     def __repr__(self) -> str:
-        where = [] if self.where is None else [f"where={self.where.text!r}"]
+        where = [] if self.condition is None else [f"where={self.condition.text!r}"]
         given = f"{self.monoid.name or repr(self.monoid)}({', '.join([*map(repr, self.columns), *where])})"
         return given if self.window is None else f"{given}.over({self.window!r})"
 

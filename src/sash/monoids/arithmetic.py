@@ -37,6 +37,12 @@ class Aggregated:
         """
         raise NotImplementedError
 
+    def where(self, condition: Any = None) -> NoReturn:
+        """Raises TypeError with the spelling of a condition: it is an argument of each aggregate."""
+        given = repr(condition) if isinstance(condition, str) else "'price > 10'"
+        calls = " and ".join(f"sash.{_with_condition(one, given)}" for one in dict.fromkeys(self.leaves()))
+        raise TypeError(f"a condition is an argument of an aggregate, where=, not a method of it: write {calls}")
+
     def __add__(self, other: Aggregated | Number) -> Formula:
         return _formula("+", self, other)
 
@@ -126,6 +132,12 @@ class Formula(Aggregated):
             return repr(one)
         mine, of = _STRENGTH[self.function], _STRENGTH[one.function]
         return f"({one!r})" if of < mine or (of == mine and place) else repr(one)
+
+
+def _with_condition(leaf: Bound, given: str) -> str:
+    """An aggregate as a user writes it, with a condition."""
+    name = leaf.monoid.name or type(leaf.monoid).__name__
+    return f"{name}({', '.join([*map(repr, leaf.columns), f'where={given}'])})"
 
 
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "negate": 3}

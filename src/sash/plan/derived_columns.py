@@ -28,12 +28,12 @@ def inputs_of(bound: Bound) -> tuple[ColumnNode | Node, ...]:
     An aggregate that counts null rows, such as `lag`, gets a null where the condition does not hold.
     """
     trees: list[Node] = [one.tree if isinstance(one, Expr) else ColumnNode(one) for one in bound.columns]
-    if bound.where is None:
+    if bound.condition is None:
         return tuple(trees)
     if not trees:
-        return (CallNode("where", (LiteralNode("bool", True), bound.where.tree)),)
+        return (CallNode("where", (LiteralNode("bool", True), bound.condition.tree)),)
     place = next((place for place in range(len(trees)) if place not in bound.monoid.nullable), 0)
-    trees[place] = CallNode("where", (trees[place], bound.where.tree))
+    trees[place] = CallNode("where", (trees[place], bound.condition.tree))
     return tuple(trees)
 
 

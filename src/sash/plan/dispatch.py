@@ -48,6 +48,11 @@ def queries_operator(queries: Any, schema: Any, **keywords: Any) -> Any:
     return _host("sash.engine", "an operator").QueriesOperator(queries, schema, **keywords)
 
 
+def count_operations(queries: Any, sample: Any) -> Any:
+    """The ⊕ of several queries on a sample. Raises ImportError if the engine is not installed."""
+    return _host("sash.engine.counted_run", "counting").count_operations(queries, sample)
+
+
 def run(query: Any, data: Any) -> Any:
     """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
     return _run(query, data, "run", "stream")

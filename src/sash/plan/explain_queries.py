@@ -10,8 +10,9 @@ Queries: short, long
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sash.plan import dispatch
 from sash.plan.combined_query import COMMON, Combination, CombinedQuery, QueryView
 from sash.plan.default_schema import default_schema
 from sash.plan.explain import ELEMENTS, table
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     from sash.plan.queries import Queries
 
 
-def explain_queries(queries: Queries, schema: pa.Schema | None = None) -> str:
+def explain_queries(queries: Queries, schema: pa.Schema | None = None, sample: Any = None) -> str:
     """The plan of several queries as text. Raises as `Query.plan` does; a note names the query."""
     lines = [f"Queries: {', '.join(queries.queries)}"]
+    counted = [] if sample is None else dispatch.count_operations(queries, sample)
+    if schema is None and counted:
+        schema = counted[0].schema
     if schema is None:
         schema = default_schema(CombinedQuery(queries.queries))
         types = ", ".join(f"{field.name} {field.type}" for field in schema) or "no columns are read"
@@ -35,6 +39,7 @@ def explain_queries(queries: Queries, schema: pa.Schema | None = None) -> str:
     groups = queries.groups()
     for number, group in enumerate(groups, 1):
         lines += ["", f"state {number} of {len(groups)}: {', '.join(group.members)}", *_indented(_group(group, schema))]
+        lines += [] if sample is None else _indented(_counts(counted[number - 1]))
     if len(groups) > 1:
         lines += ["", "why apart", *_indented(_apart(groups))]
     return "\n".join(lines) + "\n"
@@ -159,8 +164,19 @@ def _costs(group: CombinedQuery, schema: pa.Schema, found: Plan) -> list[str]:
 
 
 def _cost(what: str, together: float, apart: float) -> str:
-    saved = f", {apart / together:.3g}× fewer" if together and apart > together else ""
-    return f"{what}, estimated: {together:.4g} together, {apart:.4g} apart{saved}"
+    return f"{what}, estimated: {together:.4g} together, {apart:.4g} apart{_saved(together, apart)}"
+
+
+def _saved(together: float, apart: float) -> str:
+    return f", {apart / together:.3g}× fewer" if together and apart > together else ""
+
+
+def _counts(counted: Any) -> list[str]:
+    """The ⊕ that the queries have taken on a sample."""
+    apart = sum(counted.apart.values())
+    each = ", ".join(f"{name} {number:,}" for name, number in counted.apart.items())
+    saved = _saved(counted.together, apart)
+    return [f"⊕ on {counted.rows:,} rows, counted: {counted.together:,} together, {apart:,} apart ({each}){saved}"]
 
 
 def _apart(groups: list[CombinedQuery]) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sash.engine.queries_operator import QueriesOperator
-    from sash.plan.api_types import ArrayT, ArrowStream, FrameT, Mode
+    from sash.plan.api_types import ArrayT, ArrowStream, Frame, FrameT, Mode
     from sash.stores import Store
 
 
@@ -75,14 +75,17 @@ class Queries:
             found.setdefault(share_key(query, ordered), {})[name] = query
         return [CombinedQuery(members) for members in found.values()]
 
-    def explain(self, schema: pa.Schema | None = None) -> str:
-        """The plan as text: which queries share what, and the ⊕ that sharing saves.
+    def explain(self, schema: pa.Schema | None = None, *, sample: Frame | Mapping[str, Any] | None = None) -> str:
+        """The plan as text: which queries share what, and the ⊕ that sharing saves, estimated.
 
         Without a schema it assumes types, and prints them.
+
+        sample: rows in the order of their arrival, as `QueriesOperator.process` takes them. The queries run on the
+            first 10,000 of them, interpreted, together and each alone, and their ⊕ are counted. They have the schema.
         """
         from sash.plan.explain_queries import explain_queries
 
-        return explain_queries(self, schema)
+        return explain_queries(self, schema, sample)
 
     def operator(
         self,

@@ -167,7 +167,7 @@ def _with_windows(name: str, value: Any) -> Any:
         return dataclasses.replace(value, operands=tuple(_with_windows(name, one) for one in value.operands))
     if not isinstance(value, Bound) or value.window is None:
         return value
-    return dataclasses.replace(value, window=window(value.window, f"over() of {name}={value!r}"))
+    return value.with_window(window(value.window, f"over() of {name}={value!r}"))
 
 
 def labels(query: Query) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sash import monoids as m
 from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, sum_mean, variance
 from sash.kernels.column.shared_work import SharedWork
-from sash.kernels.jit.compile import machine_code
+from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids.algebra import Kind, Monoid
@@ -257,11 +257,13 @@ FOR_FEW_ROWS: dict[Any, Callable[..., Any]] = {
 
 
 def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """The machine code of a kernel for arguments of these types, or its form in NumPy."""
+    """The machine code of a kernel for arguments of these types, or its form in NumPy; itself where Numba is off."""
     if kernel in IN_NUMPY:
         return cast(Callable[..., Any], kernel)
     if kernel in FOR_FEW_ROWS and len(arguments[0]) <= numpy_loops.FEW_ROWS:
         return FOR_FEW_ROWS[kernel]
+    if is_switched_off():
+        return interpreted(kernel)
     return machine_code(kernel, _types(arguments), arguments)
 
 

@@ -9,9 +9,16 @@ it:
     next      2   –   4   –   –       row 2 enters: next[0] = 2; a counts already
               ╰───────▶╰──────▶       row 0 leaves: next[0] is in the window; a still counts
 
-The hash table is built again, from the keys of the window, when it is a quarter full; its length follows their number.
-Cost a row: two accesses of the table of counts; one of the hash table, some 1.15 if most keys differ. A fuller table
-costs more than building it more often: its chains are mispredicted.
+The hash table is never cleared: the row of an entry tells whether it is still in the window, and one that is not is
+free. Where entries collide the newer one stands first (Amble and Knuth: Ordered Hash Tables), so that a search ends at
+the first free entry:
+
+    entry     5     6     7     8
+              r9    r7    r2    –     window from row 4 on: the entry of r2 is free
+    row 11, whose place is 5, enters: r11  r9  r7  –
+
+Cost a row: two accesses of the table of counts; one of the hash table, which is read ahead of its use, and a branch
+that is mispredicted where two keys of the window have one place: a sixteenth of the rows.
 """
 
 from __future__ import annotations
@@ -21,18 +28,18 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.per_key import key_at
-from sash.kernels.jit.word_operations import mixed
+from sash.kernels.jit.word_operations import mixed, prefetch
 from sash.monoids.algebra import noinline
 
-_FEWEST = 11
-"""The bits of the length of a new hash table."""
+_AHEAD = 16
+"""How many rows ahead an entry of the hash table is loaded into the cache: half or twice as many take as long."""
 
 
 def key_range(keys: Any, first: int, stop: int) -> tuple[int, int]:
     """The least and the greatest key of some rows."""
     least = greatest = keys[first]
     for i in range(first, stop):
-        least, greatest = min(least, keys[i]), max(greatest, keys[i])
+        least, greatest = min(least, keys[np.uint64(i)]), max(greatest, keys[np.uint64(i)])
     return least, greatest
 
 
@@ -91,96 +98,91 @@ def _leave(keys: Any, row: int, least: int, table: Any) -> int:
     return int(count == 1)
 
 
-# ---- keys that are hashed into a table of up to 2 ** most entries ----
+# ---- keys that are hashed into a table of 2 ** bits entries, zeros at first ----
 
 
-def hashed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, most: int, tables: Any, out: Any) -> None:
+def hashed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, bits: int, tables: Any, out: Any) -> None:
     """Counts for rows [first, stop) over Count windows; `tables` as in `hashed_ranges`."""
-    table, nexts = tables
+    nexts = tables[1]
     key = key_at(edges, first)
     base = max(edges[key], first + 1 - size)
-    bits, left = min(_FEWEST, most), 0
     while edges[key] < stop:
         low, end = max(edges[key], base), min(edges[key + 1], stop)
         distinct = 0
         for row in range(low, end):
-            if left == 0:
-                bits, left = _rebuild(keys, low, row, base, (bits, most), table)
-            last, is_new = _replace(keys, row, base, bits, table)
-            left -= is_new
-            nexts[np.uint64(last)] = row + 1
-            nexts[np.uint64(row + 1 - base)] = 0
-            distinct += int(last + base <= low)
             if row - low >= size:
                 low += 1
                 distinct -= int(nexts[np.uint64(low - base)] == 0)
+            distinct += _enter_hashed(keys, row, (low, base), bits, tables)
             if row >= first:
                 out[np.uint64(row)] = distinct
         key += 1
 
 
-def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, most: int, tables: Any, out: Any) -> None:
+def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: int, tables: Any, out: Any) -> None:
     """Counts for rows [first, stop) over ranges.
 
     `tables` are the hash table, and the next rows: a place for each row from the first window's start on, and one
-    before these.
+    before these. Rows leave before others enter, so that the table never has more entries than a window has rows.
     """
-    table, nexts = tables
+    nexts = tables[1]
     low = high = base = los[first]
-    distinct, bits, left = 0, min(_FEWEST, most), 0
+    distinct = 0
     for row in range(first, stop):
-        start, end = los[row], his[row]
-        while high < end:
-            if left == 0:
-                bits, left = _rebuild(keys, low, high, base, (bits, most), table)
-            last, is_new = _replace(keys, high, base, bits, table)
-            left -= is_new
-            high += 1
-            nexts[np.uint64(last)] = high
-            nexts[np.uint64(high - base)] = 0
-            distinct += int(last + base <= low)
+        start, end = los[np.uint64(row)], his[np.uint64(row)]
+        if start >= high:  # nothing in common
+            low = high = start
+            distinct = 0
         while low < start:
             low += 1
-            following = nexts[np.uint64(low - base)]  # 1 + the row, or 0
-            distinct -= int((following == 0) | (following > end))
-        out[row] = distinct
+            distinct -= int(nexts[np.uint64(low - base)] == 0)
+        while high < end:
+            distinct += _enter_hashed(keys, high, (low, base), bits, tables)
+            high += 1
+        out[np.uint64(row)] = distinct
 
 
-def _replace(keys: Any, row: int, base: int, bits: int, table: Any) -> tuple[int, int]:
-    """Make a row the last of its key: 1 + the last one before, from `base` on, or 0; and whether the key is new.
+def _enter_hashed(keys: Any, row: int, begins: Any, bits: int, tables: Any) -> int:
+    """Make a row the last of its key; is it the first in the window? `begins` are the window's start and `base`.
 
-    An entry is the last row of a key, plus 1, from `base` on; 0 is none. The key itself is read from its row: without
-    bits of the hash an entry is 4 bytes, and twice as many are in the cache.
+    An entry is the last row of a key, plus 1, from `base` on. The key itself is read from its row: without bits of the
+    hash an entry is 4 bytes, and twice as many are in the cache. Whether the key is in the window is no branch, because
+    for some columns nobody could predict it.
     """
+    low, base = begins
+    table, nexts = tables
+    down = np.uint64(64 - bits)
+    prefetch(table, mixed(keys[np.uint64(min(row + _AHEAD, len(keys) - 1))]) >> down)
     key = keys[np.uint64(row)]
-    at, mask = mixed(key) >> np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-    last = table[at]
-    while last != 0:
-        if keys[np.uint64(base + last - 1)] == key:
-            table[at] = row - base + 1
-            return int(last), 0
-        at = (at + np.uint64(1)) & mask
-        last = table[at]
-    table[at] = row - base + 1
-    return 0, 1
+    at, entry = mixed(key) >> down, row - base + 1
+    last = int(table[at])
+    table[at] = entry
+    is_held = last > low - base
+    if keys[np.uint64(base + last - 1 if is_held else row)] != key:
+        last = _displace(keys, row, (low, base), at, last, table)
+        is_held = last > 0
+    nexts[np.uint64(last if is_held else 0)] = entry
+    nexts[np.uint64(entry)] = 0
+    return int(not is_held)
 
 
 @noinline
-def _rebuild(keys: Any, low: int, high: int, base: int, lengths: Any, table: Any) -> tuple[int, int]:
-    """Fill the table with the keys of rows [low, high).
+def _displace(keys: Any, row: int, begins: Any, at: Any, moved: int, table: Any) -> int:
+    """Move the entry that a new one has replaced at a place, and all that it replaces in turn, newer ones first.
 
-    It grows until these fill no more than a sixteenth of it, so that few different keys need few entries. `lengths` are
-    its bits and the most that they may become; returns its bits, and how many keys may still be added.
+    Returns the entry that the key of the row had, or 0.
     """
-    bits, most = lengths
+    low, base = begins
+    key, mask = keys[np.uint64(row)], np.uint64(len(table) - 1)
     while True:
-        for i in range(1 << bits):
-            table[i] = 0
-        left = 1 << (bits - 2)
-        for row in range(low, high):
-            left -= _replace(keys, row, base, bits, table)[1]
-            if left == 0:
-                break
-        if 16 * left >= 3 << bits or bits == most:
-            return bits, left
-        bits += 1
+        at = (at + np.uint64(1)) & mask
+        here = int(table[at])
+        if here <= low - base:
+            table[at] = moved
+            return 0
+        if keys[np.uint64(base + here - 1)] == key:
+            table[at] = moved
+            return here
+        if here < moved:
+            table[at] = moved
+            moved = here

@@ -62,8 +62,8 @@ class OrderKernel:
     kernels: tuple[Any, Any]
     scratch: tuple[Scratch, Scratch]
     narrow: int = 0
-    rows: Any = None
-    """The kernel over narrow Count windows; None: that over ranges."""
+    rows: tuple[Any, Any] = (None, None)
+    """The same over Count windows; None: those over ranges."""
     least: int = 1
     """How many values a window must hold to have a result."""
 
@@ -82,8 +82,8 @@ class OrderKernel:
         is_wide = int(longest > self.narrow)
         kernel, scratch = self.kernels[is_wide], self.scratch[is_wide]
         before: Any
-        if isinstance(given, CountBounds) and self.rows is not None and not is_wide:
-            kernel, before = self.rows, (keys, given.size, given.edges)
+        if isinstance(given, CountBounds) and self.rows[is_wide] is not None:
+            kernel, before = self.rows[is_wide], (keys, given.size, given.edges)
         else:
             ranges = threads.as_ranges(given, len(out))
             before = keys, ranges.los, ranges.his
@@ -143,7 +143,7 @@ class DistinctKernel:
                 length = stop - first + given.longest
             else:
                 length = int(given.his[stop - 1] - given.los[first])
-            return np.empty(1 << bits, index), np.empty(length + 1, index)
+            return np.zeros(1 << bits, index), np.empty(length + 1, index)
 
         code = coded(kernel, (keys, *bounds, 0, 0, bits, tables(0, 1), out))
 
@@ -171,7 +171,7 @@ def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
         result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
         kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
         scratch = _arrays_scratch, _set_scratch
-        by_rows = quantiles.narrow_quantile_rows
+        by_rows = quantiles.narrow_quantile_rows, quantiles.wide_quantile_rows
         return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW, by_rows)
     if isinstance(monoid, Rank) and one in (Rank, PercentRank):
         method, is_percent = METHODS.index(monoid.method), one is PercentRank
@@ -212,11 +212,11 @@ def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, long
 
 
 def table_bits(longest: int) -> int:
-    """The bits of the greatest length of a hash table, of which the keys of a window fill up to a sixteenth.
+    """The bits of the length of a hash table, of which the keys of a window fill up to a sixteenth.
 
-    Those of a long window fill up to an eighth: then the cache counts for more than collisions.
+    Those of very long windows fill up to a quarter: then memory counts for more than collisions.
     """
-    return max(11, (longest * (16 if longest <= 1 << 13 else 8) - 1).bit_length())
+    return max(11, min(20, (16 * longest - 1).bit_length()), (4 * longest - 1).bit_length())
 
 
 # ---- scratch ----
@@ -230,16 +230,33 @@ def _arrays_scratch(longest: int, _keys: int) -> Any:
     return (np.empty(ARRAYS * (longest + 1), np.int64), *(np.empty(ARRAYS, np.int64) for _ in range(6)))
 
 
-def _sorting(length: int, index: Any) -> Any:
-    return np.empty(length, np.uint64), np.empty(length, np.uint64), np.empty(rank_compression.counts_needed(), index)
+def _at_once(*arrays: tuple[int, Any]) -> list[Numbers]:
+    """Arrays of these lengths and types in one allocation: a large one gets large pages, of which few are missed."""
+    cuts = np.cumsum([0, *(-(-length * np.dtype(kind).itemsize // 64) * 64 for length, kind in arrays)])
+    room = np.empty(cuts[-1], np.uint8)
+    return [
+        room[cut : cut + length * np.dtype(kind).itemsize].view(kind)
+        for cut, (length, kind) in zip(cuts, arrays, strict=False)
+    ]
+
+
+def _ranking(length: int, index: Any) -> list[tuple[int, Any]]:
+    """The arrays in which a chunk is ranked: ranks, order, two of words, counts."""
+    return [
+        (length, index),
+        (length, index),
+        (length, np.uint64),
+        (length, np.uint64),
+        (rank_compression.counts_needed(), index),
+    ]
 
 
 def _set_scratch(longest: int, keys: int) -> Any:
     length = rank_compression.chunk_length(longest, keys)
     index = index_type(length)
-    words, blocks = rank_sets.words_needed(length), rank_sets.blocks_needed(length)
-    sets = np.empty(length, index), np.empty(length, index), np.empty(words, np.uint64), np.empty(blocks, index)
-    return (*sets, _sorting(length, index))
+    of_set = (rank_sets.words_needed(length), np.uint64), (rank_sets.blocks_needed(length), index)
+    ranks, order, *sorting, words, blocks = _at_once(*_ranking(length, index), *of_set)
+    return ranks, order, words, blocks, tuple(sorting)
 
 
 def _rank_scratch(longest: int, keys: int) -> Any:
@@ -252,5 +269,6 @@ def _mode_scratch(longest: int, keys: int) -> Any:
     length = rank_compression.chunk_length(longest, keys)
     index = index_type(length)
     leaves = 1 << (length - 1).bit_length()
-    arrays = (np.empty(size, index) for size in (length, length, length, leaves, 2 * leaves))
-    return (*arrays, _sorting(length, index))
+    own = (length, index), (leaves, index), (2 * leaves, index)
+    ranks, order, *sorting, numbers, counts, tree = _at_once(*_ranking(length, index), *own)
+    return ranks, order, numbers, counts, tree, tuple(sorting)

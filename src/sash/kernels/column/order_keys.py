@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 GREATEST = 2**63 - 1
 """The key of NaN. As an integer it is the key of that integer."""
 
@@ -18,19 +20,20 @@ _INFINITY = 0x7FF0000000000000
 def float_keys(bits: Any, first: int, stop: int, keys: Any) -> None:
     """Fill `keys` with the keys of floats, given as their bits."""
     for i in range(first, stop):
-        own = bits[i]
+        at = np.uint64(i)  # an index that may be negative prevents vectorisation
+        own = bits[at]
         key = own ^ ((own >> 63) & GREATEST)
         key = GREATEST if (own & GREATEST) > _INFINITY else key
-        keys[i] = 0 if own == _LEAST else key
+        keys[at] = 0 if own == _LEAST else key
 
 
 def has_several_bits(bits: Any, first: int, stop: int) -> bool:
     """Is there a float, given as its bits, whose equals may have others: -0.0 or NaN?"""
-    found = 0
+    least = greatest = 0
     for i in range(first, stop):
-        own = bits[i]
-        found |= ((own & GREATEST) > _INFINITY) | (own == _LEAST)  # without a branch, so that eight are tested at once
-    return bool(found)
+        own = bits[np.uint64(i)]
+        least, greatest = min(least, own), max(greatest, own & GREATEST)  # of eight at once
+    return least == _LEAST or greatest > _INFINITY
 
 
 def float_bits(key: Any) -> Any:

@@ -24,17 +24,13 @@ import numpy as np
 from sash.kernels.column.order_keys import GREATEST, float_bits
 from sash.kernels.column.per_key import key_at
 from sash.kernels.column.rank_compression import rank_chunk
-from sash.kernels.column.rank_sets import clear, flip, moved_to
+from sash.kernels.column.rank_sets import SELDOM, blocks_needed, clear, flip, moved_to
 from sash.kernels.jit.word_operations import ARRAYS, bit_count, float_of, lowest_bit, nth_bit, slide_arrays
 from sash.monoids.algebra import noinline
 from sash.monoids.order_statistics import interpolated, quantile_place
 
-NARROW = 128
-"""The longest window that is kept as a sorted array: at 128 keys both ways take some 17 ns a row on one core."""
-
-_LONG = 1 << 16
-"""The ranks of a set from which on a cursor also counts blocks: changing the count of the same block time and again
-takes a fifth of the time in shorter ones."""
+NARROW = 96
+"""The longest window that is kept as a sorted array: at 96 keys both ways take some 17 ns a row on one core."""
 
 _ONE, _SIX, _TEN = np.uint64(1), np.uint64(6), np.uint64(10)
 
@@ -136,6 +132,44 @@ def narrow_quantiles(
                     lows[number] = highs[number] = los[np.uint64(row)]
 
 
+def wide_quantile_rows(
+    keys: Any, size: int, edges: Any, first: int, stop: int, _longest: int, asked: Any, out: Any, scratch: Any
+) -> None:
+    """Quantiles of rows [first, stop) over Count windows; the arguments are those of `narrow_quantile_rows`."""
+    ranks, order, words, blocks, sorting = scratch
+    row, key = first, key_at(edges, first)
+    while row < stop:
+        begin = high = max(edges[key], row + 1 - size)
+        length = rank_chunk(keys, begin, min(size, edges[key + 1] - begin), ranks, order, sorting)
+        numbers = _start(keys, begin, length, order, words, blocks, asked[2])
+        chunk = keys[begin : begin + length], ranks, order, numbers, words, blocks[: blocks_needed(length)]
+        until = min(stop, begin + length)
+        while high < until:
+            cursor = np.uint64(0), 0, 0, 0
+            end, low = min(edges[key + 1], until), high
+            while high < end and high - low < size:
+                cursor = _entered(chunk, high - begin, cursor)
+                high += 1
+                if high > row:
+                    place, fraction = quantile_place(high - low, asked[0], asked[1])
+                    cursor = _found(chunk, cursor, place, fraction, high - 1, asked, out)
+            if high < end:
+                place, fraction = quantile_place(size, asked[0], asked[1])
+            for at in range(high, end):
+                cursor = _entered(chunk, at - begin, cursor)
+                cursor = _left(chunk, at - size - begin, cursor)
+                cursor = _found(chunk, cursor, place, fraction, at, asked, out)
+            high = end
+            if end == edges[key + 1] and end < until:
+                for at in range(max(low, end - size), end):
+                    cursor = _left(chunk, at - begin, cursor)
+                while edges[key + 1] <= end:
+                    key += 1
+        row = high
+        while row < stop and edges[key + 1] <= row:
+            key += 1
+
+
 def wide_quantiles(
     keys: Any, los: Any, his: Any, first: int, stop: int, _longest: int, asked: Any, out: Any, scratch: Any
 ) -> None:
@@ -148,56 +182,79 @@ def wide_quantiles(
         length = rank_chunk(keys, begin, his[row] - begin, ranks, order, sorting)
         if length == 0:  # the last windows are empty
             return
-        clear(words, blocks, length)
-        has_blocks = length > _LONG
-        numbers = np.uint64(length - _nans(keys, begin, length, order, asked[2]))
-        base, word, before, nans = np.uint64(begin), np.uint64(0), 0, 0
+        numbers = _start(keys, begin, length, order, words, blocks, asked[2])
+        chunk = keys[begin : begin + length], ranks, order, numbers, words, blocks[: blocks_needed(length)]
+        cursor = np.uint64(0), 0, 0, 0
         low = high = begin
         while row < stop and his[np.uint64(row)] <= begin + length:
             start, end = los[np.uint64(row)], his[np.uint64(row)]
-            edge = word << _SIX
             while high < end:
-                rank = np.uint64(ranks[np.uint64(high) - base])
-                flip(words, rank)
-                if has_blocks:
-                    blocks[rank >> _TEN] += 1
-                before += int(rank < edge)
-                nans += int(rank >= numbers)
+                cursor = _entered(chunk, high - begin, cursor)
                 high += 1
             while low < start:
-                rank = np.uint64(ranks[np.uint64(low) - base])
-                flip(words, rank)
-                if has_blocks:
-                    blocks[rank >> _TEN] -= 1
-                before -= int(rank < edge)
-                nans -= int(rank >= numbers)
+                cursor = _left(chunk, low - begin, cursor)
                 low += 1
             if end > start:
                 if end - start != count:
                     count = end - start
                     place, fraction = quantile_place(count, asked[0], asked[1])
-                if before > place or before + bit_count(words[word]) <= place:
-                    word, before = moved_to(words, blocks if has_blocks else blocks[:0], word, before, place)
-                here, left = word, words[word]
-                bit = nth_bit(left, np.uint64(place - before))
-                key = keys[base + np.uint64(order[(here << _SIX) + bit])]
-                following = key
-                if fraction != 0.0:
-                    left &= ~_ONE << bit
-                    while left == 0:
-                        here += _ONE
-                        left = words[here]
-                    following = keys[base + np.uint64(order[(here << _SIX) + lowest_bit(left)])]
-                _write(row, key, following, fraction, nans > 0, asked, out)
+                cursor = _found(chunk, cursor, place, fraction, row, asked, out)
             row += 1
 
 
-def _nans(keys: Any, begin: int, length: int, order: Any, is_float: bool) -> int:
-    """How many of the keys of a chunk are those of NaN: the last in order."""
-    nans = 0
-    while is_float and nans < length and keys[begin + order[length - 1 - nans]] == GREATEST:
-        nans += 1
-    return nans
+# ---- a chunk: its keys, ranks, order, the number of its keys that are not NaN, and the set of ranks in the window.
+# ---- A cursor: as in `moved_to`, and the number of NaNs.
+
+
+def _start(keys: Any, begin: int, length: int, order: Any, words: Any, blocks: Any, is_float: bool) -> Any:
+    """Empty the set of ranks; returns how many keys are not NaN: these are the last in order."""
+    clear(words, blocks, length)
+    numbers = length
+    while is_float and numbers > 0 and keys[begin + order[numbers - 1]] == GREATEST:
+        numbers -= 1
+    return np.uint64(numbers)
+
+
+def _entered(chunk: Any, at: int, cursor: Any) -> Any:
+    """The cursor after a key has entered."""
+    _, ranks, _, numbers, words, blocks = chunk
+    word, before, far, nans = cursor
+    rank = np.uint64(ranks[np.uint64(at)])
+    flip(words, rank)
+    if far > SELDOM:
+        blocks[rank >> _TEN] += 1
+    return word, before + int(rank < word << _SIX), far, nans + int(rank >= numbers)
+
+
+def _left(chunk: Any, at: int, cursor: Any) -> Any:
+    """The cursor after a key has left."""
+    _, ranks, _, numbers, words, blocks = chunk
+    word, before, far, nans = cursor
+    rank = np.uint64(ranks[np.uint64(at)])
+    flip(words, rank)
+    if far > SELDOM:
+        blocks[rank >> _TEN] -= 1
+    return word, before - int(rank < word << _SIX), far, nans - int(rank >= numbers)
+
+
+def _found(chunk: Any, cursor: Any, place: int, fraction: float, row: int, asked: Any, out: Any) -> Any:
+    """Write the result of a row: the key at a place, or a fraction of the way to the next; returns the cursor there."""
+    keys, _, order, _, words, blocks = chunk
+    word, before, far, nans = cursor
+    if before > place or before + bit_count(words[word]) <= place:
+        word, before, far = moved_to(words, blocks, (word, before, far), place)
+    here, left = word, words[word]
+    bit = nth_bit(left, np.uint64(place - before))
+    key = keys[np.uint64(order[(here << _SIX) + bit])]
+    following = key
+    if fraction != 0.0:
+        left &= ~_ONE << bit
+        while left == 0:
+            here += _ONE
+            left = words[here]
+        following = keys[np.uint64(order[(here << _SIX) + lowest_bit(left)])]
+    _write(row, key, following, fraction, nans > 0, asked, out)
+    return word, before, far, nans
 
 
 def _write_sorted(row: int, arrays: Any, number: int, sought: Any, asked: Any, out: Any) -> None:

@@ -291,7 +291,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
 def _placed(out: Any, at: int, sums: float, squares: float, share: float, degrees: int, rooted: bool) -> float:
     """Write a result; returns the sum of squared distances from the mean. `share` is 1 / n."""
     m2 = squares - sums * (sums * share)
-    found = m2 / degrees
+    found = m2 / np.float64(degrees)  # Python's division by zero raises
     out[at] = math.sqrt(found) if rooted else found
     return m2
 
@@ -300,7 +300,7 @@ def _placed(out: Any, at: int, sums: float, squares: float, share: float, degree
 def _settled(out: Any, at: int, equal: bool, value: float, degrees: int) -> bool:
     """Write 0 if all values are equal and finite; else return False."""
     if equal and value - value == 0.0:
-        out[at] = 0.0 / degrees
+        out[at] = 0.0 / np.float64(degrees)
         return True
     return False
 

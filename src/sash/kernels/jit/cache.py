@@ -7,7 +7,8 @@ never found. The kernels of a wheel, if it has any, are found first (`packaged.p
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
     ├── secret                   keys the MAC of each entry
     └── sash-kernels-<hash>/     the newest few are kept
-        └── <hash>.code          a kernel for one signature; the newest few thousand are kept
+        ├── <hash>.code          a kernel for one signature; the newest few thousand are kept
+        └── locks                which kernels are being compiled (`compile_lock.py`)
 
 `cache_directory.py` has the checks that no other user's file is ever unpickled or run.
 """
@@ -21,7 +22,7 @@ import pickle
 import platform
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from sash.kernels.jit.cache_directory import Entries, Untrusted, candidates, open_base, shared_secret
+from sash.kernels.jit.compile_lock import compiling
 from sash.kernels.jit.packaged import PackagedEntries, packaged
 from sash.kernels.jit.source_hash import hash_sources
 
@@ -180,6 +182,18 @@ def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
     if found is None and (entries := directory()) is not None:
         found = KernelCache(entries, _named(kernel)).load(signature, context)
     return None if found is None else found.entry_point
+
+
+@contextlib.contextmanager
+def alone(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
+    """Let no other process compile this kernel; gives whether one did so until now: it may be in the cache."""
+    entries = directory()
+    if entries is None:
+        yield False
+        return
+    key = _file(_key(_named(kernel), signature, cpu_target.target_context.codegen().magic_tuple()))
+    with compiling(entries.directory, int(key[:15], 16)) as waited:
+        yield waited
 
 
 def _named(kernel: Any) -> str:

@@ -249,6 +249,13 @@ class Directory:
             at = self._at()
             os.link(part, self._name(name), src_dir_fd=at, dst_dir_fd=at)
 
+    def open_lock(self, name: str) -> int:
+        """Open a file for locks, created if missing, and mark it as used; gives its descriptor. Raises OSError."""
+        descriptor = os.open(self._name(name), os.O_RDWR | os.O_CREAT | _OPEN, 0o600, dir_fd=self._at())
+        with contextlib.suppress(OSError):
+            os.utime(descriptor if os.utime in os.supports_fd else self._name(name))
+        return descriptor
+
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[str]:
         """A temporary file with this content, which is removed if it is still there in the end."""
@@ -339,12 +346,12 @@ class Entries:
     """The entries of a directory. Each starts with a MAC of its content, its name and that of the directory."""
 
     def __init__(self, directory: Directory, secret: bytes) -> None:
-        self.path, self._directory = directory.path, directory
+        self.path, self.directory = directory.path, directory
         self._key = hashlib.blake2b(directory.path.name.encode(), key=secret, digest_size=MAC_SIZE).digest()
 
     def load(self, name: str) -> memoryview | None:
         """The content that was saved under a name; None if it is not ours or damaged. Raises OSError."""
-        data = self._directory.read(name, is_entry)
+        data = self.directory.read(name, is_entry)
         if data is None:
             return None
         content = memoryview(data)[MAC_SIZE:]
@@ -352,7 +359,7 @@ class Entries:
 
     def save(self, name: str, content: bytes) -> None:
         """Keep a content under a name. Raises OSError."""
-        self._directory.replace(name, self._mac(name, content) + content)
+        self.directory.replace(name, self._mac(name, content) + content)
 
     def _mac(self, name: str, content: bytes | memoryview) -> bytes:
         mac = hashlib.blake2b(name.encode() + b"\0", key=self._key, digest_size=MAC_SIZE)

@@ -21,7 +21,7 @@ from numba import config, typeof
 from numba.core import errors, types
 from numba.core.dispatcher import Dispatcher
 
-from sash.kernels.jit.cache import keep, kept
+from sash.kernels.jit.cache import alone, keep, kept
 from sash.kernels.jit.inner_code import bind_environments
 from sash.kernels.jit.numba_methods import compiled
 
@@ -44,6 +44,8 @@ def machine_code(kernel: python.FunctionType, meaning: Hashable, arguments: tupl
 
     Raises NotCompiled with the reason in one line; failures are cached, too.
     """
+    if config.DISABLE_JIT:
+        raise NotCompiled("NUMBA_DISABLE_JIT is set")
     found = _found.get((kernel, meaning))
     if found is None:
         with _lock:  # warnings.catch_warnings is not safe in threads
@@ -67,12 +69,10 @@ def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
 
 
 def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:
-    if config.DISABLE_JIT:
-        return "NUMBA_DISABLE_JIT is set"
     with warnings.catch_warnings(), _garbage_kept():
         warnings.simplefilter("ignore", errors.NumbaWarning)  # we report failures in one line
         try:
-            code: Callable[..., Any] = kept(kernel, signature) or _compiled_now(kernel, signature)
+            code: Callable[..., Any] = kept(kernel, signature) or _compiled_once(kernel, signature)
         except Exception as error:  # Numba's errors, and internal ones
             return explain(error)
     return code
@@ -90,6 +90,17 @@ def _garbage_kept() -> Iterator[None]:
             gc.enable()
 
 
+def _compiled_once(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
+    """Compile a kernel, or load it if another process has compiled it meanwhile."""
+    with alone(kernel, signature) as waited:
+        # a kernel that was in the making a moment ago may have been saved since we looked, even if we have not waited
+        found = kept(kernel, signature)
+        if found is None and not waited:
+            found = _compiled_now(kernel, signature)
+    # those that cannot be saved are compiled by all that have waited, not by one after the other
+    return _compiled_now(kernel, signature) if found is None else found
+
+
 def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
     dispatcher = _dispatcher(kernel)
     code: Callable[..., Any] = dispatcher.compile(signature)
@@ -101,6 +112,23 @@ def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]
 def is_switched_off() -> bool:
     """Is NUMBA_DISABLE_JIT set, so that everything runs interpreted?"""
     return bool(config.DISABLE_JIT)
+
+
+@functools.cache
+def interpreted(kernel: python.FunctionType) -> Callable[..., Any]:
+    """A kernel as Python runs it: like compiled code, it warns of no division by zero and returns Python's numbers."""
+
+    def run(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return _plain(kernel(*arguments))
+
+    return run
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def explain(error: Exception) -> str:

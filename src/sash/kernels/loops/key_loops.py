@@ -12,13 +12,12 @@ Python's integers and 64-bit arithmetic agree.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.compile import is_switched_off, machine_code
 from sash.kernels.jit.numba_methods import NATIVE
 
 HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
@@ -32,13 +31,11 @@ MASK = 0x7FFFFFFFFFFFFFFF
 
 def run(kernel: Any, *arguments: Any) -> int:
     """Run a hash kernel, compiled unless Numba is disabled; the types of its arguments never vary."""
+    if is_switched_off():
+        return _interpreted(kernel, *arguments)
     code = _code.get(kernel)
     if code is None:
-        try:
-            code = machine_code(kernel, None, arguments)
-        except NotCompiled:
-            code = partial(_interpreted, kernel)
-        _code[kernel] = code
+        code = _code[kernel] = machine_code(kernel, None, arguments)
     found: int = code(*arguments)
     return found
 
@@ -46,9 +43,10 @@ def run(kernel: Any, *arguments: Any) -> int:
 _code: dict[Any, Any] = {}
 
 
-def _interpreted(kernel: Any, *arguments: Any) -> Any:
+def _interpreted(kernel: Any, *arguments: Any) -> int:
     """Run a kernel under NUMBA_DISABLE_JIT, on memoryviews, whose Python integers do not overflow."""
-    return kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
+    found: int = kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
+    return found
 
 
 # ---- hashes ----

@@ -13,7 +13,7 @@ import numpy as np
 
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
-from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 from sash.kernels.jit.numba_struct import AFTER, StructSpec
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops import live_loops
@@ -65,13 +65,11 @@ NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
     """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
+    if is_switched_off():
+        return interpreted(kernel)(*arguments)
     code = _loops.get((kernel, meaning))
     if code is None:
-        try:
-            code = machine_code(kernel, meaning, arguments)
-        except NotCompiled:
-            code = kernel
-        _loops[kernel, meaning] = code
+        code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
     return code(*arguments)
 
 

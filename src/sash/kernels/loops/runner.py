@@ -21,7 +21,7 @@ from sash.aggregators.base import Aggregator, require
 from sash.aggregators.in_order import INSERT, InOrder
 from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery, checked_ranges
 from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint_and_origin
-from sash.kernels.jit.compile import NotCompiled, machine_code
+from sash.kernels.jit.compile import NotCompiled, is_switched_off, machine_code
 from sash.kernels.jit.numba_intrinsics import rebuild
 from sash.kernels.jit.numba_monoid import MonoidType, monoid_type
 from sash.kernels.jit.numba_struct import StructSpec, struct_spec_type, structure_key
@@ -284,7 +284,9 @@ _warned: set[str] = set()
 
 
 def warn_once(what: Any, why: str) -> None:
-    """Warn once per process and reason that an aggregate or a policy runs interpreted."""
+    """Warn once per process and reason that an aggregate or a policy runs interpreted, unless the user chose that."""
+    if is_switched_off():
+        return
     message = f"{what!r} runs interpreted: {why}"
     if message not in _warned:
         _warned.add(message)

@@ -1,0 +1,86 @@
+"""Count the ⊕ of queries on a sample: as one plan, and apart.
+
+The plan is that of the queries as they are. Then its monoids are replaced by ones that count, which run interpreted:
+the same structures, in the same order, call the same ⊕.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine.input_checks import record_batch
+from sash.engine.op_counter import OpCounter
+from sash.engine.operator import Operator
+from sash.engine.shared_output import SharedOperator
+from sash.plan.category_order import schema_with_categories
+from sash.plan.combined_query import CombinedQuery
+from sash.plan.planner import Plan
+from sash.plan.queries import Queries
+from sash.plan.query import Query
+
+MOST_ROWS = 10_000
+"""The rows of a sample that are read: interpreted, a row takes some tens of microseconds a query."""
+
+
+@dataclass(frozen=True)
+class CountedOperations:
+    """The ⊕ that queries of one state have taken on a sample: together, and each alone."""
+
+    schema: pa.Schema
+    rows: int
+    together: int
+    apart: dict[str, int]
+
+
+class CountingOperator(Operator):
+    """An operator that counts its ⊕."""
+
+    counters: list[OpCounter]
+
+    def _plan(self, schema: pa.Schema) -> Plan:
+        found = super()._plan(schema)
+        self.counters = []
+        states, aggregates = [], list(found.bound_query.aggregates)
+        for group in found.states:
+            counted = []
+            for member in group:  # those that are lowered from the first one's state take no ⊕
+                counter = OpCounter(member.aggregate.monoid)
+                self.counters.append(counter)
+                aggregates[member.number] = replace(member.aggregate, monoid=counter)
+                counted.append(replace(member, aggregate=aggregates[member.number]))
+            states.append(tuple(counted))
+        bound_query = replace(found.bound_query, aggregates=tuple(aggregates))
+        return replace(found, bound_query=bound_query, states=tuple(states))
+
+    def taken(self) -> int:
+        """The ⊕ since the last time."""
+        return sum(counter.taken() for counter in self.counters)
+
+
+class CountingSharedOperator(CountingOperator, SharedOperator):
+    """An operator of a combined query that counts its ⊕."""
+
+
+def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
+    """The ⊕ of each group of queries on the first rows of a frame. Raises what `Operator.process` raises."""
+    batch = sample if isinstance(sample, pa.RecordBatch) else record_batch(sample, None)
+    batch = batch.slice(0, MOST_ROWS)
+    found = []
+    for group in queries.groups():
+        apart = {name: _counted(query, batch) for name, query in group.members.items()}
+        first, *others = group.members.values()
+        together = apart[next(iter(apart))] if all(first == one for one in others) else _counted(group, batch)
+        found.append(CountedOperations(schema_with_categories(batch), batch.num_rows, together, apart))
+    return found
+
+
+def _counted(query: Query, batch: pa.RecordBatch) -> int:
+    made = CountingSharedOperator if isinstance(query, CombinedQuery) else CountingOperator
+    operator = made(query, schema_with_categories(batch))
+    operator.taken()  # to trace the inputs of an aggregate computes samples
+    operator.process(batch)
+    operator.finish()
+    return operator.taken()

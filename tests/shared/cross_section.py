@@ -1,0 +1,54 @@
+"""What `make test` runs of tests with many parameters: each value of each parameter, not each combination.
+
+In files where every case takes long, the tests take turns as well: each runs a third of its cases, another third than
+its neighbours. `make test-all` runs all of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from zlib import crc32
+
+IN_TURN = (
+    "tests/engine/test_calendar.py",
+    "tests/engine/test_calls.py",
+    "tests/engine/test_differential_queries.py",
+    "tests/engine/test_edges.py",
+    "tests/engine/test_exception_safety.py",
+    "tests/engine/test_money_and_durations.py",
+    "tests/engine/test_policy.py",
+    "tests/engine/test_small_pages.py",
+    "tests/engine/test_structures.py",
+    "tests/frames/test_calendar.py",
+    "tests/plan/test_event_window_calendar.py",
+    "tests/plan/test_event_window_made.py",
+    "tests/spark/stream/test_fake_parity.py",
+)
+"""Files whose tests have the same long list of cases, all slow."""
+
+MANY = 9
+"""From so many cases on, tests take turns."""
+
+
+def left_out(items: Iterable[Any]) -> Iterator[Any]:
+    """The tests, of those that `make test` would run, whose parameters others have."""
+    tests: dict[str, list[Any]] = {}
+    for item in items:
+        if hasattr(item, "callspec") and item.get_closest_marker("all_compiled") is None:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in tests.items():
+        chosen = _each_value(cases)
+        if len(chosen) >= MANY and name.startswith(IN_TURN):
+            chosen = chosen[crc32(name.encode()) % 3 :: 3]
+        yield from (case for case in cases if case not in chosen)
+
+
+def _each_value(cases: list[Any]) -> list[Any]:
+    """The first cases that have all values of all parameters."""
+    met: set[tuple[int, str]] = set()
+    chosen = []
+    for case in cases:
+        values = set(enumerate(case.callspec._idlist))
+        if len(values) < 2 or not values <= met:
+            chosen.append(case)
+            met |= values
+    return chosen
