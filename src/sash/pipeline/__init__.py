@@ -16,7 +16,7 @@ from sash.pipeline.csv_sink import CsvSink
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink, read
-from sash.pipeline.pipe import pipe
+from sash.pipeline.pipe import Pipeline, pipe
 from sash.pipeline.sink import Sink, SinkError, SinkTask
 from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
 from sash.pipeline.summary import Summary
@@ -34,6 +34,7 @@ __all__ = [
     "KafkaSource",
     "MalformedRecord",
     "ParquetSink",
+    "Pipeline",
     "Reading",
     "Sink",
     "SinkError",

@@ -16,52 +16,57 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from sash.engine import Operator, Uncommitted
-from sash.engine.root_page import stored_schema
+from sash.engine import Uncommitted
 from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
+from sash.pipeline.piped_query import PipedWork, piped
 from sash.pipeline.selections import FilteredSource
-from sash.pipeline.side_rows import side_rows, side_schema
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
 from sash.pipeline.stop_signals import stop_on_signals
 from sash.pipeline.summary import PipelinePosition, Summary
+from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
 EXAMPLES = 10
 """Malformed records that a summary shows."""
 
+AnySink = Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object]
+
 
 def pipe(  # noqa: PLR0913 (public: keyword-only)
     source: Source | str | os.PathLike[str] | Iterable[Any],
-    query: Query,
-    sink: Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object],
+    query: Query | Queries,
+    sink: AnySink | Mapping[str, AnySink],
     *,
     store: Store | None = None,
-    side: Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object] | None = None,
+    side: AnySink | None = None,
     batch_size: int = 65_536,
     follow: bool = False,
     finish: bool | None = None,
     malformed: Literal["count", "error"] = "count",
     progress: Callable[[Summary], object] | None = None,
+    watch: Callable[[Pipeline], object] | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
     """Run a query on a source, and write its results to a sink, exactly once.
 
     source: a directory of files or one file (see `sash.pipeline.files`), an iterable of batches or frames, one frame,
         or a `KafkaSource`.
-    query: what to compute.
-    sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`.
+    query: what to compute: a `Query`, or `Queries`, which share their work and one commit a step.
+    sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`. For `Queries`
+        a dict with such a sink for each query, or one for all: its rows have the name of their query as `_query`, and
+        a struct for each query, null in the rows of others.
     store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
         killed continues where it stopped; without it the state is in memory.
     side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
@@ -71,9 +76,10 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     finish: at the end of the source emit every result; no row can follow then. True by default, unless `follow`.
     malformed: "count" records that cannot be decoded, or raise an "error" at the first.
     progress: called after each step with a summary.
+    watch: called with the running pipeline before its first step, such as `watch` of `sash.live_page()`.
     stop: an event that stops the pipeline behind the step that runs, as SIGINT and SIGTERM do.
 
-    Returns what was done, counted over all runs with this store.
+    Returns what was done, counted over all runs with this store. The watermark of `Queries` is a dict by query.
 
     >>> import pyarrow as pa, sash
     >>> rows = [pa.record_batch({"t": [1, 2], "x": [5, 3]}), pa.record_batch({"t": [3], "x": [4]})]
@@ -89,8 +95,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     Raises ValueError if the source lacks columns of the query, PageError if the store has the state of another query,
     `SinkError` if the sink has the output of another pipeline.
     """
-    if not isinstance(query, Query):
-        raise TypeError(f"pipe(source, query, sink) takes a sash.Query as query; got a {type(query).__name__}")
+    work, given = piped(query, sink, store)
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size= must be a number of rows, at least 1; got {batch_size!r}")
     if malformed not in ("count", "error"):
@@ -102,64 +107,65 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
     if follow and finish:
         raise ValueError("finish=True needs an end of the source, and with follow=True it has none")
     stop = threading.Event() if stop is None else stop
-    sinks = [_sink(sink, "sink")] + ([] if side is None else [_sink(side, "side")])
+    given |= {} if side is None else {"side": side}
+    sinks = [_sink(one, argument) for argument, one in given.items()]
     with ExitStack() as stack:
         opened = _source(source)
         _require_apart(opened, sinks)
         stack.callback(opened.close)
         for one in sinks:
             stack.callback(one.close)
-        pipeline = _Pipeline(opened, query, sinks, store)
-        pipeline.strict, pipeline.report = malformed == "error", progress
+        pipeline = Pipeline(opened, work, sinks, side is not None)
+        pipeline.strict, pipeline.report, pipeline.watch = malformed == "error", progress, watch
         stack.enter_context(stop_on_signals(stop))
         pipeline.run(Reading(batch_size, follow, stop), not follow if finish is None else finish)
         return pipeline.summary()
 
 
-class _Pipeline:
+class Pipeline:
     """A pipeline that runs: its operator, its position, and its open sinks."""
 
     strict = False
     report: Callable[[Summary], object] | None = None
+    watch: Callable[[Pipeline], object] | None = None
 
-    def __init__(self, source: Source, query: Query, sinks: Sequence[Sink], store: Store | None) -> None:
-        self.source, self.sinks = source, sinks
-        store = query.options.store if store is None else store
-        if store is not None and isinstance(source, FileSource | BatchSource | FilteredSource):
-            stored = stored_schema(query, store)
+    def __init__(self, source: Source, work: PipedWork, sinks: Sequence[Sink], has_side: bool) -> None:
+        self.source, self.work, self.sinks, self.has_side = source, work, sinks, has_side
+        if isinstance(source, FileSource | BatchSource | FilteredSource):
+            stored = work.stored_schema()
             if stored is not None:
                 source.expect(stored)
         schema = source.schema
         if schema is not None:
-            _require_fit(query, schema, source)
-        self.operator = Operator(query, schema, store=store)
-        self.position = PipelinePosition.of(self.operator.offset)
+            _require_fit(work, schema, source)
+        work.open(schema)
+        self.position = PipelinePosition.of(work.operator.offset)
         self.tasks: list[SinkTask] = []
         self.examples: list[MalformedRecord] = []
-        if self.operator.schema is not None:
+        if work.operator.schema is not None:
             self._open_sinks()
 
     def _open_sinks(self) -> None:
         """Open the sinks, which publish or discard what a crash has left: the columns of results are known now."""
-        operator = self.operator
-        schemas = {"results": operator.output.schema}
-        if len(self.sinks) > 1:
-            schemas["side"] = side_schema(operator.schema)
+        schemas, store = self.work.schemas(), self.work.store
+        if self.has_side:
+            schemas["side"] = self.work.side_schema()
         for (name, schema), sink in zip(schemas.items(), self.sinks, strict=True):
             task = SinkTask(
                 self.position.run,
                 self.position.epoch,
                 name,
                 schema,
-                operator.bound_query.fingerprint,
-                repr(operator.query),
-                MemoryStore() if operator.store is None else operator.store,
+                *self.work.identity,
+                MemoryStore() if store is None else store,
             )
             sink.open(task)
             self.tasks.append(task)
 
     def run(self, reading: Reading, finish: bool) -> None:
         """Take steps until the source ends or the pipeline is stopped."""
+        if self.watch is not None and self.work.operator.schema is not None:
+            self.watch(self)
         for chunk in self.source.read(self.position.source, reading):
             if reading.stop.is_set():
                 break
@@ -169,7 +175,7 @@ class _Pipeline:
                     "Start with a new store and sink, and use finish=False where more is to come"
                 )
             self._step(chunk)
-        if finish and not reading.stop.is_set() and not self.position.finished and self.operator.schema is not None:
+        if finish and not reading.stop.is_set() and not self.position.finished and self.tasks:
             self._commit(replace(self.position, epoch=self.position.epoch + 1, finished=True), None)
 
     def _step(self, chunk: SourceRows) -> None:
@@ -179,9 +185,11 @@ class _Pipeline:
                 raise ValueError(f"malformed record at {first.where}: {first.reason}; it is {first.given[:200]!r}")
             self.examples += chunk.malformed[: EXAMPLES - len(self.examples)]
         if not self.tasks:
-            _require_fit(self.operator.query, chunk.batch.schema, self.source)
-            self.operator = Operator(self.operator.query, chunk.batch.schema, store=self.operator.store)
+            _require_fit(self.work, chunk.batch.schema, self.source)
+            self.work.open(chunk.batch.schema)
             self._open_sinks()
+            if self.watch is not None:
+                self.watch(self)
         malformed = self.position.malformed + len(chunk.malformed)
         reached = replace(self.position, epoch=self.position.epoch + 1, source=chunk.position, malformed=malformed)
         self._commit(reached, chunk)
@@ -190,39 +198,34 @@ class _Pipeline:
         """Take one step: prepare its results, save the state, publish."""
 
         def prepare(step: Uncommitted) -> None:
-            batches = [step.results]
-            if len(self.sinks) > 1:
+            batches = self.work.results(step)
+            if self.has_side:
                 malformed = () if chunk is None else chunk.malformed
-                batches.append(side_rows(self.operator.bound_query, self.tasks[1].schema, step, malformed))
+                batches.append(self.work.side_rows(self.tasks[-1].schema, step, malformed))
             for sink, batch in zip(self.sinks, batches, strict=True):
                 if batch.num_rows:
                     sink.prepare(reached.epoch, batch)
 
-        if chunk is None:
-            self.operator.finish(offset=reached.to_json(), before_commit=prepare)
-        else:
-            self.operator.process(chunk.batch, offset=reached.to_json(), before_commit=prepare)
+        self.work.take(None if chunk is None else chunk.batch, reached.to_json(), prepare)
         self.position = reached
         for sink in self.sinks:
             sink.publish(reached.epoch)
-        self.operator.late_rows()  # they are in the side output, and counted
+        self.work.operator.late_rows()  # they are in the side output, and counted
         if self.report is not None:
             self.report(self.summary())
 
     def summary(self) -> Summary:
         """What was done so far, over all runs with the store."""
-        at, counts = self.position, (0, 0, 0, 0)
-        if self.operator.schema is not None:
-            now = self.operator.progress
-            counts = now.rows_in, now.rows_out, now.late, now.untimed
+        at, operator = self.position, self.work.operator
+        counts = (0, 0, 0, 0) if operator.schema is None else self.work.counts()
         notes = tuple(self.source.problems), tuple(self.examples)
-        return Summary(at.epoch, *counts, at.malformed, self.operator.watermark, at.source, at.finished, *notes)
+        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
 
 
-def _require_fit(query: Query, schema: pa.Schema, source: Source) -> None:
+def _require_fit(work: PipedWork, schema: pa.Schema, source: Source) -> None:
     """Raises what `Query.bind` raises for columns that do not fit, naming the source."""
     try:
-        query.bind(schema)
+        work.require_fit(schema)
     except (TypeError, ValueError) as error:
         text = error.args[0] if error.args else error
         if isinstance(error, TypeError) and isinstance(source, FileSource) and source.infers_types:
