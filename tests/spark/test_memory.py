@@ -17,6 +17,7 @@ MOST = 400
 """MiB for a worker, of which the libraries alone take some 200."""
 
 
+@pytest.mark.usefixtures("compiled_workers")
 @pytest.mark.parametrize("split", [1, 2], ids=["whole", "split"])
 @pytest.mark.parametrize(
     "rows", [1_000_000, pytest.param(20_000_000, marks=pytest.mark.all_compiled)], ids=["quick", "20M rows"]

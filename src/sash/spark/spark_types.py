@@ -20,6 +20,7 @@ Every column of results may be null. A type that Spark lacks is an error that na
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,9 @@ from pyspark.sql.types import StructField, StructType
 
 ZONE = "UTC"
 """The zone that timestamps travel with: an instant is the same in each."""
+
+# Before Spark 4.2 the zone cannot be set, and is UTC.
+_IN_UTC: dict[str, Any] = {"timezone": ZONE} if "timezone" in inspect.signature(to_arrow_type).parameters else {}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -45,7 +49,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
-            kind = to_arrow_type(field.dataType, timezone=ZONE)
+            kind = to_arrow_type(field.dataType, **_IN_UTC)
         except PySparkException:
             raise TypeError(
                 f"the column {field.name!r} of type {field.dataType.simpleString()} cannot be converted to Arrow: "
@@ -67,7 +71,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
     fields = []
     for field in schema:
         try:
-            fields.append(StructField(field.name, from_arrow_type(wire(field.type)), nullable=True))
+            # True: without a zone it is timestamp_ntz, which is the default only since Spark 4.2
+            fields.append(StructField(field.name, from_arrow_type(wire(field.type), True), nullable=True))
         except (PySparkException, TypeError, ValueError):
             raise TypeError(
                 f"the result {field.name!r} is of type {field.type}, which Spark does not have: set another "
@@ -139,6 +144,13 @@ def _cast(column: Any, field: pa.Field) -> Any:
         raise ValueError(
             f"the column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
         ) from None
+
+
+def collected(data: Any) -> pa.Table:
+    """The rows of a DataFrame as an Arrow table; Spark 3.5 has no public way to it."""
+    if hasattr(data, "toArrow"):
+        return data.toArrow()
+    return pa.Table.from_batches(data._collect_as_arrow(), arrow_schema(data.schema))
 
 
 def bytes_of(kind: pa.DataType) -> int | None:

@@ -7,7 +7,6 @@ no order among the rows of a group, a timer lost that is set where one has just 
 from __future__ import annotations
 
 import random
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from pyspark import cloudpickle
 from sash.plan import Query
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.plan_stream import output_schema, spec_of
-from sash.spark.stream.progress import NAMES, TIMES
+from sash.spark.stream.progress import FLOWS, LEVELS, TIMES
 from sash.spark.stream.shard_task import ShardTask
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
@@ -32,6 +31,10 @@ class MapState:
     def getValue(self, key: Any) -> Any:  # noqa: N802
         self.calls += 1
         return self.pages.get(key)
+
+    def containsKey(self, key: Any) -> bool:  # noqa: N802
+        self.calls += 1
+        return key in self.pages
 
     def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
         self.calls += 1
@@ -96,7 +99,7 @@ class FakeStream:
                         greatest = max(greatest, time // 1000)
                         continue
                     groups.setdefault(row["shard"], []).append(PackedRow(**row))
-        counts: dict[str, Any] = dict.fromkeys(NAMES, 0) | {"calls": 0}
+        counts: dict[str, Any] = dict.fromkeys((*FLOWS, *TIMES, *LEVELS), 0) | {"calls": 0}
         for label in sorted(groups, key=lambda _: self.draw.random()):
             self.draw.shuffle(groups[label])
             self._call(label, groups[label], watermark, None, counts)
@@ -122,7 +125,8 @@ class FakeStream:
             batch = pa.record_batch({name: pa.array([blob], pa.binary()) for name, blob in blobs.items()})
             self.results += self.unpack([batch])
             if output.progress is not None:
-                for name, number in asdict(output.progress).items():
+                for name in (*FLOWS, *TIMES, *LEVELS):
+                    number = getattr(output.progress, name)
                     counts[name] = max(counts[name], number or 0) if name in TIMES else counts[name] + (number or 0)
 
     def spec_now(self) -> StreamSpec:

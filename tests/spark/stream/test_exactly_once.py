@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 
 from sash.testing import assert_same
+from tests.interpreted import SWITCHED_OFF
 from tests.spark.cases import in_one_order
 from tests.spark.stream import killed
 from tests.spark.stream.running import files
 from tests.spark.stream.stream_rows import arriving, expected
+
+ENVIRONMENT = os.environ | SWITCHED_OFF
+SILENT: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+def command(folder: Path) -> list[str]:
+    """Runs the stream of a folder."""
+    return [sys.executable, "-m", killed.__name__, str(folder)]
 
 
 def begun(folder: Path) -> int:
@@ -29,9 +38,10 @@ def run(folder: Path, draw: random.Random) -> bool:
 
     Half of the time it is killed in the middle of that micro-batch, else between it and the next, or in that.
     """
-    command = [sys.executable, "-m", killed.__name__, str(folder)]
     before = begun(folder)
-    driver = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        command(folder), env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while driver.poll() is None and begun(folder) == before:
             time.sleep(0.02)
@@ -49,7 +59,7 @@ def test_no_row_is_lost_and_none_is_there_twice(spark: Any, tmp_path: Path, kill
     for _ in range(kills):
         if run(tmp_path, draw):
             break
-    last = subprocess.run([sys.executable, "-m", killed.__name__, str(tmp_path)], capture_output=True, check=False)
+    last = subprocess.run(command(tmp_path), env=ENVIRONMENT, capture_output=True, check=False)
     assert last.returncode == 0, last.stderr.decode()[-2000:]
     got = spark.read.parquet(str(tmp_path / "out")).toArrow()
     assert_same(in_one_order(got, query), in_one_order(expected(query), query))

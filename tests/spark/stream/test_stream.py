@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 import sash
 import sash.spark
 from sash import Options, Query, Time
+from sash.spark.stream.checkpoint_check import StateMismatch
 from sash.spark.stream.sharding import labels, spark_hash
 from sash.stores import MemoryStore
 from sash.testing import assert_same
@@ -152,17 +153,33 @@ def test_a_restart_goes_on_and_refuses_what_has_changed(spark: Any, tmp_path: Pa
     def run(query: Query) -> None:
         start(query.run(json_stream(spark, folder)), tmp_path).awaitTermination()
 
+    def written(place: str = "") -> dict[str, int]:
+        found = (tmp_path / "checkpoint" / place).rglob("*")
+        return {str(one): one.stat().st_mtime_ns for one in found if one.is_file()}
+
     run(QUERY)
     trades(folder, [trade("a", 9, 1.0)])
     other = Query(Time("11s"), by="k", on="ts", lateness="2s", high=sash.max("x"), n=sash.count())
-    with pytest.raises(StreamingQueryException, match=r"state of another query: window 10s → 11s"):
+    before, commits = written(), written("commits")
+    with pytest.raises(StateMismatch, match=r"state of another query: window 10s → 11s"):
         run(other)
+    with pytest.raises(StateMismatch, match=r"window 10s → 11s"):  # a migration, of yet another query
+        start(other.migrate(json_stream(spark, folder), from_query=other), tmp_path)
+    with pytest.raises(StateMismatch, match=r"window 10s → 11s"):
+        sash.spark.check_checkpoint(other, json_stream(spark, folder), tmp_path / "checkpoint")
+    sash.spark.check_checkpoint(QUERY, json_stream(spark, folder), tmp_path / "checkpoint")
+    assert written() == before
     many = Query(
         Time("10s"), by="k", on="ts", lateness="2s", options=Options(shards=5), high=sash.max("x"), n=sash.count()
     )
-    with pytest.raises(StreamingQueryException, match=r"state of 2 shards, and the query now has 5") as raised:
+    with pytest.raises(StateMismatch, match=r"state of 2 shards, and the query now has 5") as raised:
         run(many)
     assert "Options(shards=2)" in str(raised.value)
+    assert written() == before
+    # the writer of what was made of the results is Spark's own: the shards refuse the state
+    with pytest.raises(StreamingQueryException, match=r"state of another query: window 10s → 11s"):
+        start(other.run(json_stream(spark, folder)).select("*"), tmp_path).awaitTermination()
+    assert written("commits") == commits
     trades(folder, [trade("end", 50, 0.0)])
     run(QUERY)
     got = spark.read.parquet(str(tmp_path / "out")).select("k", "x", "high", "n").collect()

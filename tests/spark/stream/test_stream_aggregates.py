@@ -1,13 +1,11 @@
 """Order statistics, weighted aggregates, lags, decimals and expressions on a stream of Spark itself."""
 
 import random
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 import sash
 from sash import Count, Query
@@ -58,22 +56,11 @@ def arriving(table: pa.Table) -> list[list[pa.RecordBatch]]:
     return [[batch] for batch in (*shuffled.to_batches(max_chunksize=30), *end.to_batches())]
 
 
-@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
-def workers(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
-    """How workers run kernels: each would compile them for itself, or read the cache of another."""
-    environment = spark.sparkContext.environment
-    if request.param == "interpreted":
-        environment["NUMBA_DISABLE_JIT"] = "1"
-    yield request.param
-    environment.pop("NUMBA_DISABLE_JIT", None)
-
-
-def test_a_stream_gives_what_a_batch_gives(spark: Any, tmp_path: Path, workers: str) -> None:
+def test_a_stream_gives_what_a_batch_gives(spark: Any, tmp_path: Path) -> None:
     table = rows()
     frame = QUERY.run(source(spark, files(tmp_path / "in", arriving(table)), SCHEMA))
     assert dict(frame.dtypes)["total"] == "decimal(19,2)"
     counts = done(start(frame, tmp_path))
-    assert workers
     got = spark.read.schema(frame.schema).parquet(str(tmp_path / "out")).toArrow()
     assert len(counts) >= 3
     assert got.num_rows == table.num_rows

@@ -29,6 +29,8 @@ from sash.spark.batch.as_of_task import AsOfRangeTask, AsOfTask, SpineLayout
 from sash.spark.batch.pack_ranges import PACKED, PackRanges
 from sash.spark.batch.range_split import RangeSplit, shuffled, split_of
 from sash.spark.column_exprs import key, order, plainly_named, quoted
+from sash.spark.job_names import outline
+from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, spark_schema
 
 
@@ -63,7 +65,8 @@ def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     keys = [key(both, name) for name in bound_query.by]
     together = both.repartition(*keys) if keys else both.repartition(1)
     rows = together.sortWithinPartitions(*keys, *order(bound_query))
-    return plainly_named(rows).mapInArrow(AsOfTask(layout, time.time()), result)
+    task = by_value(AsOfTask(layout, time.time()), f"sash: as of, {outline(bound_query.query)}")
+    return plainly_named(rows).mapInArrow(task, result)
 
 
 def _has_lifetime(bound_query: BoundQuery) -> bool:
@@ -72,8 +75,9 @@ def _has_lifetime(bound_query: BoundQuery) -> bool:
 
 def _in_ranges(both: Any, bound_query: BoundQuery, split: RangeSplit, layout: SpineLayout, result: Any) -> Any:
     pack = PackRanges(bound_query.query, bound_query.schema, split.routing)
-    packed = plainly_named(both).mapInArrow(pack, spark_schema(PACKED))
-    return shuffled(packed, split).mapInArrow(AsOfRangeTask(layout, time.time(), split.ranges), result)
+    packed = plainly_named(both).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
+    task = by_value(AsOfRangeTask(layout, time.time(), split.ranges), f"sash: as of, {outline(bound_query.query)}")
+    return shuffled(packed, split).mapInArrow(task, result)
 
 
 # ---- one table of both ----

@@ -22,6 +22,8 @@ from sash.spark.batch.partition_task import PartitionTask
 from sash.spark.batch.range_split import in_ranges, split_of
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import key, order, plainly_named, quoted
+from sash.spark.job_names import outline
+from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, spark_schema
 
 
@@ -42,7 +44,7 @@ def plan_batch(query: Query, data: Any) -> Any:
     if split is not None:
         return in_ranges(data, bound_query, split, result)
     task = PartitionTask(query, bound_query.schema, time.time())
-    return plainly_named(in_order(data, bound_query)).mapInArrow(task, result)
+    return plainly_named(in_order(data, bound_query)).mapInArrow(by_value(task, f"sash: {outline(query)}"), result)
 
 
 def explain_batch(query: Query, data: Any) -> list[str]:

@@ -25,6 +25,7 @@ from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, res
 from sash.spark.batch.queries_task import BESIDE, SECTION, QueriesTask, Sections
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import plainly_named, quoted
+from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, spark_schema
 
 
@@ -108,7 +109,8 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
         inner = StructType([StructField(f"f{i}", field.dataType) for i, field in enumerate(fields)])
         output.add(StructField(f"s{number}", inner))
     ordered = plainly_named(in_order(data, next(iter(bound.values()))))
-    rows = ordered.mapInArrow(QueriesTask(sections, time.time()), output).persist()
+    task = by_value(QueriesTask(sections, time.time()), f"sash: queries {', '.join(members)}")
+    rows = ordered.mapInArrow(task, output).persist()
     found = {}
     for name in members:
         section = BESIDE if name in sections.beside else name

@@ -34,7 +34,10 @@ from sash.spark.batch.time_ranges import (
     why_not_split,
 )
 from sash.spark.column_exprs import plainly_named, quoted
-from sash.spark.spark_types import arrow_schema, bytes_of, spark_schema
+from sash.spark.job_names import job, outline
+from sash.spark.shipping import by_value
+from sash.spark.spark_types import arrow_schema, bytes_of, collected, spark_schema
+from sash.spark.stream.sharding import labels, spark_hash
 
 ENOUGH = 1_000_000
 """The default number of rows for a range: two ranges of this size take about as long as one partition, and of five
@@ -111,7 +114,9 @@ def _histogram(data: Any, bound_query: BoundQuery, ranges: int, gap: Any) -> tup
     read = data.select(*map(quoted, dict.fromkeys(names)))
     read = _sampled(read, weight) if gap is None else read.withColumn(weight, sf.lit(1).cast("long"))
     histogram = KeyHistogram(arrow_schema(read.schema), bound_query.by, bound_query.time, ranges, gap)
-    runs = plainly_named(read).mapInArrow(histogram, spark_schema(histogram.output())).toArrow()
+    name = "sash: times of large keys"
+    with job(data.sparkSession, name):
+        runs = collected(plainly_named(read).mapInArrow(by_value(histogram, name), spark_schema(histogram.output())))
     return buckets_of(runs, len(bound_query.by))
 
 
@@ -140,23 +145,28 @@ def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any
     """The query on rows that are split."""
     query, now = bound_query.query, time.time()
     pack = PackRanges(query, bound_query.schema, split.routing)
-    packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED))
+    packed = plainly_named(data).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
     carried = [number for number, last in enumerate(split.lasts) if number < last]
     if carried:
         rows = shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)
         fold = PartialFold(query, bound_query.schema, now, split.lasts)
-        packed = packed.unionAll(rows.mapInArrow(fold, spark_schema(PACKED)))
+        packed = packed.unionAll(rows.mapInArrow(by_value(fold, "sash: sum up time ranges"), spark_schema(PACKED)))
     # a row has a flag whether it is emitted; for slides the range is part of the key
     extra = validation.free_name("extra", query, data.columns)
     by = query.by if bound_query.per_row else (extra, *query.by)
     schema = pa.schema([(extra, pa.bool_() if bound_query.per_row else pa.int32()), *bound_query.schema])
     task = RangeTask(_keyed(query, by), schema, now, extra, split.ranges)
-    return shuffled(packed, split).mapInArrow(task, result)
+    return shuffled(packed, split).mapInArrow(by_value(task, f"sash: {outline(query)}"), result)
 
 
 def shuffled(packed: Any, split: RangeSplit) -> Any:
     """Blobs in the partitions of their ranges, sorted."""
-    spread = packed.repartitionById(split.partitions, quoted(RANGE) % split.partitions)
+    place, count = quoted(RANGE) % split.partitions, split.partitions
+    if hasattr(packed, "repartitionById"):
+        spread = packed.repartitionById(count, place)
+    else:  # before Spark 4.1: by numbers whose hashes are the places
+        numbers = sorted(labels(count), key=lambda label: spark_hash(label) % count)
+        spread = packed.repartition(count, sf.array(*map(sf.lit, numbers))[place])
     return spread.sortWithinPartitions(RANGE, PIECE)
 
 

@@ -10,9 +10,15 @@
 `sharding`         assigns keys to shards, and labels shards
 `pack_shards`      rows to blobs before the shuffle; `unpack_shards`: results to rows after it
 `shard_task`       one shard of one micro-batch: operator, timer, progress
+`live_state`       a shard's state between micro-batches: in memory, or in a file of the executor
+`local_directory`  the files of an executor; `local_pages`: the pages of a shard in one of them
 `stream_header`    the query and the timer of a shard's state
-`processor`        the processor that Spark calls
+`processor`        the processor that Spark calls; `pandas_processor`: with DataFrames, as Spark 4.0 does
+`checkpoint_check` refuses a checkpoint of another query on the driver; `checked_writer` calls it at the start
 `map_state_store`  a store on Spark's state
 `side_output`      late, untimed and malformed rows beside the results
-`monitor`          the progress of a running query
+`hot_keys`         the key with the most rows of a shard
+`monitor`          the progress of a running query; `progress_feed` brings it, by a listener or by polling
+`micro_batch`      one micro-batch of it; `monitor_metrics`: as a dict, and for Prometheus
+`watermark_stall`  why a watermark stands still
 """

@@ -1,8 +1,8 @@
 """Pages in Spark's state: a store on a MapState that reads and writes each page once a micro-batch.
 
-    operator ─▶ get_many ─▶ cache ──miss──▶ MapState, a round trip a page
+    operator ─▶ get_many ─▶ cache ──miss──▶ file of the executor ──miss──▶ MapState, a round trip a page
              ─▶ put_many ─▶ cache
-                              └─── flush, at the end ──▶ MapState
+                              └─── flush, at the end ──▶ MapState, and the file
 
 A call of the MapState is a round trip to the JVM, and takes one page. An operator writes its header with each call, and
 pages of its buffer often twice; only the final version is written.
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.spark.stream.local_pages import LocalPages
 from sash.stores.envelope import decoding
 
 _LZ4 = pa.Codec("lz4")
@@ -33,8 +34,12 @@ _PACKED, _PLAIN = b"w", b"-"
 _WORD = 8
 _DENSEST = 255
 """The greatest number of bytes that one byte of LZ4 can encode."""
+_IN_SPARK = ("host", "header")
+"""Pages that are read from Spark's state in every micro-batch: the token is in one of them."""
 SMALL = 512
 """Pages of fewer bytes are not compressed."""
+OPTIONAL = ("host", "header", "root")
+"""Pages that new state does not have. Spark logs a warning for each value that is missing, so it is asked first."""
 
 
 def packed(page: bytes) -> bytes:
@@ -77,18 +82,31 @@ class MapStateStore:
 
     def __init__(self, state: Any) -> None:
         self.state = state
+        self.local: LocalPages | None = None
+        """Pages that equal those of Spark's state, in a file: read first, and kept equal by `flush`."""
         self.cached: dict[str, bytes | None] = {}
         self.changed: dict[str, None] = {}
-        self.pages_read = self.pages_written = self.bytes_read = self.bytes_written = 0
+        self.pages_read = self.pages_written = self.bytes_read = self.bytes_written = self.pages_local = 0
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """The pages of these names, None for one that is missing."""
-        for name in ids:
-            if name not in self.cached:
-                self.cached[name] = self._read(name)
-        return [self.cached[name] for name in ids]
+        return [self._page(name) for name in ids]
+
+    def _page(self, name: str) -> bytes | None:
+        if name in self.cached:
+            return self.cached[name]
+        page = None if self.local is None else self.local.get(name)
+        if page is not None:
+            self.pages_local += 1
+            return page
+        page = self.cached[name] = self._read(name)
+        if page is not None and self.local is not None:
+            self.local.put(name, page)
+        return page
 
     def _read(self, name: str) -> bytes | None:
+        if name in OPTIONAL and not self.state.containsKey((name,)):
+            return None
         found = self.state.getValue((name,))
         if found is None:
             return None
@@ -120,17 +138,22 @@ class MapStateStore:
         """Do nothing: Spark owns the state, and commits it with the micro-batch."""
 
     def flush(self) -> None:
-        """Write all changes to Spark's state, which commits them with the micro-batch."""
+        """Write all changes to Spark's state, which commits them with the micro-batch, and to the file."""
         for name in self.changed:
             data = self.cached[name]
             if data is None:
                 self.state.removeKey((name,))
+                if self.local is not None:
+                    self.local.drop(name)
                 continue
+            if self.local is not None and name not in _IN_SPARK:
+                self.local.put(name, data)
             stored = packed(data)
             self.state.updateValue((name,), (stored,))
             self.pages_written += 1
             self.bytes_written += len(stored)
         self.changed.clear()
+        self.cached.clear()  # an operator that lives on has this store until the next micro-batch
 
     def __repr__(self) -> str:
         return "<pages in Spark's state>"

@@ -1,82 +1,98 @@
-"""Monitor: reads the progress of a running query for each micro-batch, and prints a line in a terminal.
+"""Monitor: reads the progress of a running query for each micro-batch, and writes a line about it.
 
-query ──progress──▶ Monitor ──▶ batches, totals, a line
+query ──progress──▶ Monitor ──▶ batches, totals, warnings ──▶ a line, JSON, Prometheus
         Spark's own figures, and the progress of the shards (`progress`)
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
-from dataclasses import dataclass
-from typing import Any, TextIO
+import time
+from datetime import datetime
+from typing import Any, Literal, TextIO
 
+from sash.spark.stream import monitor_metrics
+from sash.spark.stream.micro_batch import LatestRow, MicroBatch, hottest
 from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
+from sash.spark.stream.progress_feed import ProgressFeed
+from sash.spark.stream.watermark_stall import SilentSource, SourceTracker, Stall, StallTracker
 
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """The counters of one micro-batch, and the size of the state after it."""
-
-    number: int
-    rows_in: int
-    rows_out: int
-    seconds: float
-    late: int
-    untimed: int
-    malformed: int
-    lag: float | None
-    """How far the watermark is behind the greatest time seen: in seconds, or in units of a numeric time column."""
-    lag_unit: str
-    """"s" for seconds, else empty."""
-    keys: int
-    elements: int
-    """Elements kept for later windows, and rows in the reorder buffer."""
-    state_bytes: int
-    pages_read: int
-    pages_written: int
-    bytes_read: int
-    bytes_written: int
-
-    @property
-    def rows_per_second(self) -> float:
-        return self.rows_in / self.seconds if self.seconds else 0.0
-
-    def __str__(self) -> str:
-        words = [f"batch {self.number}", f"{self.rows_in:,} rows", f"{self.rows_per_second:,.0f} rows/s"]
-        words += (
-            [] if self.lag is None else [f"watermark {self.lag:,.1f}{self.lag_unit and f' {self.lag_unit}'} behind"]
-        )
-        words += [f"{self.keys:,} keys", f"{self.late:,} late"]
-        words += [f"{self.untimed:,} untimed"] if self.untimed else []
-        words += [f"{self.malformed:,} malformed"] if self.malformed else []
-        words += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
-        return " · ".join(words)
+LineFormat = Literal["text", "json"]
 
 
 class Monitor:
     """Follows a streaming query. `batches` are the last micro-batches, `totals` the sums over all of them."""
 
     KEPT = 1000
-    SECONDS = 0.5
-    """Seconds between two reads of the query's progress."""
 
-    def __init__(self, query: Any, to: TextIO | None) -> None:
-        self.query, self.to = query, to
+    def __init__(
+        self,
+        query: Any,
+        to: TextIO | None,
+        format: LineFormat = "text",  # noqa: A002
+        stalled_after: float = 60.0,
+    ) -> None:
+        self.query, self.to, self.format = query, to, format
         self.batches: list[MicroBatch] = []
         self.totals: dict[str, int] = dict.fromkeys(FLOWS, 0)
-        self._shards: dict[Any, dict[str, int]] = {}
-        self._greatest: dict[str, float] = {}
+        self.batch_count: int = 0
+        self.batch_seconds: float = 0.0
+        self._after = stalled_after
+        self._stalls: dict[str, StallTracker] = {}
+        self._sources = SourceTracker(stalled_after)
+        self._shards: dict[Any, dict[str, Any]] = {}
         self._seen: set[int] = set()
         self._lock = threading.RLock()
         self._width = 0
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._feed: ProgressFeed | None = None
+        self._closed = False
 
     @property
     def last(self) -> MicroBatch | None:
         """The last micro-batch, None before there is one."""
         return self.batches[-1] if self.batches else None
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The name of the query, if it has one, and its id."""
+        found = {"query": getattr(self.query, "name", None), "query_id": getattr(self.query, "id", None)}
+        return {name: str(value) for name, value in found.items() if value is not None}
+
+    @property
+    def stall(self) -> Stall | None:
+        """Why the watermark stands still; None if it does not."""
+        with self._lock:
+            now = self._now()
+            found = [one for one in (tracker.found(now) for tracker in self._stalls.values()) if one is not None]
+        return max(found, key=lambda one: one.seconds, default=None)
+
+    @property
+    def silent_sources(self) -> list[SilentSource]:
+        """The sources that have had no rows for as long as a watermark may stand still, while others had."""
+        with self._lock:
+            return self._sources.silent()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps the query from making progress, in words: a watermark that stands still, silent sources, a key
+        with most rows of its shard.
+        """
+        stall, last = self.stall, self.last
+        found = [] if stall is None else [str(stall)]
+        found += map(str, self.silent_sources)
+        if last is not None and last.hot_key is not None and last.hot_key.is_hot:
+            found.append(f"{last.hot_key}: one key cannot be shared among shards")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The metrics by names with their units: totals, the last micro-batch, the hot key, the warnings."""
+        return monitor_metrics.as_dict(self)
+
+    def prometheus(self) -> str:
+        """The metrics in the text format of Prometheus."""
+        return monitor_metrics.prometheus(self)
 
     def update(self) -> Monitor:
         """Read Spark's recent progress: after the end of a query the last report may be delayed."""
@@ -93,38 +109,67 @@ class Monitor:
                 return
             self._seen.add(number)
             self._add(number, progress, {name: _as_dict(row) for name, row in counts.items()})
-        self._write()
+            self._write()
 
     def _add(self, number: int, progress: Any, counts: dict[str, dict[str, Any]]) -> None:
         flows = {name: sum(row.get(name) or 0 for row in counts.values()) for name in FLOWS}
         for name, flow in flows.items():
             self.totals[name] += flow
-        lags: list[tuple[float, str]] = []
+        now: dict[Any, dict[str, Any]] = {}
         for name, row in counts.items():
-            lags += self._lag(name, row)
             for shard in map(_as_dict, row.get("shards") or ()):
-                self._shards[name, shard["shard"]] = shard
+                place = name, shard["shard"]
+                if place not in now or (shard.get("rows_in") or 0) > 0:  # a timer may call a shard a second time
+                    now[place] = shard
+        self._shards |= now
         levels = {name: sum(shard[name] for shard in self._shards.values()) for name in LEVELS}
         seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-        lag, unit = max(lags, default=(None, ""))
-        self.batches.append(MicroBatch(number=number, seconds=seconds, lag=lag, lag_unit=unit, **flows, **levels))
+        latest = {name: _latest(name, number, row) for name, row in counts.items()}
+        lag, unit = max(
+            (lag for name, row in counts.items() for lag in self._lag(name, row, latest[name])), default=(None, "")
+        )
+        batch = MicroBatch(
+            number=number,
+            at=_timestamp(progress),
+            seconds=seconds,
+            lag=lag,
+            lag_unit=unit,
+            hot_key=hottest(now.values()),
+            sources=tuple((one["description"], one["numInputRows"]) for one in progress.get("sources") or ()),
+            **flows,
+            **levels,
+        )
+        self.batches.append(batch)
         del self.batches[: -self.KEPT]
+        self.batch_count += 1
+        self.batch_seconds += seconds
+        self._sources.take(batch)
+        for name, one in latest.items():
+            self._stalls[name].take(batch, one)
 
-    def _lag(self, name: str, row: dict[str, Any]) -> list[tuple[float, str]]:
-        greatest, watermark = row.get("greatest"), row.get("watermark")
-        if greatest is not None:
-            self._greatest[name] = max(greatest, self._greatest.get(name, greatest))
-        if watermark is None or name not in self._greatest:
+    def _lag(self, name: str, row: dict[str, Any], latest: LatestRow | None) -> list[tuple[float, str]]:
+        before = self._stalls.setdefault(name, StallTracker(self._after)).row
+        watermark, rows = row.get("watermark"), [one for one in (before, latest) if one is not None]
+        if watermark is None or not rows:
             return []
-        nanoseconds = int(name.split()[1])
-        behind = self._greatest[name] - watermark
-        return [(behind * nanoseconds / 1e9, "s") if nanoseconds else (behind, "")]
+        greatest = max(rows, key=lambda one: one.time)
+        behind = greatest.time - watermark
+        return [(behind * greatest.nanoseconds / 1e9, "s") if greatest.nanoseconds else (behind, "")]
+
+    def _now(self) -> float:
+        """The time: while the query is followed that of the clock, else that of the last micro-batch's end."""
+        if self._feed is not None and not self._closed:
+            return time.time()
+        return self.last.at + self.last.seconds if self.last else 0.0
 
     def _write(self) -> None:
-        if self.to is None:
+        if self.to is None or self.last is None:
             return
-        line = str(self.last)
-        if self.to.isatty():
+        if self.format == "json":
+            line = json.dumps(self.identity | self.last.as_dict() | {"warnings": self.warnings}, ensure_ascii=False)
+        else:
+            line = " · ".join([str(self.last), *self.warnings])
+        if self.to.isatty() and self.format == "text":
             self.to.write("\r" + line.ljust(self._width))
             self._width = len(line)
         else:
@@ -132,29 +177,19 @@ class Monitor:
         self.to.flush()
 
     def follow(self) -> Monitor:
-        """Read the progress in a thread until the query ends, or `close` is called."""
-        self._thread = threading.Thread(target=self._poll, name="sash monitor", daemon=True)
-        self._thread.start()
+        """Read the progress until `close` is called: from a listener, or in a thread."""
+        self._feed = ProgressFeed(self.query, self.take)
         return self
-
-    def _poll(self) -> None:
-        while not self._closed.wait(self.SECONDS):
-            try:
-                last = self.query.lastProgress
-                if last is not None and last["batchId"] not in self._seen:
-                    self.update()
-            except Exception:  # the session has ended, and `close` reports it
-                return
 
     def close(self) -> None:
         """Read the progress a last time, and end the line."""
-        if self._closed.is_set():
+        if self._closed:
             return
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._feed is not None:
+            self._feed.close()
         self.update()
-        if self.to is not None and self.to.isatty() and self.batches:
+        self._closed = True
+        if self.to is not None and self.to.isatty() and self.format == "text" and self.batches:
             self.to.write("\n")
 
     def __enter__(self) -> Monitor:
@@ -164,19 +199,50 @@ class Monitor:
         self.close()
 
 
-def monitor(query: Any, to: TextIO | None = None) -> Monitor:
+def monitor(
+    query: Any,
+    to: TextIO | None = None,
+    format: LineFormat = "text",  # noqa: A002
+    stalled_after: float = 60.0,
+) -> Monitor:
     """Follow a streaming query: rows a second, watermark, keys, late rows, state and pages of each micro-batch.
 
     `to`: where to write a line about each micro-batch; by default standard error if that is a terminal, where one line
-    is overwritten. Use it in a `with`, or `close` it at the end:
+    is overwritten.
+    `format`: "text", or "json" for an object in each line.
+    `stalled_after`: seconds without a later time, or without rows of a source, until the monitor warns of it.
+
+    A classic session calls a listener; over Connect the progress is polled. Use it in a `with`, or `close` it at the
+    end:
 
         with sash.spark.monitor(query) as watched:
             query.awaitTermination()
-        print(watched.last, watched.totals)
+        print(watched.last, watched.totals, watched.warnings)
+        print(watched.as_dict(), watched.prometheus())
+
+    Raises ValueError for another format, and for a negative time.
     """
-    if to is None and sys.stderr.isatty():
+    if format not in ("text", "json"):
+        raise ValueError(f"format= of monitor() must be 'text' or 'json'; got {format!r}")
+    if not stalled_after >= 0:
+        raise ValueError(f"stalled_after= of monitor() must be a number of seconds; got {stalled_after!r}")
+    if to is None and format == "text" and sys.stderr.isatty():
         to = sys.stderr
-    return Monitor(query, to).follow()
+    return Monitor(query, to, format, stalled_after).follow()
+
+
+def _latest(name: str, number: int, row: dict[str, Any]) -> LatestRow | None:
+    """The row with the greatest time of a micro-batch; the name of the metrics has the length of a unit of time."""
+    greatest = row.get("greatest")
+    if greatest is None:
+        return None
+    found = _as_dict(row["latest"]) if row.get("latest") is not None else {}
+    return LatestRow(greatest, int(name.split()[1]), found.get("latest_key"), found.get("latest_shard"), number)
+
+
+def _timestamp(progress: Any) -> float:
+    text = progress.get("timestamp")
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _as_dict(row: Any) -> dict[str, Any]:
@@ -185,11 +251,3 @@ def _as_dict(row: Any) -> dict[str, Any]:
     if found.keys() != {"values", "schema"}:
         return found
     return dict(zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True))
-
-
-def _size(count: int) -> str:
-    size, units = float(count), iter(("B", "KB", "MB", "GB"))
-    unit = next(units)
-    while size >= 1000 and unit != "GB":
-        size, unit = size / 1000, next(units)
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

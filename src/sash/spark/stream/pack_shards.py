@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.engine.watermark import WatermarkTracker
 from sash.spark.arrow_ipc import blob_of, blob_slices
 from sash.spark.row_groups import grouped
+from sash.spark.stream.hot_keys import key_name
 from sash.spark.stream.sharding import FIRST, labels, shard_of
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
 from sash.spark.worker_io import message_only, rechunk
@@ -40,7 +41,7 @@ class PackShards:
         return message_only(self._packed(batches))
 
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        greatest = None
+        latest = PackedRow(FIRST)
         has_rows = False
         for batch in rechunk(batches, self.spec.given, ROWS):
             has_rows = True
@@ -49,13 +50,11 @@ class PackShards:
             rows = [*self._shards(good.select(self.spec.packed.names), now), *self._malformed(malformed, now)]
             if rows:
                 yield _encode(rows)
-            latest = self._greatest(good, now)
-            if latest is not None and (greatest is None or latest > greatest):
-                greatest = latest
+            latest = self._latest(good, now, latest)
         if has_rows:
-            last = [PackedRow(FIRST, greatest=greatest)]
-            if greatest is not None:
-                last.append(PackedRow(FIRST, max_ts=self.spec.clock.ticks(greatest)))
+            last = [latest]
+            if latest.greatest is not None:
+                last.append(PackedRow(FIRST, max_ts=self.spec.clock.ticks(latest.greatest)))
             yield _encode(last)
 
     def _split_malformed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -77,10 +76,19 @@ class PackShards:
             for rows in blob_slices(batch) if self.spec.side_output else ():
                 yield PackedRow(FIRST, now=now, side=blob_of(rows))
 
-    def _greatest(self, batch: pa.RecordBatch, now: float) -> Any:
-        """The greatest time of these rows, without those beyond `ahead=`."""
+    def _latest(self, batch: pa.RecordBatch, now: float, before: PackedRow) -> PackedRow:
+        """The row with the greatest time, unless an earlier one has it; without those beyond `ahead=`."""
         classified = WatermarkTracker(self.spec.bound_query, "sorted", lambda: now).classify(batch, None, 0)
-        return classified.time[classified.taken].max().item() if classified.taken.any() else None
+        places = np.flatnonzero(classified.taken)
+        if not len(places):
+            return before
+        place = int(places[classified.time[places].argmax()])
+        greatest = classified.time[place].item()
+        if before.greatest is not None and greatest <= before.greatest:
+            return before
+        by, row = self.spec.bound_query.by, batch.slice(place, 1)
+        shard = labels(self.spec.shards)[int(shard_of(row, by, self.spec.shards)[0])]
+        return PackedRow(FIRST, greatest=greatest, latest_key=key_name(row, by), latest_shard=shard)
 
 
 def _encode(rows: list[PackedRow]) -> pa.RecordBatch:

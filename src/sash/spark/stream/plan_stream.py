@@ -7,20 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyspark
+import pyspark.sql.streaming
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.plan import validation
+from sash.plan.byte_size import byte_size
 from sash.plan.combined_query import COMMON, CombinedQuery
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted
+from sash.spark.job_names import outline
+from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.spark_types import arrow_schema, spark_schema, wire
+from sash.spark.stream.checked_writer import with_checks
 from sash.spark.stream.pack_shards import PackShards
+from sash.spark.stream.pandas_processor import PandasProcessor
 from sash.spark.stream.processor import PROCESSED, ShardProcessor
-from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED, TIMES
-from sash.spark.stream.stream_spec import GIVEN, PACKED, QUERY, REASON, StreamSpec
+from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, TIMES
+from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, QUERY, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -29,16 +36,31 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 MARK = "sash.stream"
 """In the metadata of results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+LOCAL = "spark.sash.localState.limit"
+"""The setting for the bytes of live state in the local directories of an executor."""
 
 
 def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
     """The query on a streaming DataFrame; with `side_output`, rows that enter no window leave beside the results.
 
-    A checkpoint may have state of `from_query`, which each shard migrates when it is first opened.
+    A checkpoint may have state of `from_query`, which each shard migrates when it is first opened. One with state of
+    yet another query is refused when the stream is started: `checked_writer`.
 
     Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session without the
     settings that it needs, and for state that cannot be migrated; all that `Query.bind` raises.
     """
+    data, spec = stream_spec(query, data, side_output, from_query)
+    pack = by_value(PackShards(spec), f"sash: pack rows of {outline(query)} into {spec.shards} shards")
+    packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
+    # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
+    blobs = packed.where(sf.col("max_ts").isNull())
+    done = _processed(blobs.groupBy("shard"), ShardProcessor(spec))
+    unpack = by_value(UnpackShards(output_schema(spec), len(spec.results)), f"sash: unpack {outline(query)}")
+    return with_checks(_observed(done, spec).mapInArrow(unpack, _schema(spec, data.schema)), spec)
+
+
+def stream_spec(query: Query, data: Any, side_output: bool, from_query: Query | None) -> tuple[Any, StreamSpec]:
+    """The columns of a stream that are sent, and the parameters of workers. Raises as `plan_stream`."""
     _require(query, data)
     corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
     corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
@@ -48,19 +70,16 @@ def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: 
         wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
         data = data.select(*map(quoted, wanted))
         spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
-    if from_query is not None:
-        spec = migrating(spec, from_query, given)
-    packed = (
-        plainly_named(data).mapInArrow(PackShards(spec), spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
-    )
-    # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
-    blobs = packed.where(sf.col("max_ts").isNull())
-    done = blobs.groupBy("shard").transformWithState(
-        ShardProcessor(spec), StructType.fromDDL(PROCESSED), "Append", "EventTime"
-    )
-    return _observed(done, spec).mapInArrow(
-        UnpackShards(output_schema(spec), len(spec.results)), _schema(spec, data.schema)
-    )
+    spec = replace(spec, local_limit=_local_limit(data.sparkSession))
+    return data, spec if from_query is None else migrating(spec, from_query, given)
+
+
+def _processed(shards: Any, processor: ShardProcessor) -> Any:
+    if hasattr(shards, "transformWithState"):
+        transform, sent = shards.transformWithState, processor_by_value(processor)
+    else:  # Spark 4.0
+        transform, sent = shards.transformWithStateInPandas, processor_by_value(PandasProcessor(processor))
+    return transform(sent, StructType.fromDDL(PROCESSED), "Append", "EventTime")
 
 
 def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, side_output: bool) -> StreamSpec:
@@ -145,9 +164,11 @@ def _observed(done: Any, spec: StreamSpec) -> Any:
     """
     flows = [sf.sum(name).alias(name) for name in FLOWS]
     times = [sf.max(name).alias(name) for name in TIMES]
-    levels = sf.collect_list(sf.when(sf.col("keys").isNotNull(), sf.struct("shard", *LEVELS))).alias("shards")
+    shard = sf.struct("shard", "rows_in", *LEVELS, *HOT)
+    levels = sf.collect_list(sf.when(sf.col("keys").isNotNull(), shard)).alias("shards")
+    latest = sf.max_by(sf.struct(*LATEST), "greatest").alias("latest")
     unit = spec.clock.axis.unit if spec.clock.axis.timed else 0
-    return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels)
+    return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels, latest)
 
 
 def explain_stream(query: Query, data: Any) -> list[str]:
@@ -165,13 +186,28 @@ def _shards(query: Query, data: Any) -> int:
     return query.options.shards or int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
 
+def _local_limit(session: Any) -> int:
+    """Raises ValueError for a setting that is no number of bytes."""
+    given = session.conf.get(LOCAL, str(LOCAL_LIMIT))
+    return 0 if given.strip() == "0" else byte_size(f"the setting {LOCAL}", given)
+
+
 # ---- requirements ----
 
 
 def _require(query: Query, data: Any) -> None:
+    _require_version()
     _require_query(query)
     _require_stream(data)
     _require_settings(data.sparkSession)
+
+
+def _require_version() -> None:
+    if not hasattr(pyspark.sql.streaming, "StatefulProcessor"):
+        raise RuntimeError(
+            f"a query on a stream needs Spark 4.0 or later, whose state Python can use; this is {pyspark.__version__}: "
+            "pip install 'pyspark>=4.0'; batch DataFrames need only 3.5"
+        )
 
 
 def _require_query(query: Query) -> None:

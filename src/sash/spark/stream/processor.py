@@ -9,11 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
 
 from sash.spark.stream.progress import COLUMNS, NAMES
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.worker_io import message_only
+
+try:
+    from pyspark.sql.streaming import StatefulProcessor
+except ImportError:  # Spark 3.5, which has no state for Python: `plan_stream` refuses streams
+    StatefulProcessor = object
 
 PROCESSED = f"shard int, results binary, side binary, {COLUMNS}"
 

@@ -25,6 +25,8 @@ class ShardProgress:
     pages_written: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    pages_local: int = 0
+    """Pages that were read from a file of the executor, instead of Spark's state."""
     greatest: float | None = None
     """The greatest time among the rows, in units of the time column."""
     watermark: float | None = None
@@ -32,6 +34,13 @@ class ShardProgress:
     """None, as the next two, if the operator was not opened."""
     elements: int | None = None
     state_bytes: int | None = None
+    hot_key: str | None = None
+    """The key with the most rows in this micro-batch, how many, and the number of keys in a sample of the rows."""
+    hot_rows: int | None = None
+    sampled_keys: int | None = None
+    latest_key: str | None = None
+    """The key of the row with the greatest time, and the shard that has it."""
+    latest_shard: int | None = None
 
     @staticmethod
     def of(before: Metrics, now: Metrics) -> ShardProgress:
@@ -48,13 +57,15 @@ class ShardProgress:
 
     def stored(self, store: Any) -> ShardProgress:
         """With the pages that a store has read and written."""
-        names = ("pages_read", "pages_written", "bytes_read", "bytes_written")
+        names = ("pages_read", "pages_written", "bytes_read", "bytes_written", "pages_local")
         return replace(self, **{name: getattr(store, name) for name in names})
 
 
 NAMES = tuple(field.name for field in fields(ShardProgress))
-FLOWS, TIMES, LEVELS = NAMES[:9], NAMES[9:11], NAMES[11:]
-"""The columns to sum over shards, those to take the maximum of, and the sizes of the state."""
+FLOWS, TIMES, LEVELS, HOT, LATEST = NAMES[:10], NAMES[10:12], NAMES[12:15], NAMES[15:18], NAMES[18:]
+"""The columns to sum over shards, those to take the maximum of, the sizes of the state, the hot key of a shard, and the
+row with the greatest time.
+"""
 
 
 class ShardOutput(NamedTuple):
@@ -71,4 +82,5 @@ class ShardOutput(NamedTuple):
         return (self.shard, self.results, self.side, *progress)
 
 
-COLUMNS = ", ".join(f"{name} {'double' if name in TIMES else 'long'}" for name in NAMES)
+TYPES = dict.fromkeys(TIMES, "double") | dict.fromkeys(("hot_key", "latest_key"), "string")
+COLUMNS = ", ".join(f"{name} {TYPES.get(name, 'long')}" for name in NAMES)

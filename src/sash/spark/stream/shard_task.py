@@ -4,9 +4,8 @@
       ▲                                                                │
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
-Spark creates a new processor for each micro-batch, but reuses Python workers. So a worker caches an operator for the
-next micro-batch, under the token of its state; a worker without it reads the pages. Besides the operator's pages there
-is the stream header, with the query's fingerprint, the number of shards, and the timer.
+Live state (`live_state`) lasts from one micro-batch to the next where the tokens agree; else pages are read. Besides
+the operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
 """
 
 from __future__ import annotations
@@ -20,23 +19,20 @@ import pyarrow as pa
 
 from sash.engine import Operator
 from sash.engine.migration import migrate_store
+from sash.engine.result_pieces import advance_pieces
 from sash.engine.root_page import has_state
 from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.combined_query import CombinedQuery
 from sash.spark.arrow_ipc import batches_of, blob_of, blob_slices
 from sash.spark.spark_types import casts
+from sash.spark.stream.hot_keys import diagnosed
+from sash.spark.stream.live_state import LiveState
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.progress import ShardOutput, ShardProgress
 from sash.spark.stream.sharding import labels
 from sash.spark.stream.stream_header import StreamHeader
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
-
-ALIVE = 4
-"""The greatest number of operators that a worker caches between micro-batches."""
-
-_alive: dict[str, Operator] = {}
-"""Cached operators by the token of their state: one is used only if Spark's state has the same token."""
 
 
 class ShardTask:
@@ -45,6 +41,7 @@ class ShardTask:
     def __init__(self, spec: StreamSpec, label: int, state: Any, timers: Any) -> None:
         self.spec, self.label, self.timers = spec, label, timers
         self.store = MapStateStore(state)
+        self.live = LiveState(spec.local_limit, label, self.store)
         self.header = StreamHeader(spec, self.store)
         if self.header.migrates and spec.before is not None and has_state(self.store):
             now, before = spec.bound_query, spec.before
@@ -57,9 +54,16 @@ class ShardTask:
 
         `milliseconds` is Spark's watermark, `fired` the timer that this call is for, if it is not for rows.
         """
+        try:
+            yield from self._run(packed, milliseconds, fired)
+        finally:  # also if Spark ends the task before all of the output was read
+            self.live.close()
+
+    def _run(self, packed: Sequence[PackedRow], milliseconds: int, fired: int | None) -> Iterator[ShardOutput]:
         watermark = self.spec.clock.watermark(milliseconds)
         batches = list(self._batches(packed))
         progress = ShardProgress()
+        operator = None
         is_due = self.header.timer is not None and self.header.timer <= milliseconds
         if batches or fired is not None or is_due or self.header.migrates:
             operator = self._open()
@@ -67,21 +71,21 @@ class ShardTask:
             yield from self._work(operator, batches, watermark)
             self._set_timer(operator.due, milliseconds, fired)
             progress = ShardProgress.of(before, operator.metrics)
-            _keep_alive(operator)
         yield from self._malformed(packed)
         self.header.keep(self.header.timer)
         self.store.flush()
-        malformed = sum(row.malformed for row in packed)
-        greatest = max((row.greatest for row in packed if row.greatest is not None), default=None)
+        if operator is not None:
+            self.live.keep(operator)
+        found = diagnosed(packed, [batch for _, batch in batches], self.spec.bound_query.by)
         reached = None if watermark is None else float(watermark)
-        progress = replace(progress.stored(self.store), malformed=malformed, greatest=greatest, watermark=reached)
+        progress = replace(progress.stored(self.store), watermark=reached, **found)
         yield ShardOutput(self.label, progress=progress)
 
     def _open(self) -> Operator:
-        """The operator of this shard: the cached one if Spark has the same state, else from pages."""
+        """The operator of this shard: the live one if Spark has the same state, else from pages."""
         query, schema = self.spec.bound_query.query, self.spec.bound_query.schema
         token = Operator.stored_token(query, schema, self.store)
-        alive = _alive.pop(token, None) if token else None
+        alive = self.live.take(token)
         if alive is None:
             made = SharedOperator if isinstance(query, CombinedQuery) else Operator
             return made(query, schema, mode="given", store=self.store, clock=lambda: self.now)
@@ -92,7 +96,8 @@ class ShardTask:
         self, operator: Operator, batches: list[tuple[float, pa.RecordBatch]], watermark: Any
     ) -> Iterator[ShardOutput]:
         if watermark is not None:
-            yield from self._results(operator.advance(watermark))
+            for piece in advance_pieces(operator, watermark):
+                yield from self._results(piece)
         for now, batch in batches:
             self.now = now
             known = batch.select(self.spec.bound_query.schema.names)
@@ -159,11 +164,3 @@ class ShardTask:
             if wanted is not None:
                 self.timers.registerTimer(wanted)
         self.header.keep(wanted)
-
-
-def _keep_alive(operator: Operator) -> None:
-    """Cache an operator for the next micro-batch of its shard, if this process gets it again."""
-    if operator.token:
-        _alive[operator.token] = operator
-        while len(_alive) > ALIVE:
-            _alive.pop(next(iter(_alive)), None)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.spark.job_names import job
 from sash.spark.stream.stream_spec import GIVEN, QUERY, REASON
 
 BATCH = "_batch"
@@ -78,7 +79,8 @@ def table_writer(
         batch.persist()  # otherwise each further table would compute the micro-batch again
         try:
             for frame, path in _tables(batch, results, side_output):
-                frame.write.format(format).mode("overwrite").save(f"{path}/{BATCH}={number}")
+                with job(batch.sparkSession, f"sash: micro-batch {number} to {path}"):
+                    frame.write.format(format).mode("overwrite").save(f"{path}/{BATCH}={number}")
         finally:
             batch.unpersist()
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.engine.key_values import HASH_VERSION
 from sash.engine.root_page import ROOT, stored_description
 from sash.plan.query_difference import described_state, difference
-from sash.spark.stream.map_state_store import MapStateStore
+from sash.spark.stream.checkpoint_check import StateMismatch
 from sash.spark.stream.stream_spec import StreamSpec
 from sash.stores.checks import COUNTER, check_meta, integer, optional, text
 from sash.stores.envelope import decoding, read_json
 
+if TYPE_CHECKING:
+    from sash.spark.stream.map_state_store import MapStateStore
+    from sash.stores import MemoryStore
+
 NAME = "host"
 FORMAT = 1
 FIELDS = {"format": COUNTER, "hash": COUNTER, "fingerprint": text(), "shards": COUNTER, "timer": optional(integer())}
-
-
-class StateMismatch(ValueError):
-    """The checkpoint holds the state of another query, number of shards, or version."""
 
 
 class StreamHeader:
@@ -28,7 +28,7 @@ class StreamHeader:
     Raises StateMismatch, when it is read, if the state is not of this query and number of shards.
     """
 
-    def __init__(self, spec: StreamSpec, store: MapStateStore) -> None:
+    def __init__(self, spec: StreamSpec, store: MapStateStore | MemoryStore) -> None:
         self.store = store
         fingerprint, shards = spec.bound_query.fingerprint, spec.shards
         self.identity = {"format": FORMAT, "hash": HASH_VERSION, "fingerprint": fingerprint, "shards": shards}
@@ -56,7 +56,7 @@ class StreamHeader:
         self.store.put_many({NAME: json.dumps(self.identity | {"timer": timer}).encode()})
 
 
-def _another_query(spec: StreamSpec, store: MapStateStore, found: str) -> StateMismatch:
+def _another_query(spec: StreamSpec, store: MapStateStore | MemoryStore, found: str) -> StateMismatch:
     """The error for the state of another query: with what has changed, if the state tells."""
     (root,) = store.get_many([ROOT])
     before = None if root is None else stored_description(root)

@@ -28,9 +28,15 @@ PACKED = pa.schema(
         ("side", pa.binary()),
         ("malformed", pa.int64()),
         ("greatest", pa.float64()),
+        ("latest_key", pa.string()),
+        ("latest_shard", pa.int32()),
     ]
 )
 """The columns that Spark shuffles to the shards."""
+
+
+LOCAL_LIMIT = 1 << 30
+"""1 GiB."""
 
 
 class PackedRow(NamedTuple):
@@ -45,6 +51,9 @@ class PackedRow(NamedTuple):
     """Malformed rows, for the side output."""
     malformed: int = 0
     greatest: float | None = None
+    """The greatest time of the partition, and the key and the shard of the row that has it."""
+    latest_key: str | None = None
+    latest_shard: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class StreamSpec:
     """Are late, untimed and malformed rows emitted to the side output?"""
     before: BoundQuery | None = None
     """The query whose state a shard migrates when it is first opened."""
+    local_limit: int = LOCAL_LIMIT
+    """The bytes of live state that the files of an executor may take; 0: there are no files."""
 
     @cached_property
     def clock(self) -> WatermarkCodec:

@@ -1,0 +1,50 @@
+"""Names in Spark's UI: of functions in plans, and of the jobs that sash starts itself.
+
+where                      classic                                Connect
+functions in plans         their name, see shipping               the same
+jobs that sash starts      the description of jobs and stages     a tag
+micro-batches              the name of the query (queryName) and the number, which Spark sets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sash.plan.query import Query
+
+DESCRIPTION = "spark.job.description"
+"""The property of a thread in a classic session that Spark's UI shows beside its jobs and their stages."""
+
+
+def outline(query: Query) -> str:
+    """A query in a few words, for a name.
+
+    >>> import sash
+    >>> outline(sash.Query("1h", by="symbol", on="ts", high=sash.max("price"), n=sash.count()))
+    'high, n by symbol'
+    """
+    names = [*query.aggregates]
+    listed = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    return f"{listed} by {', '.join(query.by)}" if query.by else listed
+
+
+@contextmanager
+def job(session: Any, name: str) -> Iterator[None]:
+    """Name the jobs of this block: a description in a classic session, a tag over Connect."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        tag = name.replace(",", ";")  # Spark separates tags by commas
+        session.addTag(tag)
+        try:
+            yield
+        finally:
+            session.removeTag(tag)
+        return
+    context = session.sparkContext
+    before = context.getLocalProperty(DESCRIPTION)
+    context.setLocalProperty(DESCRIPTION, name)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(DESCRIPTION, before)

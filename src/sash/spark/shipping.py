@@ -1,0 +1,111 @@
+"""Send tasks to executors, where sash may be missing or of another version.
+
+    driver: task ──▶ bytes ─┐                                   ┌─▶ bytes ──▶ task ──▶ results
+                            └─▶ a function, by value ── Spark ──┤
+                                                                └─▶ an error that names the executor and the remedy
+
+Spark unpickles what it is sent before any of our code runs. A class of ours would fail there with "No module named
+'sash'", which names neither the machine nor what to do. So what Spark gets is a function, and a class, defined inside
+functions: cloudpickle sends those by value. They import only what every executor has until they have found sash.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+REQUIRED = ("numba", "numpy", "pyarrow")
+"""Packages that executors need beside sash itself."""
+
+
+def by_value(task: Task, name: str) -> Task:
+    """A task for `mapInArrow`, as a function that cloudpickle sends by value; Spark shows its name in plans.
+
+    On an executor without sash, without one of the packages that it needs, or with another version of sash, it raises
+    RuntimeError with the executor's host and Python, and the remedy.
+    """
+    unpacked = _unpacking(task)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        results: Iterator[pa.RecordBatch] = unpacked()(batches)
+        return results
+
+    run.__name__ = name
+    return run
+
+
+def processor_by_value(processor: Any) -> Any:
+    """A processor for `transformWithState`, of a class that cloudpickle sends by value; it raises as `by_value`."""
+    from pyspark.sql.streaming import StatefulProcessor
+
+    unpacked = _unpacking(processor)
+
+    class Shipped(StatefulProcessor):  # type: ignore[misc]
+        """The processor, unpacked where Spark calls it."""
+
+        def init(self, handle: Any) -> None:
+            self.processor = unpacked()
+            self.processor.init(handle)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802
+            return self.processor.handleInputRows(key, rows, timerValues)
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802
+            return self.processor.handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+        def close(self) -> None:
+            self.processor.close()
+
+    return Shipped()
+
+
+def _unpacking(task: Any) -> Callable[[], Any]:
+    """A function, to be sent by value, that gives the task on an executor."""
+    # by its name: parts of a package do not depend on the whole of it
+    content, version, required = cloudpickle.dumps(task), importlib.import_module("sash").__version__, REQUIRED
+
+    def unpacked() -> Any:
+        import importlib.util
+        import os
+        import pickle
+        import socket
+        import sys
+
+        where = f"the executor on {socket.gethostname()} (Python: {sys.executable})"
+        remedy = (
+            "install sash[spark] there, or send an environment that has it (spark.archives and PYSPARK_PYTHON), or "
+            "its wheel, renamed to .zip (--py-files or addPyFile), with the packages that it needs there: see "
+            "docs/deployment.md"
+        )
+        try:
+            missing = [name for name in ("sash", *required) if importlib.util.find_spec(name) is None]
+            if missing:
+                raise RuntimeError(f"{where} does not have {', '.join(missing)}: {remedy}")
+            try:
+                found = importlib.import_module("sash").__version__
+            except ImportError as error:
+                raise RuntimeError(f"{where} cannot import sash ({error}): {remedy}") from error
+            if found != version:
+                raise RuntimeError(
+                    f"{where} has sash {found} and the driver has {version}: install the same version in both places"
+                )
+            try:
+                return pickle.loads(content)
+            except ImportError as error:
+                raise RuntimeError(
+                    f"{where} lacks a module that the query needs ({error}): install it there, or send it with "
+                    "--py-files or addPyFile"
+                ) from error
+        except RuntimeError:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the user needs the message alone, see `worker_io`
+            raise
+
+    return unpacked

@@ -1,0 +1,94 @@
+"""The key with the most rows of a shard in a micro-batch, and other facts that a monitor tells of its rows.
+
+One key is one shard, however many there are: a key with most rows of a stream bounds its speed.
+
+    rows ──▶ a random sample ──▶ its most frequent key ──▶ all rows of that key, counted
+
+A sample finds the key because only a large share matters, and costs the same for any number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.engine.key_values import key_column, key_text, keys_of
+from sash.spark.stream.stream_spec import PackedRow
+
+SAMPLE = 2048
+"""Rows of a sample. A key with a tenth of the rows has 205 of them, give or take 14."""
+LENGTH = 200
+"""The greatest number of characters of a key that is named."""
+
+
+def diagnosed(packed: Sequence[PackedRow], batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> dict[str, Any]:
+    """Fields of a ShardProgress that describe the rows of one micro-batch."""
+    latest = max((row for row in packed if row.greatest is not None), key=_greatest, default=None)
+    key, rows, keys = hot_key(batches, by)
+    return {
+        "malformed": sum(row.malformed for row in packed),
+        "greatest": None if latest is None else latest.greatest,
+        "latest_key": None if latest is None else latest.latest_key,
+        "latest_shard": None if latest is None else latest.latest_shard,
+        "hot_key": key,
+        "hot_rows": rows,
+        "sampled_keys": keys,
+    }
+
+
+def _greatest(row: PackedRow) -> float:
+    assert row.greatest is not None
+    return row.greatest
+
+
+def hot_key(batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> tuple[str | None, int | None, int | None]:
+    """The most frequent key of a sample of the rows, as text, the number of all its rows, and the keys of the sample.
+
+    >>> hot_key([pa.record_batch({"k": ["A", "B", "A"], "x": [1, 2, 3]})], ("k",))
+    ("k='A'", 2, 2)
+    """
+    rows = [batch.select(by) for batch in batches if batch.num_rows]
+    if not rows or not by:
+        return None, None, None
+    batch = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
+    count = batch.num_rows
+    # random places: at equal distances a key that comes at equal distances would be each of them, or none
+    places = None if count <= SAMPLE else np.random.default_rng(count).integers(0, count, SAMPLE)
+    sample = batch if places is None else batch.take(pa.array(places))
+    keys = keys_of([key_column(column) for column in sample.columns], sample.num_rows)
+    found = np.bincount(keys.codes)
+    code = int(found.argmax())
+    columns = [column.slice(code, 1) for column in keys.columns]
+    counted = int(found[code]) if places is None else _rows_of(batch, columns)
+    if counted is None:
+        counted = round(int(found[code]) / SAMPLE * count)
+    return _name(by, columns), counted, keys.count
+
+
+def key_name(row: pa.RecordBatch, by: tuple[str, ...]) -> str | None:
+    """The key of a batch of one row as text; None without keys."""
+    return _name(by, [row.column(name) for name in by])
+
+
+def _name(by: tuple[str, ...], columns: Sequence[pa.Array]) -> str | None:
+    text = key_text(by, columns)
+    return (text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…") or None
+
+
+def _rows_of(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> int | None:
+    """The number of rows of a key; None for values that Arrow does not compare."""
+    matches = np.ones(batch.num_rows, np.bool_)
+    for column, value in zip(batch.columns, key, strict=True):
+        if value.null_count:
+            matches &= column.is_null().to_numpy(zero_copy_only=False)
+        elif pa.types.is_floating(value.type) and np.isnan(value[0].as_py()):
+            matches &= pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
+        elif pa.types.is_nested(value.type):
+            return None
+        else:
+            matches &= pc.equal(column, value[0]).fill_null(False).to_numpy(zero_copy_only=False)
+    return int(np.count_nonzero(matches))

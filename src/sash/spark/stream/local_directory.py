@@ -1,0 +1,201 @@
+"""LocalDirectory: the files of live state in a directory of the executor, which its Python workers share.
+
+    SPARK_LOCAL_DIRS/             of one executor of one application; Spark removes it with the application
+      sash-live/                  mode 0700
+        3f9c…e1                   pages of the state with this token (`local_pages`), mode 0600
+        77ab….use                 a file that a worker has claimed, or that it left when it was killed
+
+The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that Spark
+has is exactly that version, whoever wrote it. Claiming a file renames it, which one process alone succeeds in: a second
+attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A worker that
+fails leaves no file with a token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sash.spark.stream.local_pages import LocalPages
+
+NAME = "sash-live"
+ROOTS = "SPARK_LOCAL_DIRS"
+"""Spark sets it for its workers: the directories of this executor, separated by commas."""
+
+STALE = 3600.0
+"""Files that were not written for so many seconds are deleted: a file is only a cache."""
+
+_TOKEN = re.compile("[0-9a-f]{32}")
+_PRIVATE = 0o600
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_cleaned: set[str] = set()
+"""Directories beside which this process has looked for files of applications that have ended."""
+
+
+class LocalDirectory:
+    """A directory of files with at most `limit` bytes between micro-batches.
+
+    Raises OSError, also if the directory exists and is of another user, a link, or open to others.
+    """
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.limit = limit
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _require_own(os.fstat(self.descriptor), stat.S_ISDIR)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def of_worker(limit: int, shard: int) -> LocalDirectory | None:
+        """The directory for a shard in this worker of Spark's; None if there is none, or it cannot be used."""
+        roots = [root for root in os.environ.get(ROOTS, "").split(",") if root]
+        if not roots or limit <= 0 or not hasattr(os, "geteuid"):
+            return None
+        root = roots[shard % len(roots)]
+        try:
+            found = LocalDirectory(os.path.join(root, NAME), limit)
+        except OSError:
+            return None
+        if root not in _cleaned:
+            _cleaned.add(root)
+            sweep(root)
+        return found
+
+    def claim(self, token: str) -> ClaimedFile | None:
+        """The file of this token, which no other process gets from now on; None if there is none, or it is damaged."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        name = _random_name()
+        try:
+            os.rename(token, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except OSError:
+            return None
+        found = None
+        try:
+            found = self._opened(name, _OPEN)
+            found.pages.load(token)
+        except (OSError, ValueError):
+            self.delete(name) if found is None else found.discard()
+            return None
+        return found
+
+    def create(self) -> ClaimedFile | None:
+        """A new file, None if there can be none."""
+        try:
+            return self._opened(_random_name(), _OPEN | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            return None
+
+    def _opened(self, name: str, flags: int) -> ClaimedFile:
+        descriptor = os.open(name, flags, _PRIVATE, dir_fd=self.descriptor)
+        try:
+            _require_own(os.fstat(descriptor), stat.S_ISREG)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return ClaimedFile(self, name, LocalPages(descriptor, self.limit))
+
+    def publish(self, name: str, token: str) -> None:
+        """Give a file the name of the state that it has now, and delete the oldest files beyond the limit."""
+        os.rename(name, token, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        files = sorted(self._files(), key=lambda file: file[1].st_mtime, reverse=True)
+        total = 0
+        for other, found in files:
+            total += found.st_size
+            if other != token and (total > self.limit or time.time() - found.st_mtime > STALE):
+                self.delete(other)
+
+    def delete_stale(self) -> None:
+        """Delete the files that were not written for a long time."""
+        for name, found in self._files():
+            if time.time() - found.st_mtime > STALE:
+                self.delete(name)
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        for name in os.listdir(self.descriptor):
+            with suppress(OSError):
+                yield name, os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def close(self) -> None:
+        """Close the directory; a second call does nothing."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class ClaimedFile:
+    """A file that this process alone has, until it is published for the next one or discarded."""
+
+    def __init__(self, directory: LocalDirectory, name: str, pages: LocalPages) -> None:
+        self.directory, self.name, self.pages = directory, name, pages
+
+    def publish(self, token: str) -> None:
+        """Pass the pages on, as those of the state with this token. A file that cannot be passed on is deleted."""
+        try:
+            if self.pages.is_sparse:
+                self._rewrite()
+            if not self.pages.is_complete or not _TOKEN.fullmatch(token):
+                self.discard()
+                return
+            self.pages.seal(token)
+            self.directory.publish(self.name, token)
+            self.pages.close()
+        except OSError:
+            self.discard()
+
+    def _rewrite(self) -> None:
+        other = self.directory.create()
+        if other is None:
+            self.pages.is_complete = False
+            return
+        self.pages.copy_to(other.pages)
+        self.discard()
+        self.name, self.pages = other.name, other.pages
+
+    def discard(self) -> None:
+        """Delete the file; a second call does nothing."""
+        if self.pages.descriptor >= 0:
+            self.pages.close()
+            self.directory.delete(self.name)
+
+
+def sweep(root: str) -> None:
+    """Delete stale files of applications that were killed, beside this directory of Spark's and in it."""
+    # Spark's own directories of other executors stay: whether they are still used, only their owner knows
+    for path in Path(root).parent.glob(f"*/{NAME}"):
+        try:
+            other = LocalDirectory(str(path), 0)
+        except OSError:  # of another user, or gone
+            continue
+        other.delete_stale()
+        other.close()
+        with suppress(OSError):
+            if path.parent != Path(root):
+                path.rmdir()  # fails while there are files in it
+
+
+def _require_own(found: os.stat_result, is_kind: object) -> None:
+    """Raises PermissionError unless a file belongs to this user alone."""
+    assert callable(is_kind)
+    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError("the file or directory is not of this user alone")
+
+
+def _random_name() -> str:
+    return f"{secrets.token_hex(16)}.use"
