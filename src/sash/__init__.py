@@ -8,7 +8,8 @@
 `sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
 `sash.stores`       durable state: pages of bytes
 `sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (loaded when asked)
-`sash.cli`          `sash.sql`: windows in SQL; `sash.plot`: pictures of them (loaded when asked)
+`sash.cli`          `sash.sql`: windows in SQL; `sash.plot`: pictures of them; `sash.live_page`: running queries in a
+                    browser (loaded when asked)
 `sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
 """
 
@@ -77,6 +78,7 @@ from sash.plan import Options, Queries, Query, Window, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
+    from sash.cli.page.live_page import live_page
     from sash.cli.plots import plot
     from sash.cli.sql import sql
     from sash.pipeline import pipe
@@ -127,6 +129,7 @@ __all__ = [
     "kurtosis",
     "lag",
     "last",
+    "live_page",
     "longest_run",
     "m4",
     "max",
@@ -162,7 +165,12 @@ __all__ = [
 ]
 
 
-_LATER = {"pipe": "sash.pipeline", "plot": "sash.cli.plots", "sql": "sash.cli.sql"}
+_LATER = {
+    "live_page": "sash.cli.page.live_page",
+    "pipe": "sash.pipeline",
+    "plot": "sash.cli.plots",
+    "sql": "sash.cli.sql",
+}
 """Where names are that `import sash` does not load."""
 
 _MODULES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}

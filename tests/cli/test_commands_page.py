@@ -39,14 +39,14 @@ def matches(shown: str, printed: str) -> bool:
     )
 
 
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def run_blocks(text: str) -> int:
+    """Run the blocks of a page: Python, job files, and commands, whose number it gives."""
     count = 0
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         if language == "python":
             exec(block, {})
-        elif language == "toml":
-            Path("job.toml").write_text(block, "utf-8")
+        elif language in ("toml", "yaml"):
+            Path(f"job.{language}").write_text(block, "utf-8")
         elif language == "console":
             for command, shown in commands(block):
                 program, *arguments = shlex.split(command)
@@ -55,7 +55,22 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 printed = done.out + done.err
                 assert matches(shown, printed), f"$ {command}\n{printed}"
                 count += 1
-    assert count == PAGE.count("\n$ ")
+    return count
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(PAGE) == PAGE.count("\n$ ")
+
+
+def test_the_job_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text("utf-8")
+    found = re.search(r"^orders = .*?^\)$", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    section = text[text.index("## A job: ") :].partition("\n## ")[0]
+    begun = section.replace("```python\n", f"```python\nimport pandas as pd\n{found[0]}\n", 1)
+    assert run_blocks(begun) == section.count("\n$ ") == 2
 
 
 def test_what_differs_is_found() -> None:

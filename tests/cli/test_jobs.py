@@ -267,7 +267,6 @@ def test_mistakes_in_sql(sql: str, message: str) -> None:
     ("arguments", "message"),
     [
         (["no.toml"], "no.toml"),
-        (["job.yaml"], "job files are TOML: write it as job.toml"),
         (["job.toml", "--set", "sink"], "--set sink: write --set table.key=value"),
         (["job.toml", "--set", "sink.path.x=1"], "path is a value, not a table"),
         (["job.toml", "--set", "query.lateness=true"], "--set query.lateness: lateness must be text"),

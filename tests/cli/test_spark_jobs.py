@@ -71,11 +71,9 @@ def test_both_engines_give_the_same(job: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--stream"], "--stream does not go with engine spark"),
-        (["--set", "store.kind=rocksdb"], "[store] does not go with engine spark"),
-        (["--set", "query.emit=eager"], "--set query.emit: emit does not go with engine spark"),
-        (["--set", "sink.kind=csv"], "--set sink.kind: engine spark takes kind = 'parquet' in [sink]"),
-        (["--set", "source.kind=csv"], "--set source.kind: engine spark takes kind = 'parquet' in [source]"),
+        (["--stream"], "--stream on engine spark needs a directory for state: [spark] checkpoint ="),
+        (["--set", "query.emit=eager"], "--set query.emit: emit does not go with a batch on engine spark"),
+        (["--set", "options.finish=false"], "--set options.finish: a batch ends with its rows"),
     ],
 )
 def test_what_a_batch_does_not_have(arguments: list[str], message: str) -> None:

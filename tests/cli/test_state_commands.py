@@ -125,7 +125,8 @@ def test_inspect_a_snapshot() -> None:
 def test_inspect_what_is_no_state() -> None:
     Path("other.bin").write_bytes(b"something else")
     Path("empty").mkdir()
-    for path, message in [("no.bin", "there is no snapshot or store"), ("other.bin", "was not written by sash")]:
+    missing = "there is no snapshot, store or checkpoint"
+    for path, message in [("no.bin", missing), ("other.bin", "was not written by sash")]:
         done = typed("inspect", path)
         assert done.code == 1
         assert message in done.err

@@ -89,8 +89,10 @@ def _record(one: Any) -> dict[str, Any]:
 
 @app.command()
 def trace(
-    structure: Annotated[str, typer.Argument(help="An in-order structure, such as DABA.", show_default=False)],
-    values: Annotated[str, typer.Argument(help="Values between commas, such as 3,1,4.", show_default=False)],
+    structure: Annotated[str, typer.Argument(help="Such as DABA, or FiBA.", show_default=False)],
+    values: Annotated[
+        str, typer.Argument(help="Values, such as 3,1,4; FiBA also takes times: 2:3,1:4.", show_default=False)
+    ],
     window: Annotated[int, typer.Option(min=1, help="Elements in the window.")] = 3,
     aggregate: Annotated[str, typer.Option(help="By default the first that fits: max, sum, median or mode.")] = "",
     svg: Annotated[str, typer.Option(help="Draw the steps into this file.")] = "",

@@ -17,7 +17,7 @@ EXTRAS = {
     "sketches": ("datasketches",),
     "kafka": ("confluent-kafka",),
     "plot": ("matplotlib",),
-    "cli": ("rich", "typer"),
+    "cli": ("pyyaml", "rich", "typer"),
 }
 """The packages behind the extras."""
 

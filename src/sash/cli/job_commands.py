@@ -15,47 +15,50 @@ import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.main import WrongUsage
+from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
-JobPath = Annotated[str, typer.Argument(metavar="JOB", help="A job file in TOML.", show_default=False)]
+JobPath = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job file: TOML, or YAML by its suffix.", show_default=False)
+]
 Changes = Annotated[list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a value of the job.")]
 
 
 @app.command()
 def run(  # noqa: PLR0913 (options of a command)
     job: JobPath,
-    once: Annotated[bool, typer.Option("--once", help="Read to the end of the source and stop; the default.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Read to the end of the source; the default.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the result's columns alone.")] = False,
     changes: Changes = [],  # noqa: B006 (typer copies it)
     engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default what the job says.")] = "",
+    on_page: Annotated[bool, typer.Option("--ui", help="Serve a web page that shows the run.")] = False,
+    host: Host = LOOPBACK,
+    port: Port = 0,
     as_json: Json = False,
 ) -> None:
     """Run a job: read a source, compute a query, write a sink, each result exactly once."""
     from sash.cli.job_file import ENGINES, nearest, read_job
     from sash.cli.job_pipeline import PreparedJob
 
+    if not on_page and (host != LOOPBACK or port):
+        raise WrongUsage("--host and --port are those of the page: give --ui as well")
     if once and stream:
         raise WrongUsage("--once and --stream exclude each other")
     if engine and engine not in ENGINES:
         raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ENGINES)}")
     read = read_job(job, changes)
-    on_spark = (engine or read.tables.get("engine")) == "spark"
-    if on_spark:
-        from sash.cli.job_spark import require_batch
-
-        require_batch(read)
-        if stream:
-            raise WrongUsage("--stream does not go with engine spark: use engine local, or sash.rolling on a stream")
+    if (engine or read.engine) == "spark":
+        if on_page:
+            raise WrongUsage("--ui does not go with engine spark, which has a page of its own")
+        _run_on_spark(read, stream, dry_run, as_json)
+        return
     prepared = PreparedJob(read)
     if dry_run:
         _show_plan(prepared, as_json)
         return
-    if on_spark:
-        _run_on_spark(prepared, as_json)
-        return
-    with _progress() as progress:
-        done = prepared.run(stream, progress)
-    _show_summary(done, as_json)
+    with watched_run(job, on_page, host, port) as watch, _progress() as progress:
+        done = prepared.run(stream, progress, watch)
+    _show_summary(done, as_json, _beside(read))
 
 
 @app.command()
@@ -65,7 +68,13 @@ def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.terminal import is_terminal, write_tree
 
-    prepared = PreparedJob(read_job(job, changes))
+    read = read_job(job, changes)
+    if read.engine == "spark":
+        from sash.cli.job_spark import schema_on_spark
+
+        prepared = PreparedJob(read, "spark", schema_on_spark(read))
+    else:
+        prepared = PreparedJob(read)
     if as_json or not is_terminal():
         _show_plan(prepared, as_json)
     else:
@@ -76,11 +85,21 @@ def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:
 def new(
     data: Annotated[str, typer.Argument(help="A file or directory: Parquet, CSV or JSON lines.", show_default=False)],
     out: Annotated[str, typer.Option(help="Write to this file instead of the standard output.")] = "",
+    format_: Annotated[str, typer.Option("--format", help="toml or yaml; by default as --out ends, else toml.")] = "",
 ) -> None:
     """Write a commented job from the columns of a file."""
-    from sash.cli.job_template import job_for
+    from sash.cli.job_file import YAML, nearest
+    from sash.cli.job_template import FORMATS, job_for
 
-    text = job_for(data)
+    by_name = "yaml" if out.endswith(YAML) else "toml"
+    format_ = format_ or by_name
+    if format_ not in FORMATS:
+        raise WrongUsage(f"--format {format_} is not known{nearest(format_, FORMATS)}")
+    if out and format_ != by_name:
+        raise WrongUsage(
+            f"--out {out}: by its suffix, `sash run` reads this as {by_name.upper()}, not {format_.upper()}"
+        )
+    text = job_for(data, format_)
     if not out:
         sys.stdout.write(text)
         return
@@ -108,31 +127,61 @@ def _show_plan(prepared: Any, as_json: bool) -> None:
     write_json({"query": repr(prepared.made.query), "plan": plan, "schema": columns})
 
 
-def _show_summary(done: Any, as_json: bool) -> None:
+def _beside(job: Any) -> Any:
+    """Where a summary goes: beside the rows, if those are on the standard output."""
+    return sys.stderr if job.get("sink", "kind") == "console" else sys.stdout
+
+
+def _show_summary(done: Any, as_json: bool, to: Any) -> None:
     from sash.cli.terminal import write_json
 
     if as_json:
         found = asdict(done)
         del found["examples"]
         found["watermark"] = _watermark(done.watermark)
-        write_json(found)
+        write_json(found, to)
         return
-    counts = [f"{done.rows_in} rows in", f"{done.rows_out} rows out"]
-    counts += [f"{number} {name}" for name in ("late", "untimed", "malformed") if (number := getattr(done, name))]
-    sys.stdout.write(", ".join(counts) + ("\n" if done.finished else ", not finished\n"))
+    counts = {name: getattr(done, name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    to.write(_counted(counts) + ("\n" if done.finished else ", not finished\n"))
     for record in done.examples[:3]:
         sys.stderr.write(f"sash: warning: malformed record at {record.where}: {record.reason}\n")
 
 
-def _run_on_spark(prepared: Any, as_json: bool) -> None:
-    from sash.cli.job_spark import run_on_spark
+def _counted(counts: dict[str, Any]) -> str:
+    """Counters for people, such as "7 rows in, 6 rows out, 1 late"; those that nobody counted are left out."""
+    names = {"rows_in": "rows in", "rows_out": "rows out"}
+    wanted = {name: number for name, number in counts.items() if number or (name in names and number is not None)}
+    return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
+
+
+def _run_on_spark(read: Any, follow: bool, dry_run: bool, as_json: bool) -> None:
+    from sash.cli.job_pipeline import PreparedJob
+    from sash.cli.job_spark import is_stream, require_spark, run_batch, schema_on_spark
+    from sash.cli.job_spark_stream import run_stream
     from sash.cli.terminal import write_json
 
-    done = run_on_spark(prepared)
+    require_spark(read, follow)
+    prepared = PreparedJob(read, "spark", schema_on_spark(read))
+    if dry_run:
+        _show_plan(prepared, as_json)
+        return
+    stream = is_stream(read, follow)
+    done = run_stream(prepared, follow) if stream else run_batch(prepared)
     if as_json:
-        write_json(done)
-    else:
-        sys.stdout.write(f"{done['rows_in']} rows in, {done['rows_out']} rows out\n")
+        write_json(done, _beside(read))
+        return
+    counts = {name: done.get(name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    _beside(read).write(_counted(counts) + (", not finished\n" if stream else "\n"))
+
+
+@app.command("job-script")
+def job_script() -> None:
+    """Print the path of the script for spark-submit: spark-submit "$(sash job-script)" job.toml."""
+    from importlib.util import find_spec
+
+    found = find_spec("sash.cli.job_script")
+    assert found is not None
+    sys.stdout.write(f"{found.origin}\n")
 
 
 def _watermark(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A job file: TOML with the tables source, query, sink, store and options. Nothing in it is executed.
+"""A job file: TOML or YAML with the tables source, query, sink, store, spark and options. Nothing in it is executed.
 
 Every mistake is a `WrongUsage` with file, line and the nearest valid name.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sash.cli.job_yaml import Lines, read_yaml
 from sash.cli.main import WrongUsage
 
 TEXT, NUMBER, FLAG, TABLE, TEXTS, LENGTH = (str,), (int,), (bool,), (dict,), (str, list), (str, int, float)
@@ -30,7 +31,8 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "min_periods": NUMBER,
         "aggregates": TABLE,
     },
-    "sink": {**dict.fromkeys(("kind", "path", "servers", "topic"), TEXT), "key": TEXTS, "config": TABLE},
+    "sink": {**dict.fromkeys(("kind", "path", "servers", "topic", "name"), TEXT), "key": TEXTS, "config": TABLE},
+    "spark": {**dict.fromkeys(("checkpoint", "master", "trigger"), TEXT), "config": TABLE},
     "store": {"kind": TEXT, "path": TEXT},
     "options": {
         **dict.fromkeys(("malformed", "structure", "prefer"), TEXT),
@@ -42,6 +44,9 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
 """What a job may have: the types of the values by table and key."""
 
 NEEDED = ("source", "query", "sink")
+
+YAML = (".yaml", ".yml")
+"""Suffixes of job files in YAML; others are TOML."""
 
 ENGINES = ("local", "spark")
 """Where a job runs."""
@@ -58,9 +63,14 @@ class Job:
 
     path: str
     tables: dict[str, Any]
-    lines: dict[tuple[str, ...], int]
+    lines: Lines
     changed: frozenset[tuple[str, ...]] = frozenset()
     """What `--set` has replaced."""
+
+    @property
+    def engine(self) -> str:
+        """Where the job says that it runs: "local" unless it says otherwise."""
+        return str(self.tables.get("engine", "local"))
 
     def get(self, table: str, key: str, default: Any = None) -> Any:
         """A value, or the default."""
@@ -103,21 +113,24 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 def read_job(path: str, changes: Sequence[str] = ()) -> Job:
     """Read a job file, with changes such as "sink.path=results". Raises WrongUsage for what it may not have."""
-    if path.endswith((".yaml", ".yml")):
-        raise WrongUsage(f"{path}: job files are TOML: write it as {Path(path).stem}.toml")
     try:
         text = Path(path).read_bytes().decode()
-        tables = tomllib.loads(text)
     except UnicodeDecodeError:
         raise WrongUsage(f"{path}: the file is not UTF-8") from None
+    tables, lines = read_yaml(path, text) if path.endswith(YAML) else _read_toml(path, text)
+    changed = frozenset(_changed(tables, change) for change in changes)
+    job = Job(path, tables, lines, changed)
+    _check(job)
+    return job
+
+
+def _read_toml(path: str, text: str) -> tuple[dict[str, Any], Lines]:
+    try:
+        return tomllib.loads(text), _lines(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r" \(at line (\d+), column \d+\)", str(error))
         line = found[1] if found else str(text.count("\n") + 1)
         raise WrongUsage(f"{path}:{line}: this is not TOML: {str(error).partition(' (at ')[0]}") from None
-    changed = frozenset(_changed(tables, change) for change in changes)
-    job = Job(path, tables, _lines(text), changed)
-    _check(job)
-    return job
 
 
 def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
@@ -139,9 +152,9 @@ def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
     return place
 
 
-def _lines(text: str) -> dict[tuple[str, ...], int]:
+def _lines(text: str) -> Lines:
     """The line of each table and key; `tomllib` does not keep them."""
-    found: dict[tuple[str, ...], int] = {}
+    found: Lines = {}
     table: tuple[str, ...] = ()
     quotes = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -13,36 +14,70 @@ import pyarrow as pa
 
 from sash.cli.job_file import Job, nearest
 from sash.cli.job_query import JobQuery, query_of
-from sash.pipeline import CsvSink, ParquetSink, Sink, Source, Summary, files, pipe
+from sash.pipeline import (
+    BatchSource,
+    CsvSink,
+    FileSource,
+    FunctionSink,
+    ParquetSink,
+    Pipeline,
+    Sink,
+    Source,
+    Summary,
+    files,
+    pipe,
+)
+from sash.pipeline.json_values import encode_json
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
 
 FILES = {"parquet": "parquet", "csv": "csv", "jsonl": "json"}
 """The kinds of files that are read, and the format of each."""
 
 SOURCES = (*FILES, "kafka")
-SINKS = ("parquet", "csv", "kafka")
+SINKS = {"local": ("parquet", "csv", "kafka", "console"), "spark": ("parquet", "csv", "kafka", "console", "table")}
+"""The kinds of sinks, by engine."""
+
+SINK_KEYS = {
+    "parquet": ("path",),
+    "csv": ("path",),
+    "kafka": ("servers", "topic", "key", "config"),
+    "console": (),
+    "table": ("name",),
+}
+"""What goes with each kind of sink."""
 
 
 class PreparedJob:
-    """A job that is checked and ready: source and query are known, and nothing is written yet."""
+    """A job that is checked and ready: source and query are known, and nothing is written yet.
 
-    def __init__(self, job: Job) -> None:
+    job: the job file.
+    engine: "local" or "spark".
+    schema: the columns of a source that this process cannot read, but Spark can.
+    """
+
+    def __init__(self, job: Job, engine: str = "local", schema: pa.Schema | None = None) -> None:
         self.job = job
-        source = _source(job)
-        schema = source.schema
-        if schema is None:
+        source = _source(job, engine, schema)
+        self.files = source if isinstance(source, FileSource) else None
+        found = source.schema
+        if found is None:
             raise ValueError(f"{source!r} has no rows yet, so that its columns are unknown: give [source.schema]")
-        self.schema: pa.Schema = schema
-        self.made: JobQuery = query_of(job, schema)
+        self.schema: pa.Schema = found
+        self.made: JobQuery = query_of(job, found)
         self.source = source if self.made.where is None else _filtered(job, source, self.made)
-        _check_sink(job)
+        _check_sink(job, engine)
 
     def result_schema(self) -> pa.Schema:
         """The columns that the sink gets."""
         found = self.made.query.operator(self.schema).output.schema
         return found if self.made.columns is None else selected(found, self.made.columns)
 
-    def run(self, follow: bool, progress: Callable[[Summary], object] | None) -> Summary:
+    def run(
+        self,
+        follow: bool,
+        progress: Callable[[Summary], object] | None,
+        watch: Callable[[Pipeline], object] | None = None,
+    ) -> Summary:
         """Run the job; with `follow` until it is stopped."""
         job = self.job
         sink = _sink(job)
@@ -53,11 +88,17 @@ class PreparedJob:
             if store is None:
                 job.wrong(("options", "memory"), "memory needs a [store], where the other keys are")
             query = query.rewritten(options=replace(query.options, memory=memory, store=store))
-        given = {"batch_size": 65_536, "malformed": "count"}
+        given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
         given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
         finish = None if follow else job.get("options", "finish", True)
         with opened:
-            return pipe(self.source, query, sink, store=store, follow=follow, finish=finish, progress=progress, **given)  # type: ignore[arg-type]
+            given |= {"store": store, "progress": progress, "watch": watch}
+            return pipe(self.source, query, sink, follow=follow, finish=finish, **given)
+
+
+def is_address(path: Any) -> bool:
+    """Is a path one of another file system, such as s3a://bucket/trades?"""
+    return isinstance(path, str) and "://" in path
 
 
 def _filtered(job: Job, source: Source, made: JobQuery) -> FilteredSource:
@@ -70,21 +111,28 @@ def _filtered(job: Job, source: Source, made: JobQuery) -> FilteredSource:
     return found
 
 
-def _source(job: Job) -> Source:
+def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
+    """The source of a job; of one that Spark alone reads, its columns without rows."""
     kind = job.choice("source", "kind", SOURCES)
-    schema = _schema(job)
+    schema = _schema(job) or known
     if kind == "kafka":
         job.only("source", "kind = 'kafka'", ("kind", "servers", "topic", "schema", "format", "config"))
         if schema is None:
             job.wrong(("source",), "[source.schema] is needed: messages of Kafka have no columns of their own")
-        from sash.pipeline import KafkaSource
-
         format_ = job.choice("source", "format", ("json", "arrow")) if job.get("source", "format") else "json"
         where = job.needed("source", "servers"), job.needed("source", "topic")
+        if engine == "spark":
+            return BatchSource([], schema)
+        from sash.pipeline import KafkaSource
+
         return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"))  # type: ignore[arg-type]
     more = ("delimiter",) if kind == "csv" else ()
     job.only("source", f"kind = {kind!r}", ("kind", "path", "schema", *more))
     path = job.needed("source", "path")
+    if is_address(path):
+        if engine != "spark":
+            job.wrong(("source", "path"), f"{path!r} is not on this machine: use engine spark")
+        return BatchSource([], schema)
     try:
         return files(path, FILES[kind], schema=schema, delimiter=job.get("source", "delimiter", ","))  # type: ignore[arg-type]
     except FileNotFoundError as error:
@@ -112,18 +160,16 @@ def _type(job: Job, name: str, text: Any) -> pa.DataType:
         job.wrong(("source", "schema", name), f"{text!r} is not a type{nearest(str(text), known)}")
 
 
-def _check_sink(job: Job) -> None:
+def _check_sink(job: Job, engine: str) -> None:
     """Raises WrongUsage for a sink or a store that does not fit; opens nothing."""
-    kind = job.choice("sink", "kind", SINKS)
-    if kind == "kafka":
-        job.only("sink", "kind = 'kafka'", ("kind", "servers", "topic", "key", "config"))
-        for key in ("servers", "topic"):
+    kind = job.choice("sink", "kind", SINKS[engine])
+    job.only("sink", f"kind = {kind!r}", ("kind", *SINK_KEYS[kind]))
+    for key in ("path", "servers", "topic", "name"):
+        if key in SINK_KEYS[kind]:
             job.needed("sink", key)
-    else:
-        job.only("sink", f"kind = {kind!r}", ("kind", "path"))
-        path, read = job.needed("sink", "path"), job.get("source", "path")
-        if read is not None and os.path.realpath(path) == os.path.realpath(read):
-            job.wrong(("sink", "path"), f"{path!r} is the source: the sink needs a directory of its own")
+    path, read = job.get("sink", "path"), job.get("source", "path")
+    if path is not None and read is not None and os.path.realpath(path) == os.path.realpath(read):
+        job.wrong(("sink", "path"), f"{path!r} is the source: the sink needs a directory of its own")
     if "store" in job.tables:
         job.choice("store", "kind", ("rocksdb",))
         job.needed("store", "path")
@@ -136,7 +182,15 @@ def _sink(job: Job) -> Sink:
 
         where = job.get("sink", "servers"), job.get("sink", "topic")
         return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"))
+    if kind == "console":
+        return FunctionSink(_print_rows)
     return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"))
+
+
+def _print_rows(batch: pa.RecordBatch, _id: str) -> None:
+    """Rows as lines of JSON on the standard output, at once: a reader may wait for them."""
+    sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
+    sys.stdout.flush()
 
 
 def _store(job: Job) -> tuple[Any, Any]:

@@ -1,65 +1,228 @@
-"""Run a job in batch on Spark: Parquet to Parquet."""
+"""Run a job on Spark: what it reads and computes, and batches. `job_spark_stream` runs streams."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.cli.job_file import Job
-from sash.cli.job_pipeline import PreparedJob
+from sash.cli.job_pipeline import FILES, PreparedJob, is_address
 from sash.expressions.parser import DIALECT
-from sash.pipeline.file_source import FileSource
-from sash.pipeline.selections import FilteredSource
+from sash.pipeline.file_source import FORMATS
 
-STREAM_KEYS = {"query": ("emit", "late", "ahead", "forget"), "options": ("batch_size", "malformed", "finish", "memory")}
-"""Keys for rows that arrive over time: a batch has all of them."""
+OF_STREAMS = ("emit", "late", "ahead", "forget")
+"""Keys of [query] for rows that arrive over time: a batch has all of them."""
 
+CORRUPT = "_corrupt_record"
+"""The column in which Spark keeps a record that it cannot parse."""
 
-def require_batch(job: Job) -> None:
-    """Raises WrongUsage for a job that Spark does not run in batch."""
-    for table in ("source", "sink"):
-        if job.get(table, "kind") != "parquet":
-            job.wrong((table, "kind"), f"engine spark takes kind = 'parquet' in [{table}]: use engine local")
-    if "store" in job.tables:
-        job.wrong(("store",), "[store] does not go with engine spark, which runs in batch: use engine local")
-    for table, keys in STREAM_KEYS.items():
-        for key in keys:
-            if job.get(table, key) is not None:
-                job.wrong((table, key), f"{key} does not go with engine spark, which runs in batch: use engine local")
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""The connector for Kafka, without its version, which is that of Spark."""
 
 
-def run_on_spark(prepared: PreparedJob) -> dict[str, int]:
-    """Run a job on a Spark session of this machine; the numbers of rows read and written.
+def is_stream(job: Job, follow: bool) -> bool:
+    """Does Spark run a job as a stream? With a checkpoint it does: then a later run continues where this one stops."""
+    return follow or job.get("spark", "checkpoint") is not None
 
-    Raises FileExistsError if the sink's directory has files, ImportError without pyspark.
+
+def require_spark(job: Job, follow: bool) -> None:
+    """Raises WrongUsage for a job that Spark cannot run, as a stream or in batch."""
+    if job.get("source", "format") == "arrow":
+        job.wrong(("source", "format"), "engine spark reads messages of JSON: use format = 'json', or engine local")
+    if is_stream(job, follow):
+        if job.get("spark", "checkpoint") is None:
+            job.wrong(("spark",), "--stream on engine spark needs a directory for state: [spark] checkpoint =")
+        if job.get("options", "finish"):
+            job.wrong(("options", "finish"), "a stream on engine spark has no end: leave finish = true out")
+        return
+    if job.get("options", "finish") is False:
+        job.wrong(("options", "finish"), "a batch ends with its rows: give [spark] checkpoint =, or leave finish out")
+    for key in OF_STREAMS:
+        if job.get("query", key) is not None:
+            job.wrong(("query", key), f"{key} does not go with a batch on engine spark: give [spark] checkpoint =")
+
+
+def job_session(job: Job) -> Any:
+    """The Spark session of a job; the active one, or that of spark-submit, if there is one.
+
+    Raises ImportError without pyspark.
     """
-    import sqlglot
-
     from sash.spark import session
 
+    config = dict(job.get("spark", "config", {}))
+    if (master := job.get("spark", "master")) is not None:
+        config["master"] = master
+    return session(**config)
+
+
+def schema_on_spark(job: Job) -> pa.Schema | None:
+    """The columns of files that only Spark can reach, such as s3a://…; None for others, and where the job says them."""
+    if job.get("source", "schema") is not None or not is_address(job.get("source", "path")):
+        return None
+    if job.choice("source", "kind", [*FILES, "kafka"]) != "parquet":
+        job.wrong(("source",), "[source.schema] is needed: only files of Parquet have columns with types")
+    from sash.spark.spark_types import arrow_schema
+
+    return arrow_schema(job_session(job).read.parquet(job.get("source", "path")).schema)
+
+
+def place(path: str) -> str:
+    """A path as Spark takes it: absolute, since its own working directory may be another; addresses as they are."""
+    return path if is_address(path) else str(Path(path).absolute())
+
+
+def results_of(prepared: PreparedJob, follow: bool) -> Any:
+    """The results of a job as a lazy DataFrame: a streaming one if the job is a stream."""
+    import sqlglot
+
     job = prepared.job
-    target = Path(job.get("sink", "path")).absolute()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"{target} exists already: remove it, or use another directory")
-    paths = _paths(prepared.source)
-    data: Any = session().read.parquet(*map(str, paths))
+    stream = is_stream(job, follow)
+    data = _records(prepared, stream) if job.get("source", "kind") == "kafka" else _files(prepared, stream)
+    corrupt = CORRUPT in data.columns and CORRUPT not in prepared.schema.names
     if prepared.made.condition:
-        data = data.where(sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark")[0])
-    results: Any = prepared.made.query.run(data)
+        condition = sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark")[0]
+        # what cannot be parsed has no values for the condition, and is counted
+        data = data.where(f"{CORRUPT} IS NOT NULL OR ({condition})" if corrupt else condition)
+    if corrupt and not stream:
+        data = data.where(f"{CORRUPT} IS NULL").drop(CORRUPT)
+    results = prepared.made.query.run(data)
     if prepared.made.columns is not None:
         results = results.selectExpr(*(f"`{source}` as `{name}`" for source, name in prepared.made.columns))
-    results.write.mode("append").parquet(str(target))
-    return {"rows_in": _rows(paths), "rows_out": _rows(sorted(target.glob("*.parquet")))}
+    return results
 
 
-def _paths(source: Any) -> list[Path]:
-    """The files that the local engine would read."""
-    inner = source.source if isinstance(source, FilteredSource) else source
-    assert isinstance(inner, FileSource)
-    return inner.paths()
+def _files(prepared: PreparedJob, stream: bool) -> Any:
+    """The rows of files: those that the local engine would read."""
+    from sash.spark.spark_types import spark_schema
+
+    job = prepared.job
+    session, kind, path = job_session(job), job.get("source", "kind"), place(job.get("source", "path"))
+    reader = session.readStream if stream else session.read
+    reader = reader.option("pathGlobFilter", f"*{{{','.join(FORMATS[FILES[kind]].suffixes)}}}")
+    if stream and Path(path).is_file():
+        job.wrong(("source", "path"), f"{path!r} is a file: a stream on engine spark reads a directory of files")
+    if kind == "parquet":
+        given = job.get("source", "schema") is not None or not _has_files(prepared)
+        schema = spark_schema(prepared.schema) if given else session.read.parquet(*_paths(prepared)).schema
+        return reader.schema(schema).parquet(path)
+    return _text_options(reader, prepared).format(FILES[kind]).load(path)
 
 
-def _rows(paths: list[Path]) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in paths)
+def _has_files(prepared: PreparedJob) -> bool:
+    return prepared.files is None or bool(prepared.files.paths())
+
+
+def _paths(prepared: PreparedJob) -> list[str]:
+    """Files whose columns are those of the source: one, since all have the same; an address as it is."""
+    if prepared.files is None:
+        return [prepared.job.get("source", "path")]
+    return [str(prepared.files.paths()[0])]
+
+
+def _text_options(reader: Any, prepared: PreparedJob) -> Any:
+    """A reader of CSV or JSON lines, that takes and refuses the records that the local engine does."""
+    from sash.spark.spark_types import spark_schema
+
+    job, schema = prepared.job, spark_schema(prepared.schema)
+    if job.get("options", "malformed") == "error":
+        reader = reader.option("mode", "FAILFAST")
+    elif CORRUPT not in prepared.schema.names:
+        schema = schema.add(CORRUPT, "string")
+        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+    if job.get("source", "kind") == "csv":
+        reader = reader.option("header", True).option("enforceSchema", False).option("escape", '"')
+        reader = reader.option("sep", job.get("source", "delimiter", ","))
+    return reader.schema(schema)
+
+
+def _records(prepared: PreparedJob, stream: bool) -> Any:
+    """The messages of a topic, as rows."""
+    job, session = prepared.job, job_session(prepared.job)
+    reader = (session.readStream if stream else session.read).format("kafka")
+    for name, value in kafka_options(job, "source").items():
+        reader = reader.option(name, value)
+    return decoded(_loaded(session, reader.option("startingOffsets", "earliest").load), prepared)
+
+
+def decoded(messages: Any, prepared: PreparedJob) -> Any:
+    """The rows in the values of messages, which are JSON objects, with a column for those that cannot be parsed."""
+    from sash.spark.spark_types import spark_schema
+
+    strict = prepared.job.get("options", "malformed") == "error"
+    known = spark_schema(prepared.schema)
+    columns = [f"`{field.name}` {field.dataType.simpleString()}" for field in known.fields]
+    columns += [] if strict else [f"`{CORRUPT}` string"]
+    more = "'mode', 'FAILFAST'" if strict else f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
+    record = f"from_json(CAST(value AS STRING), '{', '.join(columns)}', map({more})) AS record"
+    return messages.selectExpr(record).select("record.*")
+
+
+def kafka_options(job: Job, table: str) -> dict[str, Any]:
+    """The options of Spark's connector for [source] or [sink]."""
+    topic = "subscribe" if table == "source" else "topic"
+    config = {f"kafka.{name}": value for name, value in job.get(table, "config", {}).items()}
+    return {"kafka.bootstrap.servers": job.get(table, "servers"), topic: job.get(table, "topic"), **config}
+
+
+def _loaded(session: Any, load: Any) -> Any:
+    """What Spark's reader gives. Raises ImportError if Spark has no connector for Kafka."""
+    try:
+        return load()
+    except Exception as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise ImportError(
+            f"Spark has no connector for Kafka: give it as [spark.config] 'jars.packages' = '{CONNECTOR}:"
+            f"{session.version}', or as spark-submit --packages"
+        ) from None
+
+
+def as_messages(results: Any, key: str | list[str]) -> Any:
+    """Results as messages for Kafka, as the local engine writes them: JSON objects, with the columns of key as key."""
+    names = [key] if isinstance(key, str) else [*key]
+    value = "to_json(struct(*), map('ignoreNullFields', 'false')) AS value"
+    if not names:
+        return results.selectExpr(value)
+    quoted = ", ".join(f"`{name}`" for name in names)
+    made = f"CAST({quoted} AS STRING)" if len(names) == 1 else f"to_json(struct({quoted}))"
+    return results.selectExpr(f"{made} AS key", value)
+
+
+def run_batch(prepared: PreparedJob) -> dict[str, int | None]:
+    """Run a job in batch; the numbers of rows read and written, None where Spark does not count them.
+
+    Raises FileExistsError if the sink's directory has files.
+    """
+    job = prepared.job
+    kind, path = job.get("sink", "kind"), job.get("sink", "path")
+    if path is not None and not is_address(path):
+        target = Path(path).absolute()
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise FileExistsError(f"{target} exists already: remove it, or use another directory")
+    results = results_of(prepared, follow=False)
+    if kind == "console":
+        print_rows(results.toArrow())
+    elif kind == "kafka":
+        writer = as_messages(results, job.get("sink", "key", ())).write.format("kafka")
+        writer.options(**kafka_options(job, "sink")).save()
+    elif kind == "table":
+        results.write.mode("error").saveAsTable(job.get("sink", "name"))
+    else:
+        results.write.mode("append").option("header", True).format(kind).save(place(path))
+    written = sorted(Path(path).glob("*.parquet")) if kind == "parquet" and not is_address(path) else None
+    read = prepared.files.paths() if prepared.files is not None and job.get("source", "kind") == "parquet" else None
+    return {"rows_in": _rows(read), "rows_out": _rows(written)}
+
+
+def print_rows(table: pa.Table) -> None:
+    """Rows as lines of JSON on the standard output, as the sink console writes them."""
+    from sash.cli.terminal import write_table
+
+    write_table(table, as_json=True)
+
+
+def _rows(paths: list[Path] | None) -> int | None:
+    return None if paths is None else sum(pq.read_metadata(path).num_rows for path in paths)

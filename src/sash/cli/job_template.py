@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,18 +15,49 @@ from sash.pipeline.file_source import files
 CLOCKS = ("t", "ts", "time", "timestamp", "event_time", "epoch")
 """Names of columns of whole numbers that are taken for times."""
 
-SIZES = {
-    "moment": ("\"1h\"  # or 1000 (rows), \"Time('1h', every='10m')\", \"Session('30m')\"", '"10m"'),
-    "day": ("\"7d\"  # or 1000 (rows), \"Time('7d', every='1d')\"", '"1d"'),
-    "number": ('1000  # rows; or "Time(60)" in units of the column of on', "0"),
+SIZES: dict[str, tuple[Any, str, Any]] = {
+    "moment": ("1h", "or 1000 (rows), \"Time('1h', every='10m')\", \"Session('30m')\"", "10m"),
+    "day": ("7d", "or 1000 (rows), \"Time('7d', every='1d')\"", "1d"),
+    "number": (1000, 'rows; or "Time(60)" in units of the column of on', 0),
 }
-"""Windows and lateness, by what the time is measured in."""
+"""Windows with a comment, and lateness, by what the time is measured in."""
 
 MOST = 3
 """Columns that are aggregated."""
 
+LATENESS = "how far a row may be behind the latest one; later rows are dropped"
 
-def job_for(path: str) -> str:
+
+class _Toml:
+    """Lines of TOML."""
+
+    indent = ""
+
+    def table(self, name: str, comment: str = "") -> str:
+        return f"[{name}]" + (f"  # {comment}" if comment else "")
+
+    def key(self, name: str, value: Any, comment: str = "") -> str:
+        return f"{name} = {json.dumps(value, ensure_ascii=False)}" + (f"  # {comment}" if comment else "")
+
+
+class _Yaml:
+    """Lines of YAML: keys are indented below their tables."""
+
+    indent = "  "
+
+    def table(self, name: str, comment: str = "") -> str:
+        *outer, last = name.split(".")
+        return "  " * len(outer) + f"{last}:" + (f"  # {comment}" if comment else "")
+
+    def key(self, name: str, value: Any, comment: str = "") -> str:
+        return f"  {name}: {json.dumps(value, ensure_ascii=False)}" + (f"  # {comment}" if comment else "")
+
+
+FORMATS: dict[str, _Toml | _Yaml] = {"toml": _Toml(), "yaml": _Yaml()}
+"""The formats of job files."""
+
+
+def job_for(path: str, format_: str = "toml") -> str:
     """The text of a job that reads a file or a directory: it runs as it is, and says what to change.
 
     Raises FileNotFoundError or ValueError if there is nothing to read.
@@ -36,37 +68,39 @@ def job_for(path: str) -> str:
         raise ValueError(f"{path} has no file to read")
     kind = next(kind for kind, layout in FILES.items() if layout == source.layout.name)
     on = _time(schema)
-    sizes = SIZES["number" if on is None else _measure(schema.field(on).type)]
-    key = next((one.name for one in schema if _is_text(one.type) and one.name != on), None)
+    size, others, lateness = SIZES["number" if on is None else _measure(schema.field(on).type)]
+    by = next((one.name for one in schema if _is_text(one.type) and one.name != on), None)
+    write = FORMATS[format_]
+    table, key, indent = write.table, write.key, write.indent
+
+    def off(line: str) -> str:
+        return f"{indent}# {line.removeprefix(indent)}"
+
     lines = [
         "# A job of sash: `sash run` runs it, `sash run --dry-run` shows what it would do.",
         "",
-        "[source]",
-        f"kind = {json.dumps(kind)}",
-        f"path = {json.dumps(path)}",
-        *(f"#   {field.name}: {field.type}" for field in schema),
+        table("source"),
+        key("kind", kind),
+        key("path", path),
+        *(f"{indent}#   {field.name}: {field.type}" for field in schema),
         "",
-        "[query]",
-        f"windows = {sizes[0]}",
-        f"by = {json.dumps(key)}" if key else '# by = "…"  # a window for each value of this column',
-        *([f"on = {json.dumps(on)}"] if on else ['# on = "…"  # the column to order by; without, rows are in order']),
-        *(
-            [f"lateness = {sizes[1]}  # how far a row may be behind the latest one; later rows are dropped"]
-            if on
-            else []
-        ),
-        '# where = "…"  # a condition in SQL: other rows are left out',
+        table("query"),
+        key("windows", size, others),
+        key("by", by) if by else off(key("by", "…", "a window for each value of this column")),
+        key("on", on) if on else off(key("on", "…", "the column to order by; without, rows are in order")),
+        *([key("lateness", lateness, LATENESS)] if on else []),
+        off(key("where", "…", "a condition in SQL: other rows are left out")),
         "",
-        "[query.aggregates]  # as in SQL: sum(x), avg(x), median(x), count(*) FILTER (WHERE x > 1), …",
-        *_aggregates(schema, on),
+        table("query.aggregates", "as in SQL: sum(x), avg(x), median(x), count(*) FILTER (WHERE x > 1), …"),
+        *(indent + key(name, text) for name, text in _aggregates(schema, on).items()),
         "",
-        "[sink]",
-        'kind = "parquet"  # or csv, kafka',
-        'path = "results"',
+        table("sink"),
+        key("kind", "parquet", "or csv, kafka, console"),
+        key("path", "results"),
         "",
-        "# [store]  # with it, a job that was stopped continues where it stopped",
-        '# kind = "rocksdb"',
-        '# path = "state"',
+        f"# {table('store', 'with it, a job that was stopped continues where it stopped')}",
+        f"# {key('kind', 'rocksdb')}",
+        f"# {key('path', 'state')}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -90,16 +124,17 @@ def _is_text(dtype: pa.DataType) -> bool:
     return dtype in (pa.string(), pa.large_string())
 
 
-def _aggregates(schema: pa.Schema, on: str | None) -> list[str]:
+def _aggregates(schema: pa.Schema, on: str | None) -> dict[str, str]:
+    """Aggregates by name: the number of rows, and two of each of the first columns of numbers."""
     taken = {*schema.names, *RESERVED_ARGUMENTS}
-    found = []
+    found: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:
         name = re.sub(r"\W", "_", name, flags=re.ASCII)
         while name in taken:
             name += "_"
         taken.add(name)
-        found.append(f"{name} = {json.dumps(text)}")
+        found[name] = text
 
     add("rows", "count(*)")
     numbers = [one for one in schema if (pa.types.is_integer(one.type) or pa.types.is_floating(one.type))]

@@ -184,6 +184,10 @@ def aggregate_of(e: Any, where: Any) -> Aggregated:
     if kind == "Anonymous" and name in OURS and len(e.expressions) == 1:
         function = f.geometric_mean if name == "geomean" else getattr(f, name)
         return function(column_of(e.expressions[0]), where=where)
+    if name in ("lag", "row_number"):
+        raise UnsupportedSQL(
+            f"{name}() needs an OVER of its own, in a SELECT statement: {name}(…) OVER (ORDER BY …); in a job, sql ="
+        )
     near = difflib.get_close_matches(name, NAMES.split(", "), 1)
     advice = f"; did you mean {near[0]}()?" if near else ""
     raise UnsupportedSQL(f"the function {name}() is not supported over windows{advice}; there are {NAMES}")

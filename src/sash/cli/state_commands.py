@@ -14,14 +14,20 @@ from sash.cli.main import WrongUsage
 
 @app.command()
 def inspect(
-    path: Annotated[str, typer.Argument(help="A snapshot (a file), or a store of RocksDB (a directory).")],
+    path: Annotated[str, typer.Argument(help="A snapshot, a store of RocksDB, or a checkpoint of a Spark stream.")],
+    top: Annotated[int, typer.Option(min=0, help="How many of the largest keys to show.")] = 3,
+    job: Annotated[str, typer.Option(help="The job of the state, if its aggregates are the user's own.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Show what state has: its query, watermark, offset, keys, pages and bytes."""
+    """Show what state has: its query, watermark, offset, keys, the largest ones, pages and bytes."""
+    from sash.cli.job_file import read_job
+    from sash.cli.job_pipeline import PreparedJob
     from sash.cli.state_summary import state_summary, summary_lines
     from sash.cli.terminal import write_json, write_rows
 
-    found = state_summary(path)
+    read = read_job(job) if job else None
+    query = None if read is None else PreparedJob(read, read.engine).made.query
+    found = state_summary(path, top, query)
     if as_json:
         write_json(found)
     else:

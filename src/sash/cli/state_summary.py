@@ -1,18 +1,25 @@
-"""What a snapshot or a store has, without its query: `sash inspect`."""
+"""What a snapshot, a store or a checkpoint of Spark has, without its query: `sash inspect`."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sash.engine.root_page import HEADER, ROOT, stored_description
+from sash.cli.state_query import described_query
+from sash.engine import Operator
+from sash.engine.key_sizes import key_sizes
+from sash.engine.root_page import HEADER, ROOT, root_schema, stored_description
 from sash.engine.state_header import directories
+from sash.plan.query import Query
 from sash.plan.query_difference import window_text
+from sash.stores import MemoryStore
 from sash.stores import snapshot as snapshots
 from sash.stores.batches import read_batch
 from sash.stores.envelope import PageError, decoding, fingerprint_of, read_json, unwrap
@@ -23,31 +30,115 @@ KINDS = {"b": "buckets of keys", "s": "elements of large keys", "q": "reorder bu
 """Kinds of pages, by the first letter of their names; others go by their names."""
 
 
-def state_summary(path: str) -> dict[str, Any]:
-    """What is in a snapshot, a file, or in a store of RocksDB, a directory.
+@dataclass(frozen=True)
+class StatePages:
+    """The pages of one state: a snapshot, a store, or a shard of a Spark stream."""
+
+    pages: Mapping[str, bytes]
+    schema: pa.Schema | None = None
+    """That of the rows; None: the root page has it."""
+
+
+def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[str, Any]:
+    """What is in a snapshot, a file, in a store of RocksDB or a checkpoint of Spark, both directories.
+
+    top: how many of the largest keys to list.
+    query: the query of the state, for keys of a query that its description does not have in full.
 
     Raises FileNotFoundError if there is nothing, PageError if the state is damaged.
     """
     place = Path(path)
     if not place.exists():
-        raise FileNotFoundError(f"there is no snapshot or store {path!r}")
+        raise FileNotFoundError(f"there is no snapshot, store or checkpoint {path!r}")
     if not place.is_dir():
-        return {"kind": "snapshot", **_summary(_of_snapshot(place.read_bytes()))}
+        state = _of_snapshot(place.read_bytes())
+        return {"kind": "snapshot", **_summary(state.pages), **_largest([state], top, query)}
+    if all((place / name).is_dir() for name in ("offsets", "commits", "state")):
+        return _of_checkpoint(place, top, query)
     from sash.stores import RocksDBStore
 
     store = RocksDBStore(place, read_only=True)
     try:
-        return {"kind": "store", **_summary(dict(store.scan("")))}
+        state = StatePages(dict(store.scan("")))
     finally:
         store.close()
+    return {"kind": "store", **_summary(state.pages), **_largest([state], top, query)}
 
 
-def _of_snapshot(data: bytes) -> dict[str, bytes]:
+def _of_snapshot(data: bytes) -> StatePages:
     items = unwrap(data, "operator", "0" * 32, snapshots.NAME)
     if len(items) != 2:
         raise PageError(f"{snapshots.NAME} has {len(items)} parts; expected a schema and pages")
+    with decoding(snapshots.NAME):
+        schema = pa.ipc.read_schema(pa.py_buffer(items[0]))
     inner = bytes(items[1])
-    return snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1]
+    return StatePages(snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
+
+
+def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]:
+    """The sums over the shards of a stream on Spark; the watermark is the greatest."""
+    from sash.spark import session
+    from sash.spark.stream.checkpoint_pages import read_checkpoint
+
+    found = read_checkpoint(session(), place)
+    shards = [StatePages(pages) for _, pages in sorted(found.shards.items()) if HEADER in pages]
+    if not shards:
+        raise PageError(f"no shard of the checkpoint {str(place)!r} has state yet")
+    each = [_summary(shard.pages) for shard in shards]
+    first = each[0]
+    sums = {name: _sum([one[name] for one in each]) for name in (*COUNTERS, "keys", "elements", "waiting")}
+    watermarks = [one["watermark"] for one in each if one["watermark"] is not None]
+    total = {**first, **sums, "watermark": max(watermarks, key=float, default=None)}
+    total["pages"] = _by_kind([item for shard in shards for item in shard.pages.items()])
+    where = {"batch": found.batch, "watermark_ms": found.watermark_ms, "shards": len(shards)}
+    return {"kind": "checkpoint", **where, **total, **_largest(shards, top, query)}
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _largest(states: Sequence[StatePages], top: int, query: Query | None) -> dict[str, Any]:
+    """The keys with the most elements, None if the query is not known well enough to read them."""
+    if not top:
+        return {}
+    found: list[tuple[int, dict[str, Any]]] = []
+    for state in states:
+        opened = _opened(state, query)
+        if opened is None:
+            return {"largest": None}
+        for keys, counts in key_sizes(opened):
+            order = np.argsort(-counts, kind="stable")[:top]
+            values = [column.take(pa.array(order)).to_pylist() for column in keys]
+            rows = zip(*values, strict=True) if values else [()] * len(order)
+            named = [dict(zip(opened.query.by, row, strict=True)) for row in rows]
+            found += zip(counts[order].tolist(), named, strict=True)
+        found = sorted(found, key=lambda one: -one[0])[:top]
+    return {"largest": [{"key": key, "elements": count} for count, key in found]}
+
+
+def _opened(state: StatePages, query: Query | None) -> Operator | None:
+    """An operator on a copy of the pages, in memory; None if its query is unknown."""
+    header = state.pages[HEADER]
+    fingerprint = fingerprint_of(header, f"page {HEADER!r}")
+    schema = state.schema or root_schema(state.pages.get(ROOT))
+    if schema is None or _meta(header)["eager"]:
+        return None
+    if query is None:
+        described = stored_description(state.pages[ROOT]) if ROOT in state.pages else None
+        query = None if described is None else described_query(described, schema, fingerprint)
+        if query is None:
+            return None
+    store = MemoryStore()
+    store.put_many(dict(state.pages))
+    return Operator(query, schema, mode=_meta(header)["mode"], store=store)
+
+
+def _meta(header: bytes) -> dict[str, Any]:
+    label = f"page {HEADER!r}"
+    found: dict[str, Any] = read_json(unwrap(header, HEADER, fingerprint_of(header, label), label)[0])
+    return found
 
 
 def _summary(pages: Mapping[str, bytes]) -> dict[str, Any]:
@@ -100,11 +191,30 @@ def summary_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for name in ("lateness", "forget", "min_periods"):
             if query.get(name):
                 yield name, query[name]
-    for name in ("fingerprint", "mode", "watermark", *COUNTERS, "offset", "keys", "elements", "waiting"):
-        value = found[name]
+    for name in (
+        "batch",
+        "watermark_ms",
+        "shards",
+        "fingerprint",
+        "mode",
+        "watermark",
+        *COUNTERS,
+        "offset",
+        "keys",
+        "elements",
+        "waiting",
+    ):
+        value = found.get(name)
+        if name not in found:
+            continue
         if isinstance(value, int):
             yield name, f"{value:,}"
         else:
             yield name, value if isinstance(value, str) else "" if value is None else json.dumps(value)
     for kind, sizes in found["pages"].items():
         yield f"pages: {kind}", f"{sizes['pages']:,} of {sizes['bytes']:,} bytes"
+    if "largest" in found and found["largest"] is None:
+        yield "largest keys", "unknown: the state does not have its query in full; give it with --job"
+    for number, one in enumerate(found.get("largest") or (), 1):
+        key = ", ".join(f"{name}={value}" for name, value in one["key"].items()) or "all rows"
+        yield f"largest key {number}", f"{key}: {one['elements']:,} elements"

@@ -1,5 +1,7 @@
 """How a structure changes, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
 
+Trees in order of time are in `tree_trace.py`.
+
 vals  3  1  4            aggregates by position, as the structure keeps them
 aggs  4  4  4
       F     B  E         pointers: half-open, E is behind the youngest
@@ -8,16 +10,19 @@ aggs  4  4  4
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from sash.aggregators.base import Aggregator, fields
-from sash.aggregators.catalogue import IN_ORDER
+from sash.aggregators.btree_nodes import BTreeNodes
+from sash.aggregators.catalogue import CATALOGUE
 from sash.aggregators.counted_tree import CountedTree
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.two_stacks import TwoStacks
 from sash.cli.job_file import nearest
 from sash.cli.main import WrongUsage
+from sash.cli.tree_trace import MIN_ARITY, TimedValue, TreeNode, timed_values, tree_lines, tree_nodes
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
 
@@ -43,6 +48,8 @@ class TraceStep:
     """Calls of ⊕ by the operation; an inverse counts as one."""
     query_combines: int
     result: Any
+    nodes: list[TreeNode] = field(default_factory=list)
+    """Those of a tree in order of time, from the root down."""
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
@@ -50,12 +57,17 @@ class TraceStep:
 
 
 def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int) -> Iterator[TraceStep]:
-    """Slide a window of some rows over values.
+    """Slide a window of some rows over values; over pairs of time and value, if the structure is in order of time.
 
     Raises WrongUsage for an unknown name, and for an aggregate that the structure does not accept.
     """
     window = _made(structure, aggregate)
     calls = _count(window)
+    if isinstance(window, BTreeNodes):
+        yield from _tree_steps(window, calls, values, size)
+        return
+    if any(isinstance(value, TimedValue) for value in values):
+        raise WrongUsage(f"{type(window).__name__} takes values in order: write them without times, such as 3,1,4")
     inside: list[Any] = []
     for value in values:
         if len(inside) == size:
@@ -69,9 +81,31 @@ def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int
         yield _step(window, f"insert {value}", inside, calls)
 
 
+def _tree_steps(window: Any, calls: list[int], values: Sequence[Any], size: int) -> Iterator[TraceStep]:
+    """Insert values at their times, in the order given; the oldest leaves when there are more than `size`."""
+
+    def step(operation: str) -> TraceStep:
+        combines, calls[0] = calls[0], 0
+        result = window.query()
+        inside = [f"{time}:{_text(window, state)}" for time, state in window.elements()]
+        nodes = tree_nodes(window, lambda state: _text(window, state))
+        return TraceStep(operation, inside, 0, {}, {}, {}, combines, calls[0], result, nodes)
+
+    for time, value in timed_values(values):
+        calls[0] = 0
+        window.insert(time, value)
+        yield step(f"insert {time}:{value}")
+        if window.size() > size:
+            oldest, calls[0] = window.oldest, 0
+            window.evict()
+            yield step(f"evict {oldest}")
+
+
 def values_of(text: str) -> list[Any]:
     """Values between commas: all whole numbers, else all numbers, else texts."""
     words = [word.strip() for word in text.split(",")]
+    if any(":" in word for word in words):
+        return _pairs(words)
     for kind in (int, float):
         try:
             return [kind(word) for word in words]
@@ -80,18 +114,30 @@ def values_of(text: str) -> list[Any]:
     return list(words)
 
 
+def _pairs(words: Sequence[str]) -> list[Any]:
+    """Pairs of a time and a value, such as 2:5. Raises WrongUsage if a word is none."""
+    for word in words:
+        if word.count(":") != 1 or not all(word.split(":")):
+            raise WrongUsage(f"{word!r} is not a time and a value, such as 2:5; write all values like that, or none")
+    times, values = (values_of(",".join(side)) for side in zip(*(word.split(":") for word in words), strict=True))
+    return [TimedValue(*pair) for pair in zip(times, values, strict=True)]
+
+
 def _made(structure: str, aggregate: str) -> Any:
-    if structure not in IN_ORDER:
-        known = {name.lower(): name for name in IN_ORDER}
+    if structure not in CATALOGUE:
+        known = {name.lower(): name for name in CATALOGUE}
         if structure.lower() not in known:
-            raise WrongUsage(f"there is no in-order structure {structure!r}{nearest(structure, IN_ORDER)}")
+            raise WrongUsage(f"there is no structure {structure!r}{nearest(structure, CATALOGUE)}")
         structure = known[structure.lower()]
+    made: Any = CATALOGUE[structure].cls
+    if issubclass(made, BTreeNodes):
+        made = partial(made, min_arity=MIN_ARITY)
     if aggregate and aggregate not in AGGREGATES:
         raise WrongUsage(f"--aggregate {aggregate} is not known{nearest(aggregate, AGGREGATES)}")
     why = ""
     for name in (aggregate,) if aggregate else AGGREGATES:
         try:
-            return IN_ORDER[structure].cls(_monoid(name))
+            return made(_monoid(name))
         except TypeError as error:
             why = why or str(error)
     raise WrongUsage(why)
@@ -172,6 +218,9 @@ def trace_lines(steps: Sequence[TraceStep]) -> Iterator[str]:
     for number, step in enumerate(steps, 1):
         cost = f"⊕ {step.combines}, query {step.query_combines}"
         yield f"{number:>3}  {step.operation:<12} {cost:<16} window {' '.join(map(str, step.window))} → {step.result}"
+        if step.nodes:
+            yield from (f"       {line}" for line in tree_lines(step.nodes))
+            continue
         labels = labels_of(step)
         rows = {**step.arrays, "": [labels.get(step.start + i, "") for i in range(len(step.window) + 1)]}
         width = max(len(cell) for cells in rows.values() for cell in cells)

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 from rich.console import Console
@@ -25,9 +25,9 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def write_json(value: Any) -> None:
-    """A value as JSON, indented."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def write_json(value: Any, to: TextIO | None = None) -> None:
+    """A value as JSON, indented; on the standard output unless said otherwise."""
+    (sys.stdout if to is None else to).write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:

@@ -1,4 +1,4 @@
-"""A trace of a structure as SVG: a row of cells for each array, the pointers below."""
+"""A trace of a structure as SVG: a row of cells for each array, the pointers below; a tree as boxes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from sash.cli.structure_trace import TraceStep, labels_of
+from sash.cli.tree_drawing import tree_svg
 
 CELL, HIGH, LEFT, GAP = 46, 24, 90, 16
 """Width and height of a cell, where the first one begins, and the space between steps; in pixels."""
@@ -17,11 +18,17 @@ STYLE += "rect{fill:#f4f4f4;stroke:#999}"
 def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
     """The steps below each other; elements stay in their columns, so that the window moves to the right."""
     drawn = [_text(12, 20, title, "pointer")]
-    top = 36
+    top, widest = 36, 420
     for number, step in enumerate(steps, 1):
         cost = f"⊕ {step.combines}, query {step.query_combines}"
         drawn.append(_text(12, top + 12, f"{number}. {step.operation}    {cost}    → {step.result}"))
         top += HIGH
+        if step.nodes:
+            boxes, end, top = tree_svg(step.nodes, 12, top)
+            drawn += boxes
+            widest = max(widest, end)
+            top += GAP
+            continue
         for name, cells in (step.arrays or {"window": [str(value) for value in step.window]}).items():
             drawn.append(_text(12, top + 16, name, "name"))
             for i, cell in enumerate(cells):
@@ -32,8 +39,8 @@ def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
         for position, label in labels_of(step).items():
             drawn.append(_text(LEFT + CELL * position + 2, top + 14, label, "pointer"))
         top += HIGH + GAP
-    last = max((step.start + len(step.window) for step in steps), default=0)
-    width = max(LEFT + CELL * (last + 2), 420)
+    last = max((step.start + len(step.window) for step in steps if not step.nodes), default=0)
+    width = max(LEFT + CELL * (last + 2), widest)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" viewBox="0 0 {width} {top}">'
     body = [head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>"]
     body += ['<rect width="100%" height="100%" style="fill:white;stroke:none"/>', *drawn, "</svg>"]

@@ -1,0 +1,13 @@
+"""What `spark-submit "$(sash job-script)" job.toml` runs: a job on the cluster that Spark was submitted to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Python puts the directory of a script first, and its modules are no top-level ones
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
+    from sash.cli.main import main
+
+    sys.exit(main(["run", *sys.argv[1:], "--engine", "spark"]))

@@ -1,0 +1,66 @@
+"""Run a job as a stream on Spark: to the end of what is there, or until it is stopped. The checkpoint has its state."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from sash.cli.job_file import Job
+from sash.cli.job_pipeline import PreparedJob
+from sash.cli.job_spark import as_messages, kafka_options, place, print_rows, results_of
+from sash.pipeline.stop_signals import stop_on_signals
+
+SECONDS = 0.25
+"""How often a stream is asked whether it has ended, and whether to stop it."""
+
+
+def run_stream(prepared: PreparedJob, follow: bool, stop: threading.Event | None = None) -> dict[str, Any]:
+    """Run a job as a stream, with `follow` until SIGINT, SIGTERM or `stop`; the counters of this run.
+
+    Stopping in the middle of a micro-batch loses nothing: the next run repeats it from the checkpoint, and files and
+    tables take it once. Raises what made the stream fail.
+    """
+    from sash.spark import monitor
+
+    job = prepared.job
+    stop = threading.Event() if stop is None else stop
+    writer = _writer(job, results_of(prepared, follow))
+    writer = writer.option("checkpointLocation", place(job.get("spark", "checkpoint")))
+    trigger = job.get("spark", "trigger")
+    if not follow:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    query = writer.toTable(job.get("sink", "name")) if job.get("sink", "kind") == "table" else writer.start()
+    with stop_on_signals(stop), monitor(query) as watched:
+        while not _has_ended(query):
+            if stop.is_set():
+                query.stop()
+                break
+    last = watched.last
+    counts = {name: watched.totals[name] for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    return {**counts, "batches": len(watched.batches), "keys": None if last is None else last.keys, "finished": False}
+
+
+def _has_ended(query: Any) -> bool:
+    """Wait a moment for a stream to end. Raises RuntimeError, without Spark's plan of it, if it has failed."""
+    try:
+        return bool(query.awaitTermination(SECONDS))
+    except Exception as error:
+        cause, plan, _ = str(error).partition("=== Streaming Query ===")
+        if not plan:
+            raise
+        raise RuntimeError(f"the stream has failed: {' '.join(cause.split())}") from error
+
+
+def _writer(job: Job, results: Any) -> Any:
+    """The writer of a stream to the sink of a job, in append mode."""
+    kind = job.get("sink", "kind")
+    if kind == "console":
+        return results.writeStream.foreachBatch(lambda batch, _number: print_rows(batch.toArrow()))
+    if kind == "kafka":
+        writer = as_messages(results, job.get("sink", "key", ())).writeStream.format("kafka")
+        return writer.options(**kafka_options(job, "sink"))
+    if kind == "table":
+        return results.writeStream
+    return results.writeStream.format(kind).option("header", True).option("path", place(job.get("sink", "path")))

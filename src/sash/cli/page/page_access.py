@@ -1,0 +1,91 @@
+"""Who may see a page: a token on every request, and the name that a browser asked for.
+
+A page in another tab cannot read this one (browsers keep origins apart), but its domain may be made to point at
+127.0.0.1 (DNS rebinding): then it is of our origin, and only the Host header tells. So on loopback that must be a name
+of this machine. The token keeps out other users of the machine, and everyone on a network.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from email.message import Message
+from http.cookies import CookieError, SimpleCookie
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every response."""
+
+
+def is_loopback(address: str) -> bool:
+    """Is an address reached from this machine alone?
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
+    (True, True, False, True)
+    """
+    if address.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> host_name("localhost:8000"), host_name("[::1]:8000"), host_name("evil.example")
+    ('localhost', '::1', 'evil.example')
+    """
+    name = header.strip()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.rpartition(":")[0] if name.count(":") == 1 else name
+
+
+class PageAccess:
+    """The token of a page, and the check of each request.
+
+    host: the address that the page is served on.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.loopback = is_loopback(host)
+        self.cookie = ""
+        """The name of the cookie: with the port, since browsers share cookies between ports. Set by the server."""
+
+    def host_fits(self, header: str | None) -> bool:
+        """Is the Host header a name of this machine? On loopback no other is answered."""
+        return not self.loopback or (header is not None and is_loopback(host_name(header)))
+
+    def is_token(self, given: str) -> bool:
+        """Is it the token? Takes the same time wherever they differ."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+    def admits(self, headers: Message[str, str], given: str) -> bool:
+        """Has a request the token: in its address, as a cookie, or as `Authorization: Bearer …`?"""
+        if given:
+            return self.is_token(given)
+        scheme, _, bearer = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self.is_token(bearer.strip())
+        try:
+            found = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
+        except CookieError:
+            return False
+        return found is not None and self.is_token(found.value)
+
+    def cookie_header(self) -> str:
+        """The Set-Cookie header: for this site alone, and not for scripts."""
+        return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"

@@ -1,0 +1,246 @@
+"""The server of a page: files, figures as JSON, and events, on a port or on a Unix socket.
+
+    GET /                              the page; with ?token= it sets a cookie and goes on without it
+    GET /page.css, /page.js, …         its files
+    GET /events                        server-sent events: the figures of all queries, each second
+    GET /api/queries                   the same, once
+    GET /api/queries/NAME/keys         the keys of the newest results, as JSON arrays of the values of `by`
+    GET /api/queries/NAME/results?key= the newest results of a key
+    GET /api/queries/NAME/plan         the plan as text and as SVG
+
+Nothing is changed by a request. Each connection has a thread; their number is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.resources import files
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from sash.cli.page.page_access import HEADERS, PageAccess
+
+if TYPE_CHECKING:
+    from sash.cli.page.query_board import Board
+
+ASSETS = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/chart.js": ("chart.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+CONNECTIONS, STREAMS = 64, 8
+"""Connections at once, and those among them that get events."""
+
+PERIOD = 1.0
+"""Seconds between two events."""
+
+TOO_MANY = {"Retry-After": "5"}
+
+
+class PageServer(ThreadingMixIn, HTTPServer):
+    """Serves a board on a port of an address, or on a Unix socket that is protected by its directory.
+
+    board: what it shows.
+    address: a host and a port; 0 is any free port. Or the path of a Unix socket.
+    access: what is demanded of requests; None on a Unix socket.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = CONNECTIONS
+    allow_reuse_address = os.name == "posix"
+
+    def __init__(self, board: Board, address: tuple[str, int] | str, access: PageAccess | None) -> None:
+        self.board, self.access = board, access
+        self.ended, self.period = threading.Event(), PERIOD
+        self._free, self._streams = threading.BoundedSemaphore(CONNECTIONS), threading.BoundedSemaphore(STREAMS)
+        self._open_streams: set[int] = set()
+        if isinstance(address, str):
+            self.address_family = socket.AF_UNIX
+        else:
+            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.address_family = found[0][0]
+        super().__init__(address, PageRequest)  # type: ignore[arg-type]
+        if access is not None:
+            access.cookie = f"sash_{self.server_port}"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="sash live page", daemon=True)
+
+    def server_bind(self) -> None:
+        """Bind, without the lookup of the host's name that `HTTPServer` makes: it may take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name = ""
+        self.server_port = 0 if isinstance(self.server_address, str) else int(self.server_address[1])
+
+    def start(self) -> PageServer:
+        """Serve in a thread."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Tell all pages that it ends, and stop."""
+        self.ended.set()
+        for _ in range(40):  # two seconds for the last events
+            if not self._open_streams:
+                break
+            threading.Event().wait(0.05)
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or not at all if there are too many."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore connections that broke off; requests that fail have an answer."""
+
+    @contextlib.contextmanager
+    def stream(self) -> Any:
+        """A place among the streams of events; None if all are taken."""
+        if not self._streams.acquire(blocking=False):
+            yield None
+            return
+        self._open_streams.add(threading.get_ident())
+        try:
+            yield self
+        finally:
+            self._open_streams.discard(threading.get_ident())
+            self._streams.release()
+
+
+class PageRequest(BaseHTTPRequestHandler):
+    """Answers a request."""
+
+    server: PageServer
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Check who asks, and answer."""
+        split = urlsplit(self.path)
+        asked = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
+        access = self.server.access
+        if access is not None:
+            if not access.host_fits(self.headers.get("Host")):
+                self._fail(HTTPStatus.MISDIRECTED_REQUEST, "this page is served to localhost and 127.0.0.1 alone")
+                return
+            if not access.admits(self.headers, asked.get("token", "")):
+                self._fail(
+                    HTTPStatus.FORBIDDEN, "the token is missing or wrong: open the address that sash has printed"
+                )
+                return
+            if split.path == "/" and "token" in asked:
+                self._send(
+                    b"", "text/plain", HTTPStatus.SEE_OTHER, {"Location": "/", "Set-Cookie": access.cookie_header()}
+                )
+                return
+        try:
+            self._answer(split.path, asked)
+        except KeyError:
+            self._fail(HTTPStatus.NOT_FOUND, "there is no such query or page")
+        except ValueError as error:
+            self._fail(HTTPStatus.BAD_REQUEST, str(error))
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _answer(self, path: str, asked: dict[str, str]) -> None:
+        board = self.server.board
+        if path in ASSETS:
+            name, kind = ASSETS[path]
+            self._send(files("sash.cli.page").joinpath("assets", name).read_bytes(), kind)
+        elif path == "/events":
+            self._events()
+        elif path == "/api/queries":
+            self._json({"queries": board.queries()})
+        else:
+            match path.split("/"):
+                case ["", "api", "queries", name, "keys"]:
+                    self._json({"keys": board.keys(unquote(name))})
+                case ["", "api", "queries", name, "results"]:
+                    self._json({"results": board.results(unquote(name), asked.get("key", "[]"))})
+                case ["", "api", "queries", name, "plan"]:
+                    self._json(board.plan(unquote(name)))
+                case _:
+                    raise KeyError(path)
+
+    def _events(self) -> None:
+        with self.server.stream() as place:
+            if place is None:
+                text = f"{STREAMS} pages are open already: close one of them"
+                self._fail(HTTPStatus.SERVICE_UNAVAILABLE, text, TOO_MANY)
+                return
+            self.close_connection = True
+            self.send_response(HTTPStatus.OK)
+            for name, value in {**HEADERS, "Content-Type": "text/event-stream", "Connection": "close"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self._send_events()
+
+    def _send_events(self) -> None:
+        """Send the figures again and again; `end` with the last ones."""
+        ended = self.server.ended
+        self.wfile.write(b"retry: 1000\n\n")
+        while True:
+            kind = "end" if ended.is_set() else "queries"
+            found = json.dumps({"queries": self.server.board.queries()})
+            self.wfile.write(f"event: {kind}\ndata: {found}\n\n".encode())
+            self.wfile.flush()
+            if kind == "end":
+                return
+            ended.wait(self.server.period)
+
+    def _json(self, value: Any) -> None:
+        self._send(json.dumps(value).encode(), "application/json")
+
+    def _fail(self, status: HTTPStatus, text: str, more: dict[str, str] | None = None) -> None:
+        self._send(f"{text}\n".encode(), "text/plain; charset=utf-8", status, more)
+
+    def _send(
+        self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, more: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """An error of the protocol, as text."""
+        del explain
+        self.close_connection = True
+        self._fail(HTTPStatus(code), message or HTTPStatus(code).phrase, {"Connection": "close"})
+
+    def version_string(self) -> str:
+        """The Server header: no versions."""
+        return "sash"
+
+    def address_string(self) -> str:
+        """Who asks; a Unix socket has no address."""
+        return "" if isinstance(self.client_address, str) else str(self.client_address[0])
+
+    def log_message(self, format: str, *values: Any) -> None:  # noqa: A002 (as in http.server)
+        """Write no log: the terminal belongs to the program."""

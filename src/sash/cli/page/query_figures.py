@@ -1,0 +1,116 @@
+"""QueryFigures: what a page shows of a query at one moment, and the rate of its rows over the last minutes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class QueryFigures:
+    """The figures of a query; None is not known."""
+
+    name: str
+    kind: str
+    """"operator", "pipeline" or "spark"."""
+    finished: bool
+    rows_in: int
+    rows_out: int
+    rows_per_second: float
+    late: int
+    untimed: int
+    malformed: int | None
+    """Records that could not be decoded; an operator gets decoded ones."""
+    keys: int
+    elements: int
+    state_bytes: int
+    pages_read: int
+    pages_written: int
+    watermark: str | None
+    """As text, in the type of the time column."""
+    lag: float | None
+    """How far the watermark is behind, in `lag_unit`."""
+    lag_unit: str
+    """"s" for seconds; empty for units of a numeric time column."""
+    lag_of: str
+    """Behind what: "clock", or "newest row"."""
+    latency: dict[str, float | None]
+    """Number of calls, or micro-batches; percentiles and the greatest, in seconds."""
+    rates: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds ago, and rows per second then; the oldest first."""
+    has_results: bool = False
+    """Can the newest results of a key be shown?"""
+    has_plan: bool = False
+    problem: str = ""
+    """What the page could not do, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return asdict(self)
+
+
+class WatchedQuery(Protocol):
+    """A query that a page shows."""
+
+    name: str
+
+    def figures(self) -> QueryFigures:
+        """The figures now."""
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results, as JSON arrays."""
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key; None before there are any. Raises ValueError if it is no key."""
+
+    def plan(self) -> str:
+        """The text of `explain()`; empty if it is not known."""
+
+    def catch_up(self) -> None:
+        """Look at what is new, so that it is not missed."""
+
+    def release(self) -> None:
+        """Stop watching."""
+
+
+class RowRate:
+    """Rows per second, from counts that are noted now and then."""
+
+    APART = 0.5
+    """Seconds between two notes that are kept."""
+    RECENT = 5.0
+    """Seconds over which the current rate is taken."""
+    NOTES = 240
+
+    def __init__(self) -> None:
+        self._notes: deque[tuple[float, int]] = deque(maxlen=self.NOTES)
+
+    def note(self, rows: int, now: float | None = None) -> None:
+        """Note a count of rows."""
+        now = time.monotonic() if now is None else now
+        notes = self._notes
+        if len(notes) > 1 and now - notes[-2][0] < self.APART:
+            notes[-1] = now, rows
+        else:
+            notes.append((now, rows))
+
+    def current(self, now: float | None = None) -> float:
+        """Rows per second over the last seconds."""
+        now = time.monotonic() if now is None else now
+        notes = [*self._notes]
+        start = next((note for note in notes if now - note[0] <= self.RECENT), None)
+        if start is None or start is notes[-1]:
+            return 0.0
+        return (notes[-1][1] - start[1]) / max(now - start[0], 1e-9)
+
+    def history(self, now: float | None = None) -> list[tuple[float, float]]:
+        """Seconds ago and rows per second, between each note and the next."""
+        now = time.monotonic() if now is None else now
+        notes = [*self._notes]
+        return [
+            (round(now - end[0], 1), round((end[1] - start[1]) / max(end[0] - start[0], 1e-9), 1))
+            for start, end in pairwise(notes)
+        ]

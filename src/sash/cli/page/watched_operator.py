@@ -1,0 +1,167 @@
+"""WatchedOperator: follows an operator, or that of a pipeline, by what each of its calls gives.
+
+    op.process(batch) ──▶ results, seconds ──▶ counters, a histogram, a reference to the results
+                                                        ▲
+                                             the server reads them in its threads
+
+The work is by calls, not by rows. What takes longer, the size of the state, takes at most a fiftieth of the time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sash.cli.page.latency_histogram import LatencyHistogram
+from sash.cli.page.newest_results import NewestResults
+from sash.cli.page.query_figures import QueryFigures, RowRate
+from sash.cli.page.result_rows import results_json
+from sash.engine import Operator
+from sash.engine.metrics import Metrics, Progress
+from sash.plan.query import Query
+
+SHARE = 0.02
+"""The share of the time that taking the size of the state may need."""
+
+ALLOWANCE = 0.5
+"""Seconds that it may need before that, so that short programs have it after each call."""
+
+
+class WatchedOperator:
+    """An operator that a page shows.
+
+    operator: whose calls are followed.
+    name: on the page.
+    pipeline: the pipeline that it belongs to, which knows of malformed records.
+    """
+
+    def __init__(self, operator: Operator, name: str, pipeline: Any = None) -> None:
+        if operator.observer is not None:
+            raise ValueError(f"{operator!r} is watched already: use one page, or unwatch() it there")
+        self.operator, self.name, self.pipeline = operator, name, pipeline
+        self.calls = CallFigures(operator.query)
+        operator.observer = self._observe
+        if operator.schema is not None:
+            self.calls.measure(operator)
+
+    def _observe(self, results: pa.RecordBatch, seconds: float) -> None:
+        self.calls.take(self.operator, results, seconds)
+
+    def release(self) -> None:
+        """Stop watching the operator."""
+        self.operator.observer = None
+
+    def figures(self) -> QueryFigures:
+        """The figures after the last call."""
+        malformed = None if self.pipeline is None else self.pipeline.position.malformed
+        finished = self.pipeline is not None and self.pipeline.position.finished
+        kind = "operator" if self.pipeline is None else "pipeline"
+        return self.calls.figures(self.name, kind, malformed, finished)
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results."""
+        return self.calls.newest.keys()
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key."""
+        return self.calls.results(key)
+
+    def plan(self) -> str:
+        """The text of `explain()`."""
+        return self.calls.plan(self.operator.schema)
+
+    def catch_up(self) -> None:
+        """Add the newest results to those of the chosen keys."""
+        self.calls.newest.catch_up()
+
+
+class CallFigures:
+    """What the calls of a query have given."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.newest, self.latency, self.rate = NewestResults(query.by), LatencyHistogram(), RowRate()
+        self.progress = Progress()
+        self.metrics = Metrics(*[0] * 9)
+        self.problem = ""
+        self._time: Any = None
+        self._inputs: Sequence[str] = ()
+        self._start, self._spent = time.monotonic(), 0.0
+
+    # ---- in the thread of the query ----
+
+    def take(self, operator: Operator, results: pa.RecordBatch, seconds: float) -> None:
+        """Note a call. An error here must not lose its results: the page shows it."""
+        try:
+            self.latency.add(seconds)
+            self.newest.add(results)
+            self.measure(operator)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def measure(self, operator: Operator) -> None:
+        """Note the counters, and now and then the size of the state."""
+        self.progress = operator.progress
+        self._time, self._inputs = operator.bound_query.time, operator.bound_query.schema.names
+        start = time.monotonic()
+        self.rate.note(self.progress.rows_in, start)
+        affordable = self._spent <= ALLOWANCE + SHARE * (start - self._start)
+        if affordable or self.progress.watermark == math.inf:
+            self.metrics = operator.metrics
+            self._spent += time.monotonic() - start
+
+    # ---- in threads of the server ----
+
+    def figures(self, name: str, kind: str, malformed: int | None = None, finished: bool = False) -> QueryFigures:
+        """The figures after the last call."""
+        now, size = self.progress, self.metrics
+        watermark, lag, unit = self._watermark(now.watermark)
+        return QueryFigures(
+            name=name,
+            kind=kind,
+            finished=finished or now.watermark == math.inf,
+            rows_in=now.rows_in,
+            rows_out=now.rows_out,
+            rows_per_second=self.rate.current(),
+            late=now.late,
+            untimed=now.untimed,
+            malformed=malformed,
+            keys=size.keys,
+            elements=size.elements,
+            state_bytes=size.state_bytes,
+            pages_read=size.pages_read,
+            pages_written=size.pages_written,
+            watermark=watermark,
+            lag=lag,
+            lag_unit=unit,
+            lag_of="clock",
+            latency=self.latency.to_json(),
+            rates=self.rate.history(),
+            has_results=True,
+            has_plan=True,
+            problem=self.problem,
+        )
+
+    def _watermark(self, watermark: Any) -> tuple[str | None, float | None, str]:
+        """The watermark as text, and its distance from the clock if it is a time."""
+        axis = self._time
+        if watermark is None or axis is None or not math.isfinite(watermark):
+            return None, None, ""
+        if not axis.timed:
+            return str(watermark), None, ""
+        lag = time.time() - watermark * axis.unit / 1e9
+        return pa.scalar(watermark, pa.int64()).cast(axis.type).cast(pa.string()).as_py(), lag, "s"
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key."""
+        chosen = self.newest.of_key(key)
+        on = self.query.on[0] if self.query.on else None
+        return None if chosen is None else results_json(chosen, self.newest.by, on, self._inputs)
+
+    def plan(self, schema: pa.Schema | None) -> str:
+        """The text of `explain()`."""
+        return self.query.explain(schema)

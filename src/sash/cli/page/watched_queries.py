@@ -1,0 +1,64 @@
+"""WatchedQueries: follows the operator of several queries, each with figures of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.cli.page.query_figures import QueryFigures
+from sash.cli.page.watched_operator import CallFigures
+from sash.engine import QueriesOperator
+
+
+class WatchedQueries:
+    """The operator of several queries, whose calls are followed once for all of them."""
+
+    def __init__(self, operator: QueriesOperator, name: str) -> None:
+        if operator.observer is not None:
+            raise ValueError(f"{operator!r} is watched already: use one page, or unwatch() it there")
+        self.operator = operator
+        self.members = [
+            WatchedMember(f"{name}: {member}", CallFigures(query), self)
+            for member, query in operator.queries.queries.items()
+        ]
+        self._names = [*operator.queries.queries]
+        operator.observer = self._observe
+
+    def _observe(self, results: dict[str, Any], seconds: float) -> None:
+        inner = {name: group.operator for group in self.operator.groups for name in group.names}
+        for name, member in zip(self._names, self.members, strict=True):
+            member.calls.take(inner[name], results[name], seconds)
+
+    def release(self) -> None:
+        """Stop watching the operator."""
+        self.operator.observer = None
+
+
+class WatchedMember:
+    """One of several queries. Those that share a state have its size and counters."""
+
+    def __init__(self, name: str, calls: CallFigures, watched: WatchedQueries) -> None:
+        self.name, self.calls, self.watched = name, calls, watched
+
+    def figures(self) -> QueryFigures:
+        """The figures after the last call."""
+        return self.calls.figures(self.name, "operator")
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results."""
+        return self.calls.newest.keys()
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key."""
+        return self.calls.results(key)
+
+    def plan(self) -> str:
+        """The text of `explain()`."""
+        return self.calls.plan(self.watched.operator.schema)
+
+    def catch_up(self) -> None:
+        """Add the newest results to those of the chosen keys."""
+        self.calls.newest.catch_up()
+
+    def release(self) -> None:
+        """Stop watching all of them."""
+        self.watched.release()

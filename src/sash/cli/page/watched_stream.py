@@ -1,0 +1,74 @@
+"""WatchedStream: follows a streaming query of Spark by its monitor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sash.cli.page.latency_histogram import LatencyHistogram
+from sash.cli.page.query_figures import QueryFigures
+
+
+class WatchedStream:
+    """A streaming query of Spark. Its results are where Spark writes them: a page has the figures alone.
+
+    monitor: a `sash.spark.Monitor`.
+    name: on the page.
+    query: the `sash.Query`, whose plan the page shows.
+    owned: was the monitor started for the page?
+    """
+
+    def __init__(self, monitor: Any, name: str, query: Any, owned: bool) -> None:
+        self.monitor, self.name, self.query, self.owned = monitor, name, query, owned
+        self.latency = LatencyHistogram()
+        self._counted = -1
+
+    def figures(self) -> QueryFigures:
+        """The figures of the last micro-batch, and the sums over all."""
+        batches, totals = [*self.monitor.batches], dict(self.monitor.totals)
+        for batch in batches:
+            if batch.number > self._counted:
+                self.latency.add(batch.seconds)
+                self._counted = batch.number
+        last = batches[-1] if batches else None
+        ended = not self.monitor.query.isActive
+        return QueryFigures(
+            name=self.name,
+            kind="spark",
+            finished=ended,
+            rows_per_second=0.0 if last is None or ended else last.rows_per_second,
+            keys=0 if last is None else last.keys,
+            elements=0 if last is None else last.elements,
+            state_bytes=0 if last is None else last.state_bytes,
+            watermark=None,
+            lag=None if last is None else last.lag,
+            lag_unit="" if last is None else last.lag_unit,
+            lag_of="newest row",
+            latency=self.latency.to_json(),
+            rates=[(float(len(batches) - i), one.rows_per_second) for i, one in enumerate(batches[-240:])],
+            has_plan=self.query is not None,
+            **{name: totals[name] for name in FLOWS},
+        )
+
+    def keys(self) -> list[str]:
+        """None: results are not here."""
+        return []
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """None: results are not here."""
+        del key
+        return None
+
+    def plan(self) -> str:
+        """The text of `explain()`, if the query is known."""
+        return "" if self.query is None else self.query.explain()
+
+    def catch_up(self) -> None:
+        """Nothing: the monitor keeps its batches."""
+
+    def release(self) -> None:
+        """Stop the monitor, if it was started here."""
+        if self.owned:
+            self.monitor.close()
+
+
+FLOWS = ("rows_in", "rows_out", "late", "untimed", "malformed", "pages_read", "pages_written")

@@ -1,0 +1,64 @@
+"""The live page in the shell: `sash ui`, and what `sash run` shows of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sash.cli.commands import app
+
+if TYPE_CHECKING:
+    from sash.cli.page.live_page import LivePage
+
+Host = Annotated[str, typer.Option(help="The address of the page; by default this machine alone reaches it.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port of the page; by default a free one.")]
+
+LOOPBACK = "127.0.0.1"
+
+
+@app.command()
+def ui(host: Host = LOOPBACK, port: Port = 0) -> None:
+    """Serve a web page with the runs of `sash run` on this machine, until interrupted."""
+    from sash.cli.page.live_page import LivePage
+    from sash.cli.page.run_directory import RunBoard, run_directory
+
+    run_directory()  # refuse one that others can enter now, not in the page
+    with LivePage(host, port, board=RunBoard()) as page, contextlib.suppress(KeyboardInterrupt):
+        sys.stdout.write(f"{_address(page)}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+@contextmanager
+def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -> Iterator[Callable[[Any], object]]:
+    """List a run for `sash ui`, and serve a page of its own if asked to; gives what watches a running query.
+
+    name: the name of the run.
+    on_page: serve a page, and print its address on the standard error.
+    host, port: where.
+    """
+    from sash.cli.page.live_page import LivePage
+    from sash.cli.page.query_board import QueryBoard
+    from sash.cli.page.run_directory import RegisteredRun
+
+    board = QueryBoard()
+    with contextlib.ExitStack() as stack:
+        stack.callback(board.close)
+        if on_page:
+            page = stack.enter_context(LivePage(host, port, board=board))
+            sys.stderr.write(f"sash: live page: {_address(page)}\n")
+            sys.stderr.flush()
+        with contextlib.suppress(OSError):  # no directory for sockets: `sash ui` does not list the run
+            stack.callback(RegisteredRun(board).close)
+        yield lambda running: board.watch(running, name)
+
+
+def _address(page: LivePage) -> str:
+    """The address of a page, with a warning if others reach it."""
+    return page.url if page.is_local else f"{page.url} (all that reach this machine see it, if they have the token)"
