@@ -14,23 +14,32 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_EN
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all bench bench-spark bench-stream wheel docs pictures lint format clean venv
+.PHONY: help demo test test-all test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
 	@printf 'usage: make <target>\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r target text; do \
-		printf '  %-12s %s\n' "$$target" "$$text"; done
+		printf '  %-13s %s\n' "$$target" "$$text"; done
 
 demo: venv ## the ideas at work, in a minute or two, at the end on Spark
 	@$(PY) -m examples.demo
 
 test: lint ## every check and the tests; this is what must pass
-	$(call check,pytest,$(PYTEST) -m 'not all_compiled')
+	$(call check,pytest,$(PYTEST) -m 'not all_compiled and not cluster')
 
-test-all: lint ## the same, with every compiled combination and more random examples
-	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m '')
-	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled' $(KERNEL_TESTS))
+test-cluster: venv ## Spark on a cluster on this machine: batches and streams in spite of faults, spark-submit, shipping
+	$(call check,pytest (cluster),$(PY) -m pytest -m cluster tests/spark/cluster)
+
+test-versions: venv ## a small test with each version of Spark that is supported, in build/versions: ARGS=4.0 for one
+	@$(PY) -m tools.spark_versions $(ARGS)
+
+test-all: lint test-cluster ## the same, with every compiled combination and more random examples
+	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not cluster')
+	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
+
+test-ui: venv ## the tests of the live page alone, in chromium
+	$(call check,pytest (browser),$(PY) -m pytest -m browser tests/cli/page)
 
 bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on
@@ -41,8 +50,9 @@ bench-spark: venv ## the benchmark of Spark, batch: ARGS=--quick for a small one
 	@$(PY) -m benchmarks.spark_batch $(ARGS)
 
 bench-stream: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
-bench-stream: venv ## the benchmark of Spark, streams: ARGS=--quick for a small one
+bench-stream: venv ## the benchmarks of Spark, streams, also beside Flink: ARGS=--quick for small ones
 	@$(PY) -m benchmarks.spark_stream $(ARGS)
+	@$(PY) -m benchmarks.flink_stream $(ARGS)
 
 wheel: venv ## a wheel for this platform in dist, with the common kernels compiled
 	@rm -rf build/kernels

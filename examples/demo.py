@@ -181,6 +181,7 @@ def main() -> None:
         f"({theirs / ours:.1f}×), equal results",
         "chart": f"{page} and chart.png",
         "tables": f"{WORK / 'results'} and side_output, Parquet",
+        "next": f"sash inspect {os.path.relpath(WORK / 'checkpoint')} shows the state and its largest keys",
         "took": f"{time.perf_counter() - began:.0f} s, Spark's start included",
     }
     print()

@@ -3,7 +3,8 @@
 The blocks of a page run in order and share one namespace. A block with prompts is a doctest, any other is
 executed as it stands. A block of the language `output` directly after one that is executed has what that one prints:
 readers can copy the code without prompts. In tables whose last column is headed "in sash", the code of that column is
-evaluated, after all blocks. No Python block can be left out: a fence that is not understood, and a
+evaluated, after all blocks. Blocks of SQL and TOML in recipes give the rows of the Python block above them
+(`tests/shared/recipe_blocks.py`). No Python block can be left out: a fence that is not understood, and a
 doctest's `+SKIP`, fail the page.
 """
 
@@ -20,10 +21,15 @@ from types import ModuleType
 
 import pytest
 
+from tests.interpreted import switch_off
+from tests.shared.effort import THOROUGH
+from tests.shared.recipe_blocks import LANGUAGES, RecipeBlocks, unsaid
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
 PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**/*.md"))
 
+RECIPES = ROOT / "docs" / "recipes"
 PYTHON = frozenset({"py", "pycon", "python", "python3"})
 OUTPUT = "output"
 FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
@@ -138,22 +144,34 @@ def run_page(page: Path) -> int:
     sys.modules[module.__name__] = module
     count = 0
     printed: str | None = None  # by the last block, if it is one that was executed
+    recipe = RecipeBlocks(module)
     try:
         for block in list(blocks(page.read_text("utf-8"), str(page))):
+            if page.parent == RECIPES and block.language in LANGUAGES:
+                check_recipe(block, page, recipe)
             if block.language == OUTPUT:
                 check_output(block, page, printed if block.adjacent else None)
             printed = None
             if block.language in PYTHON:
                 count += 1
-                if PROMPT.search(block.source):
-                    run_doctest(block, page, module)
-                else:
-                    printed = run_script(block, page, module)
+                with recipe.recording() if page.parent == RECIPES else contextlib.nullcontext():
+                    if PROMPT.search(block.source):
+                        run_doctest(block, page, module)
+                    else:
+                        printed = run_script(block, page, module)
         for code in table_code(page.read_text("utf-8")):
             evaluate(code, page, module)
         return count
     finally:
         del sys.modules[module.__name__]
+
+
+def check_recipe(block: Block, page: Path, recipe: RecipeBlocks) -> None:
+    """Run a block of SQL or TOML beside the Python block above it."""
+    try:
+        recipe.check(block.language, block.source)
+    except Exception:
+        pytest.fail(f"{page}:{block.line}: the {block.language} block\n{traceback.format_exc()}", pytrace=False)
 
 
 def prose(text: str) -> Iterator[str]:
@@ -198,16 +216,29 @@ def needs_spark(page: str) -> bool:
     return "\nimport sash.spark\n" in (ROOT / page).read_text("utf-8")
 
 
+COMPILED = ("README.md", "docs/structures.md", "docs/migration.md", "docs/monoids.md", "docs/queries.md")
+"""Pages that compile each time; the others say the same of kernels that Python runs."""
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if not needs_spark(page)])
-def test_page(page: str) -> None:
+def test_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page not in COMPILED and not THOROUGH:
+        switch_off(monkeypatch)
     run_page(ROOT / page)
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
-def test_page_with_spark(page: str) -> None:
-    run_page(ROOT / page)
+def test_page_with_spark(page: str, request: pytest.FixtureRequest) -> None:
+    if page in COMPILED:
+        request.getfixturevalue("compiled_workers")
+    test_page(page, request.getfixturevalue("monkeypatch"))
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in RECIPES.glob("*.md") if path.name != "README.md"))
+def test_recipes_are_in_python_sql_and_as_jobs(page: str) -> None:
+    assert unsaid((RECIPES / page).read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -49,3 +49,8 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 def test_the_summary_of_performance_is_its_tables() -> None:
     text = performance_summary.PAGE.read_text(encoding="utf-8")
     assert text == performance_summary.filled(text), "docs/performance.md is behind: run `make format`"
+
+
+def test_the_picture_of_a_plan_is_that_of_the_plan() -> None:
+    drawn = (pictures.PICTURES / "plan.svg").read_text(encoding="utf-8")
+    assert drawn == pictures.plan(), "plan.svg is behind: run `make pictures`"

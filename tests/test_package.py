@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+ASSETS = {f"sash/cli/page/assets/{name}" for name in ("chart.js", "icon.svg", "page.css", "page.html", "page.js")}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Path) -> None:
     with zipfile.ZipFile(path) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         metadata = Parser().parsestr(wheel.read(next(n for n in wheel.namelist() if n.endswith("/METADATA"))).decode())
-    assert names == SOURCES | {"sash/py.typed"}
+    assert names == SOURCES | ASSETS | {"sash/py.typed"}
     assert path.stat().st_size < 2_000_000
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
@@ -43,7 +44,7 @@ def test_the_source_distribution_has_what_is_needed_to_build_and_test(built: Pat
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tools/venv.sh"} <= names
-    assert {f"src/{name}" for name in SOURCES} <= names
+    assert {f"src/{name}" for name in SOURCES | ASSETS} <= names
     assert not [name for name in names if name.split("/")[0] in {".ci", ".venv", "build", "dist", ".git"}]
     assert path.stat().st_size < 5_000_000
 

@@ -49,7 +49,7 @@ def _write(folder: Path, features: list[str]) -> None:
     cache = directory()
     assert cache is not None
     entries = {}
-    for path in cache.path.iterdir():
+    for path in cache.path.glob("*.code"):
         content = cache.load(path.name)
         assert content is not None
         assert os.fsencode(Path.cwd()) not in content, f"{path.name} has a path of this machine"

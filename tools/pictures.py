@@ -1,6 +1,7 @@
 """Draw the pictures of README.md and docs: `make pictures`.
 
 docs/pictures/rolling.svg    values and the aggregates of their windows, from generated data, by `sash.plot`
+docs/pictures/plan.svg       the plan of a query, as the live page draws it
 docs/pictures/speed.svg      sash beside what people use now, from the tables of docs/performance.md
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import sash
+from sash.cli.page.plan_picture import plan_svg
 from sash.cli.plots import COLOURS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -136,6 +138,14 @@ def rolling() -> Any:
     return sash.plot(prices(), "10m", on="ts", **aggregates, trades=sash.count())
 
 
+def plan() -> str:
+    """A plan with two windows, on white: pages may be dark."""
+    aggregates = {"high": sash.max("price"), "mid": sash.median("price"), "n": sash.count()}
+    query = sash.Query({"1m": "1m", "1h": "1h"}, by="symbol", on="ts", lateness="5s", **aggregates)
+    ground = '<rect width="100%" height="100%" fill="white"/>'
+    return plan_svg(query.explain()).replace("<title>", f"{ground}\n<title>", 1)
+
+
 def main() -> None:
     matplotlib.use("Agg")
     # texts stay texts, and nothing changes from one run to the next
@@ -144,6 +154,7 @@ def main() -> None:
     page = (DOCS / "performance.md").read_text(encoding="utf-8")
     for name, figure in {"rolling": rolling(), "speed": speed(page)}.items():
         figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    (PICTURES / "plan.svg").write_text(plan(), "utf-8")
 
 
 if __name__ == "__main__":
