@@ -2,6 +2,8 @@
 # Only relative paths, so that the tree may lie anywhere.
 SHELL := /bin/sh
 PY := .venv/bin/python
+# A line with $$(MAKE) would run under `make -n` too.
+SELF := $(MAKE)
 EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli
 # tests/conftest.py has the number of workers, and what each takes.
 PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-reorder
@@ -25,8 +27,12 @@ help: ## show this list
 demo: venv ## the ideas at work, in a minute or two, at the end on Spark
 	@$(PY) -m examples.demo
 
-test: lint ## every check and the tests; this is what must pass
-	$(call check,pytest,$(PYTEST) -m 'not all_compiled and not cluster')
+# The type checker keeps one core busy for a minute: the tests start beside it.
+test: venv ## every check and the tests; this is what must pass
+	@$(SELF) --no-print-directory lint & lint=$$!; \
+	$(PYTEST) -m 'not all_compiled and not cluster'; tests=$$?; \
+	wait $$lint || { printf '\nFAILED: lint, see above\n' >&2; exit 1; }; \
+	[ $$tests -eq 0 ] || { printf '\nFAILED: pytest\n' >&2; exit 1; }
 
 test-cluster: venv ## Spark on a cluster on this machine: batches and streams in spite of faults, spark-submit, shipping
 	$(call check,pytest (cluster),$(PY) -m pytest -m cluster tests/spark/cluster)

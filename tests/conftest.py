@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.interpreted import (  # noqa: F401
     SWITCHED_OFF,
+    _interpreted_unless_compiled,
     column_aggregates,
     interpreted_kernels,
     interpreted_trees,

@@ -12,10 +12,13 @@ import pytest
 from sash.kernels.jit import compile as compiler
 from sash.kernels.jit.compile import NotCompiled
 from sash.kernels.loops import aggregate_kernel, columnar, eager_kernel, live_kernel, lowering_kernel
-from tests.shared.effort import THOROUGH
+from tests.shared.effort import PROFILE, THOROUGH
 
 SWITCHED_OFF = {} if THOROUGH else {"NUMBA_DISABLE_JIT": "1"}
 """For the environment of programs and of Spark's workers, which `make test` does not let compile."""
+
+
+QUICK = PROFILE == "quick"
 
 
 def switch_off(patch: pytest.MonkeyPatch) -> None:
@@ -33,6 +36,29 @@ def interpret_kernels(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
     patch.setattr(columnar, "warn_once", lambda *_: None)
     patch.setattr(lowering_kernel, "machine_code", refuse)
+
+
+def interpret_trees(patch: pytest.MonkeyPatch) -> None:
+    """Trees of eager queries as objects."""
+    patch.setattr(eager_kernel, "machine_code", refuse)
+    patch.setattr(columnar, "warn_once", lambda *_: None)
+
+
+def interpret_columns(patch: pytest.MonkeyPatch) -> None:
+    """Aggregates without a column kernel, interpreted on whole columns."""
+    patch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
+    patch.setattr(columnar, "warn_once", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def _interpreted_unless_compiled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Under `make test` aggregates of queries run interpreted, except in tests with the mark `compiled`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if QUICK and request.node.get_closest_marker("compiled") is None:
+            interpret_kernels(patch)
+            interpret_trees(patch)
+            interpret_columns(patch)
+        yield
 
 
 @pytest.fixture
@@ -53,14 +79,12 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def interpreted_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of eager queries as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    monkeypatch.setattr(eager_kernel, "machine_code", refuse)
-    monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
+    interpret_trees(monkeypatch)
 
 
 @pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.all_compiled)])
 def column_aggregates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Aggregates without a column kernel, interpreted on whole columns; under `all_compiled` also compiled."""
     if request.param == "interpreted":
-        monkeypatch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
-        monkeypatch.setattr(columnar, "warn_once", lambda *_: None)
+        interpret_columns(monkeypatch)
     return str(request.param)

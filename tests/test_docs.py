@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -216,11 +217,17 @@ def needs_spark(page: str) -> bool:
     return "\nimport sash.spark\n" in (ROOT / page).read_text("utf-8")
 
 
-COMPILED = ("README.md", "docs/structures.md", "docs/migration.md", "docs/monoids.md", "docs/queries.md")
+COMPILED = ("README.md", "docs/migration.md", "docs/monoids.md")
 """Pages that compile each time; the others say the same of kernels that Python runs."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if not needs_spark(page)])
+def pages(spark: bool) -> list[Any]:
+    """The pages that need Spark, or the others, as parameters."""
+    chosen = (page for page in PAGES if needs_spark(page) == spark)
+    return [pytest.param(page, marks=pytest.mark.compiled if page in COMPILED else ()) for page in chosen]
+
+
+@pytest.mark.parametrize("page", pages(spark=False))
 def test_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if page not in COMPILED and not THOROUGH:
         switch_off(monkeypatch)
@@ -229,7 +236,7 @@ def test_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
+@pytest.mark.parametrize("page", pages(spark=True))
 def test_page_with_spark(page: str, request: pytest.FixtureRequest) -> None:
     if page in COMPILED:
         request.getfixturevalue("compiled_workers")

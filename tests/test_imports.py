@@ -73,6 +73,11 @@ def test_pipelines_load_kafka_only_when_asked() -> None:
     assert "confluent_kafka" in packages_loaded_by("from sash.pipeline import KafkaSource")
 
 
+def test_commands_that_compute_nothing_load_no_compiler() -> None:
+    loaded = packages_loaded_by("from sash.cli.main import main; main(['structures'])")
+    assert loaded.isdisjoint({"numba", "llvmlite", "pandas", "polars", "pyspark"})
+
+
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "pyarrow" in packages_loaded_by("import pyarrow")
 

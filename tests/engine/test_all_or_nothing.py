@@ -59,7 +59,7 @@ def unlucky(x: int) -> int:
     return x
 
 
-NEWEST = sash.monoid(identity=0, lift=lambda x: x, combine=lambda _, b: b, lower=unlucky, name="newest")
+NEWEST = sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: b or a, lower=unlucky, name="newest")
 FAILING: dict[str, tuple[Callable[[Operator], Any], type[Exception]]] = {
     "late": (lambda op: op.process(rows([1, 1], [6000, 2], 1)), ValueError),
     "a monoid": (lambda op: op.process(rows([2, 0, 2], [6000, 6001, 6200], [1, 13, 1])), ValueError),

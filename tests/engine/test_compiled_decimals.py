@@ -7,6 +7,8 @@ from tests.engine.differential import duel
 from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_money_and_durations import TYPES, aggregates, case
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.mark.parametrize("name", ["decimal128(34, 10)", "duration[s]"])
 def test_compiled_beside_the_reference(name: str) -> None:

@@ -12,6 +12,8 @@ from tests.engine.test_differential_queries import begin, resume
 from tests.shared.queries import AFFINE, SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
 
+pytestmark = pytest.mark.compiled
+
 AGGREGATES = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s"), "maps": AFFINE("i")}
 """One that selects, one that is rounded, one of text, and one whose order matters and that is a user's own."""
 

@@ -24,6 +24,8 @@ from tests.fuzz.frames import State, opened
 from tests.shared.queries import KeepLast
 from tests.shared.small_state import small_buckets
 
+pytestmark = pytest.mark.compiled
+
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]
 
@@ -326,6 +328,7 @@ EAGER: dict[str, tuple[Any, int, str, Any, str]] = {
 }
 
 
+@pytest.mark.usefixtures("interpreted_trees")
 @pytest.mark.parametrize("case", EAGER)
 def test_pages_of_eager_operators(case: str) -> None:
     window, batch, column, change, said = EAGER[case]

@@ -16,6 +16,8 @@ from sash.testing import ADVERSARIAL
 from tests.engine.exact_moments import ONE, TWO, Exact
 from tests.shared.effort import THOROUGH
 
+pytestmark = pytest.mark.compiled
+
 ROWS = 900
 WIDTH = 40
 WINDOWS: dict[str, Any] = {"count": sash.Count(WIDTH), "time": sash.Time(WIDTH)}

@@ -40,6 +40,7 @@ def few_aggregates(draw: st.DrawFn) -> Case:
     return draw(calls(found, scale, draw(st.sampled_from(["rows", "given"]))))
 
 
+@pytest.mark.compiled
 @given(few_aggregates())
 def test_compiled_trees_give_what_the_reference_gives(case: Case) -> None:
     duel(case, EagerOperator, EagerOperator.restore)

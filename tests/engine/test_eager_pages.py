@@ -49,6 +49,7 @@ class CountingStore(MemoryStore):
 WINDOWS = {"rows": sash.Time(20), "slides": sash.Time(20, every=5), "lifetime": sash.Lifetime(), "count": sash.Count(5)}
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_a_call_writes_by_its_own_rows(window: Any) -> None:
     store = CountingStore()

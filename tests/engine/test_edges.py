@@ -34,6 +34,7 @@ def test_count_windows_of_a_large_key() -> None:
     assert found == expected[:-1].tolist()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("keys", [1, 3])
 def test_a_large_count_window_touches_hardly_more_pages_than_a_small_one(keys: int) -> None:
     small, _ = steady(sash.Count, SMALL, keys)
@@ -325,6 +326,7 @@ def test_a_page_that_is_gone_is_told_as_other_damage_is() -> None:
         asked.operator(SCHEMA, store=operator.store).process(batch(("a", 3, 1)))
 
 
+@pytest.mark.compiled
 def test_a_day_every_second_holds_at_most_its_seconds() -> None:
     """A run of 512 slices stays whole until the last of them is over, and is counted whole."""
     operator = sash.Query(sash.Time(86_400, every=1), by="k", on="t", high=sash.max("x")).operator(

@@ -292,6 +292,7 @@ COMPILED = {
 FINAL = [failing for failing in FAILING if QUERIES[failing.split(", ")[0]].get("emit") != "eager"]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("failing", "stored"), in_turn(FINAL, [False, True]))
 def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> None:
     """A row that fails is taken back with its call, also if it waited for the watermark: that call fails again."""
@@ -317,6 +318,7 @@ def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: boo
     harness.plain("finish")
 
 
+@pytest.mark.compiled
 def test_labels_of_text_that_are_spread_anew_in_a_call_that_fails() -> None:
     """Text is compared by labels between those of its neighbours; when there is no room all of them change."""
     strikes = Strikes()

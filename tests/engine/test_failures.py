@@ -9,6 +9,8 @@ import pytest
 import sash
 from tests.engine.lookup_cases import SCHEMA, batch, every_mode, query, to_the_end
 
+pytestmark = pytest.mark.compiled
+
 # ---- monoids and policies that fail ----
 
 

@@ -31,6 +31,8 @@ from tests.kernels.shadow import shadowed
 from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, sorted_by_key
 
+pytestmark = pytest.mark.compiled
+
 LEAST, GREATEST = -(2**63), 2**63 - 1
 CLOSED = ("right", "left", "both", "neither")
 SIZES = (1, 2, 5, 2**62, 2**63 - 2, 2**63 - 1)

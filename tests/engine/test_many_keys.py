@@ -12,6 +12,8 @@ from sash.engine.eager_backend import EagerBackend
 from sash.engine.live_backend import LiveBackend
 from tests.engine.counting import CountingStore
 
+pytestmark = pytest.mark.compiled
+
 FEW, MANY = 4_000, 64_000
 BLOCK = 256
 

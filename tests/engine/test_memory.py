@@ -15,6 +15,8 @@ from sash.engine import Operator
 from sash.stores import MemoryStore
 from tests.shared.effort import THOROUGH, in_turn
 
+pytestmark = pytest.mark.compiled
+
 BURST = 60_000 if THOROUGH else 16_000
 LIVE = 100
 

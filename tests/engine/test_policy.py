@@ -23,6 +23,8 @@ from tests.shared.op_counter import OpCounter
 from tests.shared.queries import KeepLast
 from tests.shared.streams import Case, StreamStep
 
+pytestmark = pytest.mark.compiled
+
 NUMBERS = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("f", pa.float64())])
 
 

@@ -150,6 +150,7 @@ STORED = ("Queue", "Ints", "Levels", "Times", "States", "Links", "Aggs")
 """The kinds of fields that need memory outside of the struct."""
 
 
+@functools.cache  # each new or cleared window asks
 def fields(structure: type[Aggregator]) -> dict[str, str]:
     """The state of a structure: its annotations and those it inherits, name to kind (a key of FRESH, or State)."""
     kinds = {*FRESH, "State"}

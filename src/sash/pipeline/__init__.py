@@ -1,6 +1,6 @@
 """Pipelines: a query from a source to a sink in one process, each result exactly once.
 
-`pipe`          the loop: read, process, commit, publish
+`pipeline_loop` the loop: read, process, commit, publish
 `source`        the protocol of a source            `sink`           the protocol of a sink, and its two phases
 `file_source`   a directory of files                `parquet_sink`   a directory of Parquet files
 `batch_source`  an iterable of batches              `function_sink`  a function, at least once
@@ -9,21 +9,36 @@
 `side_rows`     late, untimed and malformed rows    `outbox`         pending results, in the store
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sash.pipeline.batch_source import BatchSource
-from sash.pipeline.csv_sink import CsvSink
-from sash.pipeline.file_source import FileSource, files
-from sash.pipeline.function_sink import FunctionSink
-from sash.pipeline.parquet_sink import ParquetSink, read
-from sash.pipeline.pipe import Pipeline, pipe
-from sash.pipeline.sink import Sink, SinkError, SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
-from sash.pipeline.summary import Summary
-
 if TYPE_CHECKING:
+    from sash.pipeline.batch_source import BatchSource
+    from sash.pipeline.csv_sink import CsvSink
+    from sash.pipeline.file_source import FileSource, files
+    from sash.pipeline.function_sink import FunctionSink
     from sash.pipeline.kafka_sink import KafkaSink
     from sash.pipeline.kafka_source import KafkaSource
+    from sash.pipeline.parquet_sink import ParquetSink, read
+    from sash.pipeline.pipeline_loop import Pipeline, pipe
+    from sash.pipeline.sink import Sink, SinkError, SinkTask
+    from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
+    from sash.pipeline.summary import Summary
+
+_MODULES = {
+    "batch_source": ("BatchSource",),
+    "csv_sink": ("CsvSink",),
+    "file_source": ("FileSource", "files"),
+    "function_sink": ("FunctionSink",),
+    "kafka_sink": ("KafkaSink",),
+    "kafka_source": ("KafkaSource",),
+    "parquet_sink": ("ParquetSink", "read"),
+    "pipeline_loop": ("Pipeline", "pipe"),
+    "sink": ("Sink", "SinkError", "SinkTask"),
+    "source": ("MalformedRecord", "Reading", "Source", "SourceRows", "SourceWarning"),
+    "summary": ("Summary",),
+}
+"""Modules and their public names, loaded when first asked for: with the engine comes Numba, 1 s of CPU."""
 
 __all__ = [
     "BatchSource",
@@ -50,13 +65,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The names that need confluent-kafka, which is loaded when one of them is asked for."""
-    if name == "KafkaSource":
-        from sash.pipeline.kafka_source import KafkaSource
-
-        return KafkaSource
-    if name == "KafkaSink":
-        from sash.pipeline.kafka_sink import KafkaSink
-
-        return KafkaSink
-    raise AttributeError(f"module 'sash.pipeline' has no attribute {name!r}")
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module 'sash.pipeline' has no attribute {name!r}")
+    return getattr(import_module(f"sash.pipeline.{module}"), name)

@@ -137,24 +137,26 @@ def _triples(states: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
         yield chance.choice(states), chance.choice(states), chance.choice(states)
 
 
-def _expect(law: str, formula: str, left: Any, right: Any, same: Callable[..., bool]) -> None:
-    if not same(left, right):
-        raise LawError(f"{law}: {formula} does not hold: {left!r} and {right!r}")
+def _expect(law: str, formula: str, operands: tuple[Any, ...], found: tuple[Any, Any], same: Any) -> None:
+    """The two sides of a formula, which `same` compares. `{0!r}` in the formula is the first operand."""
+    if not same(*found):
+        raise LawError(f"{law}: {formula.format(*operands)} does not hold: {found[0]!r} and {found[1]!r}")
 
 
 def _identity(monoid: Monoid, states: list[Any]) -> None:
     e = monoid.identity
     for a in states:
-        _expect("identity", f"combine({e!r}, {a!r}) == {a!r}", monoid.combine(e, a), a, monoid.same)
-        _expect("identity", f"combine({a!r}, {e!r}) == {a!r}", monoid.combine(a, e), a, monoid.same)
+        _expect("identity", "combine({0!r}, {1!r}) == {1!r}", (e, a), (monoid.combine(e, a), a), monoid.same)
+        _expect("identity", "combine({1!r}, {0!r}) == {1!r}", (e, a), (monoid.combine(a, e), a), monoid.same)
 
 
 def _associative(monoid: Monoid, states: list[Any]) -> None:
     combine = monoid.combine
+    formula = "combine(combine({0!r}, {1!r}), {2!r}) == combine({0!r}, combine({1!r}, {2!r}))"
     for a, b, c in _triples(states):
-        formula = f"combine(combine({a!r}, {b!r}), {c!r}) == combine({a!r}, combine({b!r}, {c!r}))"
         same = _or_cancelled(monoid, monoid.same, (a, b, c))
-        _expect("associative", formula, combine(combine(a, b), c), combine(a, combine(b, c)), same)
+        found = combine(combine(a, b), c), combine(a, combine(b, c))
+        _expect("associative", formula, (a, b, c), found, same)
 
 
 def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> Callable[..., bool]:
@@ -166,22 +168,22 @@ def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> C
 
 def _commutative(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
     for a, b in pairs:
-        formula = f"combine({a!r}, {b!r}) == combine({b!r}, {a!r})"
-        _expect("commutative", formula, monoid.combine(a, b), monoid.combine(b, a), monoid.same)
+        found = monoid.combine(a, b), monoid.combine(b, a)
+        _expect("commutative", "combine({0!r}, {1!r}) == combine({1!r}, {0!r})", (a, b), found, monoid.same)
 
 
 def _inverse(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
     assert monoid.inverse is not None
     for a, b in pairs:
-        formula = f"inverse(combine({a!r}, {b!r}), {a!r}) == {b!r}"
-        _expect("inverse", formula, monoid.inverse(monoid.combine(a, b), a), b, agree)
+        found = monoid.inverse(monoid.combine(a, b), a), b
+        _expect("inverse", "inverse(combine({0!r}, {1!r}), {0!r}) == {1!r}", (a, b), found, agree)
 
 
 def _selective(monoid: Monoid, pairs: list[tuple[Any, Any]]) -> None:
     for a, b in pairs:
         chosen = b if monoid.picks_right(a, b) else a
-        formula = f"combine({a!r}, {b!r}) == {chosen!r}, the operand that picks_right names"
-        _expect("selective", formula, monoid.combine(a, b), chosen, agree)
+        formula = "combine({0!r}, {1!r}) == {2!r}, the operand that picks_right names"
+        _expect("selective", formula, (a, b, chosen), (monoid.combine(a, b), chosen), agree)
 
 
 def _unchanged(monoid: Monoid, states: list[Any]) -> None:
@@ -192,7 +194,7 @@ def _unchanged(monoid: Monoid, states: list[Any]) -> None:
             monoid.inverse(monoid.combine(a, b), a)
         _result(monoid.lower, a)
         for now, then in zip((a, b), before, strict=True):
-            _expect("unchanged", f"{then!r} stays as it is", now, then, monoid.same)
+            _expect("unchanged", "{0!r} stays as it is", (then,), (now, then), monoid.same)
 
 
 def _round_trip(monoid: Monoid, states: list[Any]) -> None:
@@ -202,7 +204,7 @@ def _round_trip(monoid: Monoid, states: list[Any]) -> None:
         dumped = monoid.dump(a)
         if not isinstance(dumped, bytes):
             raise LawError(f"dump, load: dump({a!r}) is {dumped!r}, not bytes")
-        _expect("dump, load", f"load(dump({a!r})) == {a!r}", monoid.load(dumped), a, monoid.same)
+        _expect("dump, load", "load(dump({0!r})) == {0!r}", (a,), (monoid.load(dumped), a), monoid.same)
 
 
 def _result(lower: Callable[[Any], Any], state: Any) -> Any:
@@ -245,10 +247,8 @@ def _same_results(generic: Monoid, typed: Monoid, rows: list[tuple[Any, ...]]) -
     same = _or_cancelled(typed, _close, rows)
     for row in rows:
         a, b = generic.combine(a, generic.lift(*row)), typed.combine(b, typed.lift(*row))
-        _expect(
-            "typed", f"lower of {a!r} and of {b!r} on columns agree",
-            _result(typed.lower, b), _result(generic.lower, a), same,
-        )  # fmt: skip
+        found = _result(typed.lower, b), _result(generic.lower, a)
+        _expect("typed", "lower of {0!r} and of {1!r} on columns agree", (a, b), found, same)
 
 
 def _close(a: Any, b: Any) -> bool:

@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import sash
 from sash import Query, Time
@@ -39,6 +40,7 @@ def emitted(slides: int) -> tuple[int, int, int]:
     return most, nbytes, blobs
 
 
+@pytest.mark.compiled
 def test_memory_does_not_grow_with_the_results() -> None:
     few, many = emitted(3), emitted(15)
     assert many[1] > 15 * KEYS * 40  # two numbers, two times and the key
