@@ -150,12 +150,18 @@ STORED = ("Queue", "Ints", "Levels", "Times", "States", "Links", "Aggs")
 """The kinds of fields that need memory outside of the struct."""
 
 
-@functools.cache  # each new or cleared window asks
 def fields(structure: type[Aggregator]) -> dict[str, str]:
     """The state of a structure: its annotations and those it inherits, name to kind (a key of FRESH, or State)."""
-    kinds = {*FRESH, "State"}
-    declared = (inspect.get_annotations(cls) for cls in reversed(structure.__mro__))
-    return {name: kind for found in declared for name, kind in found.items() if kind in kinds}
+    found = _fields.get(structure)
+    if found is None:  # each new or cleared window asks
+        kinds = {*FRESH, "State"}
+        declared = (inspect.get_annotations(cls) for cls in reversed(structure.__mro__))
+        found = {name: kind for every in declared for name, kind in every.items() if kind in kinds}
+        _fields[structure] = found
+    return found
+
+
+_fields: dict[type[Aggregator], dict[str, str]] = {}
 
 
 def require(structure: type[Aggregator], monoid: Monoid) -> None:
