@@ -206,6 +206,8 @@ def test_types_that_do_not_fit_are_errors_on_both_paths(text: str) -> None:
         ("try_cast(a as int)", "no TRY_CAST"),
         ("a[1]", "BRACKET"),
         ("drop table a", "DROP"),
+        ("is paid", "double quotes"),
+        ("unit price", "A column's name with spaces is in double quotes"),
         ("a +", "at character 3"),
         ("a b c", "at character 5, 'c'"),
         ("abs(a, b)", "abs"),
