@@ -355,3 +355,10 @@ def test_slides_of_floats_leave_no_row_out(size: float, every: float, offset: fl
     if size == every:
         assert set(last.values()) == {1}
         assert (0.2, 0.3) in last  # and not 0.30000000000000004, which is 3 * 0.1
+
+
+def test_slides_of_large_floats() -> None:
+    rows = pa.table({"t": [1.7e18 + n * 1e9 for n in range(5)]})  # nanoseconds
+    found = sash.rolling(rows, sash.Time(2e9, every=1e9), on="t", n=sash.count())
+    assert found["n"].to_pylist() == [1, 2, 2, 2, 2, 1]
+    assert found["window_end"].to_pylist()[0] == 1.7e18 + 1e9

@@ -4,17 +4,18 @@
     0   1   2   3   4   5   6   7   8   9             ends     3, 6, 9, …
         ├───────┼───┼───────┼───┼───────┼──           starts   end - 5: 1, 4, 7, …
 
-On floats an end is a fraction of whole numbers, `(offset + k · every) / per`, and a start is the same with the size
-subtracted above the line. So the start of one window and the end of another are the same float where they are equal,
-and no row is between them. Ends are then the floats that people write: 0.3, not 3 · 0.1, which is greater. Integers are
-rejected where an end would overflow 64 bits. Slides that follow a calendar are those of `window.grid`.
+On floats an end is a whole number of parts, `(offset + k · every) · a / b`, and a start is the same with the size
+subtracted before the parts become a float. So the start of one window and the end of another are the same float where
+they are equal, and no row is between them. Ends are then the floats that people write: 0.3, not 3 · 0.1, which is
+greater. Integers are rejected where an end would overflow 64 bits. Slides that follow a calendar are those of
+`window.grid`.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import isclose, lcm
+from math import gcd, isclose, lcm
 from typing import Any
 
 import numpy as np
@@ -42,18 +43,18 @@ def _cut(window: WindowSpec, k: Numbers, sizes: int) -> Numbers:
     """The k-th ends, less the size if `sizes` is 1."""
     offset, every, size, per = numerators(window)
     above = offset + (k * every - sizes * size)
-    return above if per is None else above / per
+    return above if per is None else above * per[0] / per[1]
 
 
-def numerators(window: WindowSpec) -> tuple[Any, Any, Any, float | None]:
-    """Offset, slide and size as numbers above a line, and the one below it: None on a column without floats."""
+def numerators(window: WindowSpec) -> tuple[Any, Any, Any, tuple[float, float] | None]:
+    """Offset, slide and size in units of a fraction, and its two numbers: None on a column without floats."""
     if window.slide != "time" or window.axis is None or window.axis.kind == "int":
         return window.offset, window.every, window.size or 0, None
     return _fractions(window.offset, window.every, window.size if window.kind == "time" else 0)
 
 
 @lru_cache(maxsize=256)
-def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float, float]:
+def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float, tuple[float, float]]:
     """Floats as decimal fractions, as they are written; where those are too fine, as multiples of `every`.
 
     A numerator is exact below 2**53, so a fine fraction takes away from the times that can be told apart.
@@ -61,11 +62,12 @@ def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float,
     parts = [Fraction(str(one)) for one in (offset, every, size)]
     per = lcm(*(one.denominator for one in parts))
     if per <= FINEST or parts[1] * per <= 1000:
-        first, step, back = (float(one * per) for one in parts)
-        return first, step, back, float(per)
+        unit = gcd(*(int(one * per) for one in parts))
+        first, step, back = (float(one * per / unit) for one in parts)
+        return first, step, back, (float(unit), float(per))
     slides = float(size / every)
     slides = round(slides) if isclose(slides, round(slides), rel_tol=1e-15) else slides
-    return float(offset / every), 1.0, float(slides), 1.0 / float(every)
+    return float(offset / every), 1.0, float(slides), (float(every), 1.0)
 
 
 def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
@@ -87,7 +89,7 @@ def _greatest(window: WindowSpec, x: Numbers, sizes: int, strict: bool) -> Ints:
     offset, every, size, per = numerators(window)
     if per is None:
         return (x + (sizes * size - offset - strict)) // every
-    k = np.clip(np.floor((x * per + sizes * size - offset) / every), -(2.0**62), 2.0**62)
+    k = np.clip(np.floor((x * per[1] / per[0] + sizes * size - offset) / every), -(2.0**62), 2.0**62)
 
     def beyond(k: Numbers) -> Flags:
         cut = _cut(window, k, sizes)
@@ -162,8 +164,9 @@ def _length(window: WindowSpec) -> int:
 def _require_grid(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where floats are too coarse to distinguish slides."""
     for window in windows:
-        offset, every, size, per = numerators(window)
-        far = np.abs(x * per - offset) + size >= 2.0**52 * min(every, 1.0)
+        offset, _, size, per = numerators(window)
+        assert per is not None
+        far = np.abs(x * per[1] / per[0] - offset) + size >= 2.0**52
         if far.any():
             raise OverflowError(
                 f"the time {float(x[far][0])} in column {column!r} is too far out for windows that slide by "

@@ -61,7 +61,8 @@ class CsvFiles:
                     found = reader.schema
             except pa.ArrowInvalid as error:
                 raise ValueError(
-                    f"the columns of the file {path} cannot be inferred: {error}. Pass schema=, or [source.schema] in a job"
+                    f"the columns of the file {path} cannot be inferred: {error}. "
+                    "Pass schema= ([source.schema] in a job)"
                 ) from error
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 

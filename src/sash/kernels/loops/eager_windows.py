@@ -298,10 +298,10 @@ def numbered_slide(t: Any, offset: Any, every: Any, per: Any, right: bool) -> in
     """The number of the first slide that ends after a time, where slides are not those of a calendar."""
     if per is None:
         return int((t - offset - right) // every + 1)
-    k = (t * per - offset) // every
-    while t > (offset + k * every) / per or (not right and t == (offset + k * every) / per):
+    k = (t * per[1] / per[0] - offset) // every
+    while t > divided(offset + k * every, per) or (not right and t == divided(offset + k * every, per)):
         k += 1
-    while t < (offset + (k - 1) * every) / per or (right and t == (offset + (k - 1) * every) / per):
+    while t < divided(offset + (k - 1) * every, per) or (right and t == divided(offset + (k - 1) * every, per)):
         k -= 1
     return int(k)
 

@@ -124,10 +124,10 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
 
 
 def divided(above: Any, per: Any) -> Any:
-    """A cut of a grid: on floats `per` is what it is a fraction of, else None."""
+    """A cut of a grid: on floats it is counted in parts, of which `per` has the two numbers; else that is None."""
     if per is None:
         return above
-    return above / per
+    return above * per[0] / per[1]
 
 
 def slide_end(k: int, grid: Any) -> Any:
