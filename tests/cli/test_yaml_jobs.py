@@ -88,11 +88,11 @@ def test_values() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("  windows:", "  windws:", 7, "[query] has no key 'windws'; did you mean 'windows'?"),
+        ("  windows:", "  windws:", 7, "query: has no key 'windws'; did you mean 'windows'?"),
         ("high: max(price)", "high: maxx(price)", 13, "did you mean max()?"),
         ("high: max(price)", "high: lag(price)", 13, "lag() needs an OVER of its own"),
-        ("{kind: csv,", "{kind: cvs,", 15, "kind = 'cvs' is not known; did you mean 'csv'?"),
-        ("{kind: csv, path: results}", "{kind: csv}", 15, "[sink] needs path ="),
+        ("{kind: csv,", "{kind: cvs,", 15, "kind: 'cvs' is not known; did you mean 'csv'?"),
+        ("{kind: csv, path: results}", "{kind: csv}", 15, "sink: needs path:"),
         ("query:", "querry:", 6, "there is no 'querry' in a job; did you mean 'query'?"),
         ("by: [k]", "by: [k]\n  by: t", 9, "the key 'by' occurs twice; the first one is in line 8"),
         ("  kind: parquet", "\tkind: parquet", 4, "this is not YAML: found character '\\t'"),
@@ -105,9 +105,9 @@ def test_values() -> None:
         ("on: t", "on: !!python/object/apply:os.system [touch ran]", 9, "the tag 'tag:yaml.org,2002:python/object"),
         ("on: t", "on: !secret t", 9, "the tag '!secret' is not read"),
         ("on: t", "on: t\n---\nsource:", 10, "this is not YAML: but found another document"),
-        ("on: t", "on: t\n  <<: {by: t}", 10, "[query] has no key '<<'"),
+        ("on: t", "on: t\n  <<: {by: t}", 10, "query: has no key '<<'"),
         ("engine: local", "engine: " + "[" * 3000, 1, "too deep"),
-        ("engine: local", "engine: flink", 1, "engine = 'flink' is not known"),
+        ("engine: local", "engine: flink", 1, "engine: 'flink' is not known"),
     ],
 )
 def test_mistakes(old: str, new: str, line: int, message: str) -> None:
@@ -126,11 +126,19 @@ def test_files_that_are_no_job() -> None:
     Path("job.yaml").write_text("- 1\n")
     assert "job.yaml:1: a job has tables: source:, query:, sink:" in typed("run", "job.yaml").err
     Path("job.yaml").write_text("# nothing\n")
-    assert "job.yaml:1: there is no table [source]" in typed("run", "job.yaml").err
+    assert "job.yaml:1: there is no table source:" in typed("run", "job.yaml").err
     Path("job.yaml").write_bytes(b"\xff\xfe")
     assert "job.yaml: the file is not UTF-8" in typed("run", "job.yaml").err
     Path("job.yaml").write_text("a: \x07\n")
     assert "this is not YAML" in typed("run", "job.yaml").err
+
+
+def test_another_kind_leaves_keys_of_the_first_out() -> None:
+    done = typed("run", "job.yaml", "--set", "sink.kind=console")
+    assert (done.code, done.out.count("\n")) == (0, 3), done
+    assert not Path("results").exists()
+    done = typed("run", "job.yaml", "--set", "sink.kind=console", "--set", "sink.path=other")
+    assert done.err.startswith("sash: --set sink.path: path does not go with kind = 'console'")
 
 
 def test_new() -> None:

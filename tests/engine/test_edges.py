@@ -338,3 +338,29 @@ def test_a_day_every_second_holds_at_most_its_seconds() -> None:
         waiting = 5  # the rows of the last second, at the watermark
         most = max(most, operator.metrics.elements - waiting)
     assert most <= 86_400
+
+
+@pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
+@pytest.mark.parametrize("emit", ["final", "eager", "frame"])
+@pytest.mark.parametrize(("size", "every", "offset"), [(0.1, 0.1, 0), (0.3, 0.1, 0.05), (1.0, 1 / 3, 0.05)])
+def test_slides_of_floats_leave_no_row_out(size: float, every: float, offset: float, emit: Any) -> None:
+    rows = pa.table({"t": [n / 10 for n in range(100)]})
+    window = sash.Time(size, every=every, offset=offset)
+    if emit == "frame":
+        found = sash.rolling(rows, window, on="t", n=sash.count())
+    else:
+        operator = sash.Query(window, on="t", lateness=3.0, emit=emit, n=sash.count()).operator()
+        batches = [operator.process(batch) for batch in rows.to_batches(max_chunksize=7)]
+        found = pa.Table.from_batches([*batches, operator.finish()])
+    last = {(row["window_start"], row["window_end"]): row["n"] for row in found.to_pylist()}
+    assert sum(last.values()) == 100 * round(size / every)
+    if size == every:
+        assert set(last.values()) == {1}
+        assert (0.2, 0.3) in last  # and not 0.30000000000000004, which is 3 * 0.1
+
+
+def test_slides_of_large_floats() -> None:
+    rows = pa.table({"t": [1.7e18 + n * 1e9 for n in range(5)]})  # nanoseconds
+    found = sash.rolling(rows, sash.Time(2e9, every=1e9), on="t", n=sash.count())
+    assert found["n"].to_pylist() == [1, 2, 2, 2, 2, 1]
+    assert found["window_end"].to_pylist()[0] == 1.7e18 + 1e9

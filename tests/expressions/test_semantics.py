@@ -20,9 +20,11 @@ NAN, INF = math.nan, math.inf
 AWARE = datetime.datetime(2024, 5, 1, 23, 30, tzinfo=datetime.UTC)
 ROW: dict[str, Any] = {
     "i": 7, "z": 0, "n": None, "x": 2.5, "nan": NAN, "s": "ab", "b": True, "big": 2**62, "d": Decimal("1.25"),
+    "wide": Decimal(10**20),
     "t": datetime.datetime(2024, 5, 1, 9, 30), "day": datetime.date(2024, 5, 1), "u": AWARE, "l": [1],
 }  # fmt: skip
 TYPES = {"n": pa.int64(), "t": pa.timestamp("us"), "u": pa.timestamp("us", "Europe/Berlin"), "d": pa.decimal128(6, 2)}
+TYPES["wide"] = pa.decimal128(38, 0)
 ARRAYS = {name: pa.array([value], TYPES.get(name)) for name, value in ROW.items()}
 
 
@@ -53,6 +55,13 @@ def both(text: str) -> Any:
         ("big * 1.0", 2.0**62),
         ("d + i", Decimal("8.25")),
         ("d * d", Decimal("1.5625")),
+        ("d * i", Decimal("8.75")),
+        ("-3 * d", Decimal("-3.75")),
+        ("d * n", None),
+        ("d * null", None),
+        ("wide * i", Decimal(7) * 10**20),
+        ("wide + d", Decimal("100000000000000000001.25")),
+        ("wide - 1", Decimal(99999999999999999999)),
         ("d / 2", 0.625),
         ("d > 1", True),
         ("nan = nan", False),
@@ -197,6 +206,8 @@ def test_types_that_do_not_fit_are_errors_on_both_paths(text: str) -> None:
         ("try_cast(a as int)", "no TRY_CAST"),
         ("a[1]", "BRACKET"),
         ("drop table a", "DROP"),
+        ("is paid", "double quotes"),
+        ("unit price", "A column's name with spaces is in double quotes"),
         ("a +", "at character 3"),
         ("a b c", "at character 5, 'c'"),
         ("abs(a, b)", "abs"),
@@ -246,3 +257,21 @@ def test_the_row_that_fails_is_found() -> None:
     values = pa.array([1] * 1000 + [2**62] + [1] * 500)
     with pytest.raises(ValueError, match=r"the expression 'i \* 4' fails at row 1000, i=4611686018427387904: overflow"):
         evaluated(sash.expr("i * 4").tree, lambda _: values, len(values))
+
+
+def test_a_decimal_of_more_than_38_digits_is_an_error_of_its_row() -> None:
+    columns = {"d": pa.array([Decimal(1), Decimal(10**20)], pa.decimal128(38, 0))}
+    with pytest.raises(ValueError, match=r"'d \* d' fails at row 1, d=Decimal\('1\d+'\): .* precision 38"):
+        evaluated(sash.expr("d * d").tree, columns.__getitem__, 2)
+    places = {"d": pa.array([], pa.decimal128(38, 30))}
+    with pytest.raises(
+        TypeError, match=r"'\*' in the expression 'd \* d' does not take d of type decimal128\(38, 30\)"
+    ):
+        evaluated(sash.expr("d * d").tree, places.__getitem__, 0)
+
+
+def test_money_times_quantity() -> None:
+    trades = pa.table({"price": pa.array([Decimal("1.10"), Decimal("2.25")]), "qty": [3, 4]})
+    found = sash.rolling(trades, 2, paid=sash.sum(sash.expr("price * qty")), twice=2 * sash.max("price"))
+    assert found["paid"].to_pylist() == [Decimal("3.30"), Decimal("12.30")]
+    assert found["twice"].to_pylist() == [Decimal("2.20"), Decimal("4.50")]

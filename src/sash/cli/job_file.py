@@ -91,18 +91,34 @@ class Job:
         return str(found)
 
     def only(self, table: str, kind: str, keys: Collection[str]) -> None:
-        """Raises WrongUsage for a key of a table that does not go with its kind."""
+        """Raises WrongUsage for a key of a table that does not go with its kind.
+
+        If `--set` has replaced the kind, keys of the file that go with the other kind do not count.
+        """
+        replaced = (table, "kind") in self.changed
         for key in self.tables.get(table, {}):
-            if key not in keys:
+            if key not in keys and not (replaced and (table, key) not in self.changed):
                 self.wrong((table, key), f"{key} does not go with {kind}; there are {', '.join(keys)}")
 
     def wrong(self, place: tuple[str, ...], text: str) -> NoReturn:
         """Raises WrongUsage with the line of a key, or of the table that it is in."""
+        if self.path.endswith(YAML):
+            text = _in_yaml(text)
         if place in self.changed:
             raise WrongUsage(f"--set {'.'.join(place)}: {text}")
         while place and place not in self.lines:
             place = place[:-1]
         raise WrongUsage(f"{self.path}:{self.lines.get(place, 1)}: {text}")
+
+
+def _in_yaml(text: str) -> str:
+    """A message about tables and keys of TOML, with those of YAML.
+
+    >>> _in_yaml("[source] needs path ="), _in_yaml("give [spark] checkpoint =")
+    ('source: needs path:', 'give spark.checkpoint:')
+    """
+    text = re.sub(r"\[([\w.]+)\] (\w+) =", r"\1.\2:", text)
+    return re.sub(r"(^|needs )(\w+) =", r"\1\2:", re.sub(r"\[([a-z.]+)\]", r"\1:", text))
 
 
 def nearest(name: str, known: Collection[str]) -> str:

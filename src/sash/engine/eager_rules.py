@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sash.engine import slide_grid
 from sash.engine.time_numbers import earliest, threshold, time_type
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
@@ -50,14 +51,15 @@ class WindowRule:
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
         """The slides of a window in time, of which those around some times are asked for."""
-        of_floats, right = self.numbers.kind == "f", self.window.closed == "right"
-        scalar: Any = float if of_floats else int
-        numbers = scalar(self.window.offset), scalar(self.window.every or 1)
+        right = self.window.closed == "right"
+        offset, every, _, per = slide_grid.numerators(self.window)
+        scalar: Any = int if per is None else float
+        numbers = scalar(offset), scalar(every or 1), per
         if self.window.grid is None or not len(times):
-            return of_floats, *numbers, right, 0, np.zeros(0, np.int64)
+            return *numbers, right, 0, np.zeros(0, np.int64)
         slides = self.window.grid.last_end(np.array([times.min(), times.max()]), strict=right)
         table = self.window.grid.table(int(slides[0]), int(slides[1]) + 2)
-        return of_floats, *numbers, right, table.first, table.ends
+        return *numbers, right, table.first, table.ends
 
     def starts(self, time: Numbers) -> Numbers:
         """The starts of windows of a calendar length that end at rows."""

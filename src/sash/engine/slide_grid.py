@@ -4,12 +4,18 @@
     0   1   2   3   4   5   6   7   8   9             ends     3, 6, 9, …
         ├───────┼───┼───────┼───┼───────┼──           starts   end - 5: 1, 4, 7, …
 
-A window's start is always computed as end - size, so that equal ends and starts are the same float everywhere. Integers
-are rejected where an end would overflow 64 bits. Slides that follow a calendar are those of `window.grid`.
+On floats an end is a whole number of parts, `(offset + k · every) · a / b`, and a start is the same with the size
+subtracted before the parts become a float. So the start of one window and the end of another are the same float where
+they are equal, and no row is between them. Ends are then the floats that people write: 0.3, not 3 · 0.1, which is
+greater. Integers are rejected where an end would overflow 64 bits. Slides that follow a calendar are those of
+`window.grid`.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, isclose, lcm
 from typing import Any
 
 import numpy as np
@@ -23,14 +29,45 @@ def ends(window: WindowSpec, k: Numbers) -> Numbers:
     """The k-th ends."""
     if window.grid is not None:
         return window.grid.ends(k)
-    return window.offset + k * window.every
+    return _cut(window, k, 0)
 
 
 def starts(window: WindowSpec, k: Numbers) -> Numbers:
     """The starts of the windows with the k-th ends."""
     if window.grid is not None:
         return window.grid.starts(k)
-    return ends(window, k) - window.size
+    return _cut(window, k, 1)
+
+
+def _cut(window: WindowSpec, k: Numbers, sizes: int) -> Numbers:
+    """The k-th ends, less the size if `sizes` is 1."""
+    offset, every, size, per = numerators(window)
+    above = offset + (k * every - sizes * size)
+    return above if per is None else above * per[0] / per[1]
+
+
+def numerators(window: WindowSpec) -> tuple[Any, Any, Any, tuple[float, float] | None]:
+    """Offset, slide and size in units of a fraction, and its two numbers: None on a column without floats."""
+    if window.slide != "time" or window.axis is None or window.axis.kind == "int":
+        return window.offset, window.every, window.size or 0, None
+    return _fractions(window.offset, window.every, window.size if window.kind == "time" else 0)
+
+
+@lru_cache(maxsize=256)
+def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float, tuple[float, float]]:
+    """Floats as decimal fractions, as they are written; where those are too fine, as multiples of `every`.
+
+    A numerator is exact below 2**53, so a fine fraction takes away from the times that can be told apart.
+    """
+    parts = [Fraction(str(one)) for one in (offset, every, size)]
+    per = lcm(*(one.denominator for one in parts))
+    if per <= FINEST or parts[1] * per <= 1000:
+        unit = gcd(*(int(one * per) for one in parts))
+        first, step, back = (float(one * per / unit) for one in parts)
+        return first, step, back, (float(unit), float(per))
+    slides = float(size / every)
+    slides = round(slides) if isclose(slides, round(slides), rel_tol=1e-15) else slides
+    return float(offset / every), 1.0, float(slides), (float(every), 1.0)
 
 
 def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
@@ -44,17 +81,18 @@ def last_start(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose window starts at most at x, or before it if `strict`."""
     if window.grid is not None:
         return window.grid.last_start(x, strict)
-    return _greatest(window, x, window.size, strict)
+    return _greatest(window, x, 1, strict)
 
 
-def _greatest(window: WindowSpec, x: Numbers, shift: Any, strict: bool) -> Ints:
+def _greatest(window: WindowSpec, x: Numbers, sizes: int, strict: bool) -> Ints:
     x = np.asarray(x)
-    if x.dtype.kind != "f":
-        return (x + (shift - window.offset - strict)) // window.every
-    k = np.clip(np.floor((x + shift - window.offset) / window.every), -(2.0**62), 2.0**62)
+    offset, every, size, per = numerators(window)
+    if per is None:
+        return (x + (sizes * size - offset - strict)) // every
+    k = np.clip(np.floor((x * per[1] / per[0] + sizes * size - offset) / every), -(2.0**62), 2.0**62)
 
     def beyond(k: Numbers) -> Flags:
-        cut = window.offset + k * window.every - shift if shift else window.offset + k * window.every
+        cut = _cut(window, k, sizes)
         return cut >= x if strict else cut > x
 
     k = np.where(beyond(k), k - 1, k)  # the quotient may be rounded either way
@@ -82,13 +120,17 @@ def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
 
 NO_SLIDES = np.zeros(0, np.int64)
 
+FINEST = 10**6
+"""Parts of a unit: with a time in seconds, microseconds, of which a float holds those of 140 years."""
+
 
 def scalars(window: WindowSpec, kind: np.dtype[Any], first: int = 0, last: int = 0) -> tuple[Any, ...]:
     """The grid as loops take it: its numbers, and for a calendar a table with the slides from `first` to `last`."""
-    numbers = tuple(kind.type(x) for x in (window.offset, window.every, window.size))
+    *numbers, per = numerators(window)
+    typed = tuple(kind.type(x) for x in numbers)
     if window.grid is None:
-        return (*numbers, 0, NO_SLIDES, NO_SLIDES)
-    return (*numbers, *window.grid.table(first, last))
+        return (*typed, per, 0, NO_SLIDES, NO_SLIDES)
+    return (*typed, per, *window.grid.table(first, last))
 
 
 def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
@@ -122,9 +164,9 @@ def _length(window: WindowSpec) -> int:
 def _require_grid(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where floats are too coarse to distinguish slides."""
     for window in windows:
-        far = np.abs(x - window.offset) + (window.size or 0) * (window.kind == "time") >= 2.0**52 * float(
-            window.every or 1
-        )
+        offset, _, size, per = numerators(window)
+        assert per is not None
+        far = np.abs(x * per[1] / per[0] - offset) + size >= 2.0**52
         if far.any():
             raise OverflowError(
                 f"the time {float(x[far][0])} in column {column!r} is too far out for windows that slide by "

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from sash.expressions.arrow_casts import cast_values
+from sash.expressions.arrow_decimals import decimal_arithmetic
 from sash.expressions.arrow_types import (
     Datum,
     UnfitOperands,
@@ -61,6 +62,8 @@ def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
 
 def _failure(tree: Node, column: ReadColumn, rows: int, error: Exception) -> ValueError:
     """The error of the first row that fails: found by halving."""
+    if not rows:
+        return ValueError(f"the expression {outermost(str(tree))!r} cannot be computed: {error}")
     names = tuple(dict.fromkeys(tree.columns()))
     low, high = 0, rows
     while high - low > 1:
@@ -70,8 +73,8 @@ def _failure(tree: Node, column: ReadColumn, rows: int, error: Exception) -> Val
             low = middle
         except pa.ArrowInvalid as found:
             high, error = middle, found
-    values = ", ".join(f"{name}={column(name)[low].as_py()!r}" for name in names) if rows else ""
-    return ValueError(f"the expression {outermost(str(tree))!r} fails at row {low}, {values}: {error}")
+    values = "".join(f", {name}={column(name)[low].as_py()!r}" for name in names)
+    return ValueError(f"the expression {outermost(str(tree))!r} fails at row {low}{values}: {error}")
 
 
 def _as_array(value: Datum, rows: int) -> pa.Array:
@@ -118,6 +121,9 @@ def _arithmetic(node: CallNode, operands: list[Datum]) -> Datum:
     require_type(is_number, a, b)
     if node.function == "/":
         return pc.divide(as_float(a), _nonzero(as_float(b)))
+    exact = node.function in "+-*" and not any(is_.is_floating(one.type) or is_.is_null(one.type) for one in (a, b))
+    if exact and (is_.is_decimal(a.type) or is_.is_decimal(b.type)):
+        return decimal_arithmetic(node.function, a, b)
     a, b = in_common([a, b])
     if is_.is_null(a.type):
         return a

@@ -60,7 +60,10 @@ class CsvFiles:
                 with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
                     found = reader.schema
             except pa.ArrowInvalid as error:
-                raise ValueError(f"the columns of the file {path} cannot be inferred: {error}. Pass schema=") from error
+                raise ValueError(
+                    f"the columns of the file {path} cannot be inferred: {error}. "
+                    "Pass schema= ([source.schema] in a job)"
+                ) from error
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:

@@ -35,9 +35,14 @@ class JsonFiles:
         try:
             columns = {name: pa.array([found.get(name) for found in objects]) for name in names}
         except (pa.ArrowException, OverflowError) as error:
-            raise ValueError(f"the columns of the file {path} cannot be inferred: {error}. Pass schema=") from error
+            raise ValueError(
+                f"the columns of the file {path} cannot be inferred: {error}. Pass schema= ([source.schema] in a job)"
+            ) from error
         if not columns:
-            raise ValueError(f"the file {path} has no JSON object in its first {SAMPLE} lines. Pass schema=")
+            raise ValueError(
+                f"the file {path} has no JSON object in its first {SAMPLE} lines. "
+                "Pass schema= ([source.schema] in a job)"
+            )
         types = {name: pa.string() if pa.types.is_null(made.type) else made.type for name, made in columns.items()}
         return pa.schema(list(types.items()))
 

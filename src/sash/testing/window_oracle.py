@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.custom import Custom
@@ -285,11 +286,16 @@ def _from_end_after(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _numbered(spec: Spec, time: Any) -> Iterator[tuple[Any, Any]]:
-    steps = (time - spec.offset) // spec.every
-    size = spec.size if spec.kind == "time" else 0
+    is_float = isinstance(time, float)
+    offset, every, size = (
+        Fraction(str(one)) if is_float else one
+        for one in (spec.offset, spec.every, spec.size if spec.kind == "time" else 0)
+    )
+    steps = (Fraction(time) - offset) // every if is_float else (time - offset) // every
+    steps -= 1  # a float may be rounded beyond the end that it is nearest to
     while True:
-        end = spec.offset + steps * spec.every
-        yield end - size, end
+        end = offset + steps * every
+        yield (float(end - size), float(end)) if is_float else (end - size, end)
         steps += 1
 
 

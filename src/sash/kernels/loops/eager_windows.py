@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.kernels.loops.bound_rules import first_from, precedes, window_start
+from sash.kernels.loops.window_loops import divided
 
 OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
 """The columns of a slot's head. PASSED: the number of rows of the key before the retained ones."""
@@ -287,23 +288,28 @@ def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
 
 def slide_number(t: Any, grid: Any) -> int:
     """The number of the first slide that ends after a time (or at it, if the end is closed)."""
-    of_floats, offset, every, right, first, ends = grid
+    offset, every, per, right, first, ends = grid
     if len(ends) > 0:
         return int(first + first_from(ends, 0, len(ends), t, right))
-    if not of_floats:
+    return numbered_slide(t, offset, every, per, right)
+
+
+def numbered_slide(t: Any, offset: Any, every: Any, per: Any, right: bool) -> int:
+    """The number of the first slide that ends after a time, where slides are not those of a calendar."""
+    if per is None:
         return int((t - offset - right) // every + 1)
-    k = (t - offset) // every
-    while t > offset + k * every or (not right and t == offset + k * every):
+    k = (t * per[1] / per[0] - offset) // every
+    while t > divided(offset + k * every, per) or (not right and t == divided(offset + k * every, per)):
         k += 1
-    while t < offset + (k - 1) * every or (right and t == offset + (k - 1) * every):
+    while t < divided(offset + (k - 1) * every, per) or (right and t == divided(offset + (k - 1) * every, per)):
         k -= 1
     return int(k)
 
 
 def end_of_slide(k: int, grid: Any) -> Any:
     """The end of a slide: by its number, or of a calendar from a table."""
-    _, offset, every, _, first, ends = grid
-    return ends[k - first] if len(ends) > 0 else offset + k * every
+    offset, every, per, _, first, ends = grid
+    return ends[k - first] if len(ends) > 0 else divided(offset + k * every, per)
 
 
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:

@@ -123,16 +123,23 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
     return -1
 
 
+def divided(above: Any, per: Any) -> Any:
+    """A cut of a grid: on floats it is counted in parts, of which `per` has the two numbers; else that is None."""
+    if per is None:
+        return above
+    return above * per[0] / per[1]
+
+
 def slide_end(k: int, grid: Any) -> Any:
     """The end of the k-th slide: by its number, or of a calendar from a table."""
-    offset, every, _, first, ends, _ = grid
-    return ends[k - first] if len(ends) > 0 else offset + k * every
+    offset, every, _, per, first, ends, _ = grid
+    return ends[k - first] if len(ends) > 0 else divided(offset + k * every, per)
 
 
 def slide_start(k: int, grid: Any) -> Any:
     """The start of the window with the k-th end."""
-    offset, every, size, first, _, starts = grid
-    return starts[k - first] if len(starts) > 0 else offset + k * every - size
+    offset, every, size, per, first, _, starts = grid
+    return starts[k - first] if len(starts) > 0 else divided(offset + (k * every - size), per)
 
 
 def due_slides(
