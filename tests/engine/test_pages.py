@@ -16,6 +16,8 @@ import sash
 from sash.engine import durable_state
 from tests.engine.counting import CountingStore
 
+pytestmark = pytest.mark.compiled  # many rows
+
 SMALL, LARGE, BATCH = 10_000, 1_000_000, 1000
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("x", pa.int64())])

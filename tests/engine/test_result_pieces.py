@@ -109,6 +109,7 @@ def peak(batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
     return most, count
 
 
+@pytest.mark.compiled
 def test_memory_is_that_of_a_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_pieces, "PIECE", 4000)
     list(advance_pieces(filled(100), 10))  # compiles

@@ -11,6 +11,8 @@ import pytest
 
 import sash
 
+pytestmark = pytest.mark.compiled  # many rows
+
 ZONES = [
     "UTC", "America/New_York", "America/Los_Angeles", "America/St_Johns", "America/Sao_Paulo", "America/Havana",
     "America/Santiago", "America/Asuncion", "Europe/London", "Europe/Berlin", "Europe/Moscow", "Africa/Cairo",
