@@ -16,7 +16,7 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     window's results among those of the longest. `alike`: all windows have the ends of the longest; then no places.
     """
     if alike:
-        los = np.stack([one.los for one in found])  # type: ignore[misc]
+        los = stacked([one.los for one in found])  # type: ignore[misc]
         if all(one.all_on for one in found):
             return los, np.broadcast_to(everyone(los.shape[1]), los.shape), []
         return los, np.stack([one.on for one in found]), []
@@ -26,6 +26,17 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     for k, one in enumerate(found):
         los[k, places[k]], on[k, places[k]] = one.los, one.on  # type: ignore[assignment]
     return los, on, places
+
+
+def stacked(parts: Sequence[Ints]) -> Ints:
+    """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
+    block = parts[0].base
+    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]):
+        where = [part.__array_interface__["data"][0] for part in (block, *parts)]
+        first = (where[1] - where[0]) // block.strides[0]
+        if where[1:] == [where[0] + (first + i) * block.strides[0] for i in range(len(parts))]:
+            return block[first : first + len(parts)]
+    return np.stack(parts)
 
 
 def places_among(longest: WindowRanges, found: Sequence[WindowRanges]) -> list[Ints]:
