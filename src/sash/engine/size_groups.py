@@ -31,7 +31,7 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
 def stacked(parts: Sequence[Ints]) -> Ints:
     """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
     block = parts[0].base
-    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]):
+    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]) > 0:
         where = [part.__array_interface__["data"][0] for part in (block, *parts)]
         first = (where[1] - where[0]) // block.strides[0]
         if where[1:] == [where[0] + (first + i) * block.strides[0] for i in range(len(parts))]:
