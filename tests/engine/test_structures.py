@@ -166,8 +166,8 @@ MANY = {
 @pytest.fixture
 def _from_two_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One structure for several sizes, however few."""
-    monkeypatch.setattr(planner, "DEQUE_SIZES", 2)
-    monkeypatch.setattr(planner, "INDEX_SIZES", 2)
+    for name in ("DEQUE_SIZES", "PANE_SIZES", "INDEX_SIZES"):
+        monkeypatch.setattr(planner, name, 2)
 
 
 @pytest.mark.usefixtures("_from_two_sizes")
@@ -191,8 +191,8 @@ def test_one_structure_for_several_sizes_of_many_rows(every: int | None, monkeyp
     made |= {"latest": sash.max("t"), "ids": sash.sum("t")}
     found = []
     for sizes in (2, 100):
-        monkeypatch.setattr(planner, "DEQUE_SIZES", sizes)
-        monkeypatch.setattr(planner, "INDEX_SIZES", sizes)
+        for name in ("DEQUE_SIZES", "PANE_SIZES", "INDEX_SIZES"):
+            monkeypatch.setattr(planner, name, sizes)
         operator = Query(windows, by="k", on="t", **made).operator(data.schema)
         pieces = data.slice(0, 6000), data.slice(6000)
         found.append(as_rows([*map(operator.process, pieces), operator.finish()]))

@@ -11,8 +11,10 @@ from hypothesis import given
 from polars.testing import assert_frame_equal
 
 import sash
+from sash.engine import many_sizes as many_sizes_of_frames
 from sash.engine import row_order
 from sash.frames import execute_queries
+from sash.kernels.column.column_kernels import coded
 from tests.shared.several_queries import SharedCase, shared_cases
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels", "column_aggregates")
@@ -131,3 +133,56 @@ def test_eager_queries_are_refused() -> None:
     with pytest.raises(ValueError, match="emit='eager'") as raised:
         sash.Queries(now=sash.Query(2, on="t", emit="eager", n=sash.count())).run(columns())
     assert "in the queries now" in raised.value.__notes__
+
+
+def many_sizes(sizes: list[int], **aggregates: Any) -> sash.Queries:
+    return sash.Queries(**{f"last_{n}": sash.Query(n, by="k", on="t", **aggregates) for n in sizes})
+
+
+@pytest.mark.parametrize("kind", ["floats", "ints", "texts", "nulls", "bools"])
+@pytest.mark.parametrize("order", ["by time", "by key", "at random", "without times"])
+def test_many_sizes_at_once(kind: str, order: str) -> None:
+    random = np.random.default_rng(11)
+    values: dict[str, list[Any]] = {
+        "floats": [0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")],
+        "ints": [0, 1, -1, 2**63 - 1, -(2**63)],
+        "texts": ["", "b", "a", "ab"],
+        "nulls": [None, 1.0, 2.0],
+        "bools": [True, False],
+    }
+    rows = 90
+    x = pa.array([values[kind][i] for i in random.integers(0, len(values[kind]), rows)])
+    k, t = random.choice(["a", "b", "c"], rows, p=[0.8, 0.15, 0.05]), np.arange(rows) // 2
+    if order == "at random":
+        random.shuffle(t)
+    times = pa.array(t, mask=random.random(rows) < 0.2 if order == "without times" else None)
+    table = pa.table({"k": k, "t": times, "x": x})
+    if order == "by key":
+        table = table.sort_by([("k", "ascending"), ("t", "ascending")])
+    queries = many_sizes([1, 2, 3, 5, 19, 60, 200], high=sash.max("x"), low=sash.min("x"))
+    for name, found in queries.run(table).items():
+        assert repr(found.to_pylist()) == repr(queries.queries[name].run(table).to_pylist())
+
+
+def test_each_of_many_sizes_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+
+    def counted(kernel: Any, arguments: Any) -> Any:
+        code = coded(kernel, arguments)
+
+        def run(x: Any, by: int, edges: Any, out: Any) -> None:
+            joined.append(by)
+            code(x, by, edges, out)
+
+        return run
+
+    monkeypatch.setattr(many_sizes_of_frames, "coded", counted)
+    sizes = [1, 2, 7, 9, 10, 16, 30, 59, 400, 500]
+    given = {**columns(), "k": np.zeros(60)}
+    queries = many_sizes(sizes, high=sash.max("x"))
+    found = queries.run(given)
+    # 2, 4, 7, 9, 10, 16, 30, 59, 60: windows beyond all 60 rows are equal
+    assert sum(joined) == 59
+    assert len(joined) == 9
+    for name, query in queries.queries.items():
+        np.testing.assert_array_equal(found[name]["high"], query.run(given)["high"])

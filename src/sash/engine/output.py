@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import array, no_rows, together
+from sash.engine.arrow_arrays import array, no_rows, taken, together
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
@@ -118,8 +118,7 @@ class Output:
 
     def _slides(self, keys: KeyTable, step: StepResult, chosen: list[Flags] | None) -> pa.RecordBatch:
         if chosen is None and len(step.found) == 1:
-            (found,) = step.found
-            return self.typed(self.slide_columns(keys, found, None if self.key_by_key else _by_end(found.results)))
+            return self.typed(self._one_window(keys, step.found[0]))
         places = [None if chosen is None else np.flatnonzero(chosen[i]) for i in range(len(step.found))]
         parts = [self.slide_columns(keys, found, at) for found, at in zip(step.found, places, strict=True)]
         if self.key_by_key:
@@ -131,6 +130,23 @@ class Output:
         order = array(np.argsort(np.concatenate(ends), kind="stable"))
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
         return self.typed([column.take(order) for column in columns])
+
+    def _one_window(self, keys: KeyTable, found: WindowResults) -> list[pa.Array]:
+        """The columns of one window's slides in order; what windows of the same slides share is computed once."""
+        of, common = found.results, found.results.common
+        if "order" not in common:
+            common["order"] = _by_end(of)
+        order = None if self.key_by_key else common["order"]
+        name = f"keys, {'as found' if order is None else 'by end'}"
+        if name not in common:
+            slots, ends = (of.slots, of.ends) if order is None else (of.slots[order], of.ends[order])
+            common[name] = keys.keys(slots), self.bound(ends)
+        by, ends = common[name]
+        starts = self.bound(of.starts if order is None else of.starts[order])
+        results = self._results(found)
+        if order is not None:
+            results = [taken(column, order) for column in results]
+        return [*by, *self._name(of.window, len(of)), starts, ends, *results]
 
     def merged(self, found: Sequence[pa.RecordBatch], rows: Sequence[Ints]) -> pa.RecordBatch:
         """Results of several steps over different keys in the order of one; `rows`: the places of rows, if per row."""
@@ -148,22 +164,28 @@ class Output:
     def slide_columns(self, keys: KeyTable, found: WindowResults, places: Ints | None) -> list[pa.Array]:
         """The columns of one window's slides."""
         of = found.results
-        slots, starts, ends, results = of.slots, of.starts, of.ends, found.columns
-        if not self.projector.is_plain:
-            results = self.projector.of_slides(of.window, len(of), lambda _, number: found.columns[number])
+        slots, starts, ends, results = of.slots, of.starts, of.ends, self._results(found)
         if places is not None:
             slots, starts, ends = slots[places], starts[places], ends[places]
-            some = array(places)
-            results = [column.take(some) for column in results]
+            results = [taken(column, places) for column in results]
         return [*self.slide_head(keys.keys(slots), of.window, starts, ends), *results]
+
+    def _results(self, found: WindowResults) -> list[pa.Array]:
+        """The results of one window's slides."""
+        if self.projector.is_plain:
+            return found.columns
+        window, count = found.results.window, len(found.results)
+        return self.projector.of_slides(window, count, lambda _, number: found.columns[number])
 
     def slide_head(self, keys: list[pa.Array], window: int, starts: Any, ends: Any) -> list[pa.Array]:
         """The columns of slides before their results: keys, the window's name, starts and ends."""
-        columns = list(keys)
-        if self.has_names:
-            name = pa.scalar(self.bound_query.windows[window].name, pa.string())
-            columns.append(pa.repeat(name, len(starts)))
-        return [*columns, self.bound(starts), self.bound(ends)]
+        return [*keys, *self._name(window, len(starts)), self.bound(starts), self.bound(ends)]
+
+    def _name(self, window: int, count: int) -> list[pa.Array]:
+        """The column of the window's name, if windows have names."""
+        if not self.has_names:
+            return []
+        return [pa.repeat(pa.scalar(self.bound_query.windows[window].name, pa.string()), count)]
 
     def bound(self, numbers: Any) -> pa.Array:
         """Starts or ends of windows in the type of the time column."""

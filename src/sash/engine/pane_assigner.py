@@ -27,6 +27,10 @@ from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.slot_loops import assign_panes
 from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.stores import PageError
+
+Slides = tuple[Ints, Ints, Ints, Ints]
+"""Slides that are due: the index of each slot, its number, the pane after its last; by window its first pane."""
 
 
 class PaneAssigner(ArenaAssigner):
@@ -41,15 +45,22 @@ class PaneAssigner(ArenaAssigner):
         self.arena.add("low", self.cut_type)
         table.add(f"{name}.low", self.cut_type, 0)
         grids: dict[Any, int] = {}
+        known_of: list[int] = []
         for w, window in enumerate(self.windows):
             # the first slide of a pane depends on the ends of slides alone, so windows of equal slides have one column
             known = grids.setdefault((window.every, window.offset) if window.grid is None else ("calendar", w), w)
+            known_of.append(known)
             if known == w:
                 self.arena.add(("first", w), np.int64)
             else:
                 self.arena.share(("first", w), ("first", known))
         self.of_grids = sorted(grids.values())
         """The windows whose columns of first slides are not those of others."""
+        by_first: dict[int, list[int]] = {}
+        for w in range(len(self.windows)):
+            by_first.setdefault(known_of[w], []).append(w)
+        self.of_slide = [sorted(some, key=lambda w: -(self.windows[w].size or 0)) for some in by_first.values()]
+        """The windows by their slides; of equal slides the longest first."""
 
     @property
     def cut_type(self) -> np.dtype[Any]:
@@ -86,51 +97,72 @@ class PaneAssigner(ArenaAssigner):
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
-        return [self._slides(w, window, rows, restarts, endings) for w, window in enumerate(self.windows)]
+        found: dict[int, WindowRanges] = {}
+        for members in self.of_slide:
+            found |= self._slides(members, rows, restarts, endings)
+        return [found[w] for w in range(len(self.windows))]
 
     def _slides(
-        self, w: int, window: WindowSpec, rows: StepRows, restarts: Ints | None, endings: Sequence[Ending]
-    ) -> WindowRanges:
-        parts, lives = [], []
+        self, members: list[int], rows: StepRows, restarts: Ints | None, endings: Sequence[Ending]
+    ) -> dict[int, WindowRanges]:
+        """The slides of windows that differ only in size, the longest first: it has those of all others."""
+        asked: list[tuple[Ints, Ints, Ints, bool]] = []
+        window = self.windows[members[0]]
         if restarts is not None:  # results of expired keys come first
             limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
-            entries, *part = self._due(w, rows.slots[restarts], limits, self.pos[restarts], True)
-            parts.append((rows.slots[restarts][entries], *part))
-            lives.append(rows.lives[restarts][entries] - 1)  # type: ignore[index]
+            asked.append((rows.slots[restarts], limits, self.pos[restarts], True))
         for ending in endings:
-            of = ending.slots
-            limits = np.full(len(of), limit(window, ending.now, self.numbers))
-            entries, *part = self._due(w, of, limits, self.backs(of), False)
-            parts.append((of[entries], *part))
-            if restarts is not None:
-                lives.append(rows.lives_of(parts[-1][0]))
-        if len(parts) == 1:
-            slots, k, los, his = parts[0]
-        else:
-            slots, k, los, his = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        on = everyone(len(slots))
-        life = np.concatenate(lives) if lives else None
+            limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))
+            asked.append((ending.slots, limits, self.backs(ending.slots), False))
+        parts = [self._due(members, *one) for one in asked]
+        life = None
+        if restarts is not None:
+            first = rows.lives[restarts][parts[0][0]] - 1  # type: ignore[index]
+            others = [rows.lives_of(of[part[0]]) for (of, *_), part in zip(asked[1:], parts[1:], strict=True)]
+            life = np.concatenate([first, *others])
+        slots = _joined([of[part[0]] for (of, *_), part in zip(asked, parts, strict=True)])
+        k, his, los = (_joined([part[i] for part in parts]) for i in (1, 2, 3))
+        longest = WindowRanges(
+            self.places[members[0]], slots, everyone(len(slots)), slide_grid.starts(window, k),
+            slide_grid.ends(window, k), k, None, los[0], his, life=life, by_slide=True, all_on=True,
+        )  # fmt: skip
+        return {w: self._shorter(w, longest, los[i]) if i else longest for i, w in enumerate(members)}
+
+    def _shorter(self, w: int, longest: WindowRanges, los: Ints) -> WindowRanges:
+        """The slides of a window, given the first panes at those of the longest."""
+        assert longest.his is not None
+        size, place, held = self.windows[w].size, self.places[w], los < longest.his
+        if held.all():
+            return replace(longest, window=place, starts=longest.ends - size, los=los)
+        at = np.flatnonzero(held)
+        slots, ends, k = longest.slots[at], longest.ends[at], longest.ident[at]
         return WindowRanges(
-            self.places[w], slots, on, slide_grid.starts(window, k), slide_grid.ends(window, k), k, None, los, his,
-            life=life, by_slide=True, all_on=True,
+            place, slots, everyone(len(at)), ends - size, ends, k, None, los[at], longest.his[at],
+            life=None if longest.life is None else longest.life[at], by_slide=True, all_on=True, among=at,
         )  # fmt: skip
 
-    def _due(self, w: int, of: Ints, limits: Ints, backs: Ints, restarts: bool) -> tuple[Ints, ...]:
-        """The slides that are due: the index in `of` of each, its number, its panes."""
-        grid_of = self._grid(w, of, backs)
-        rings = self.arena.columns["low"], self.arena.columns["first", w]
-        found: list[tuple[Ints, ...]] = []
-        first, room = 0, max(len(of) + 16, self._rooms.get(w, 0))
+    def _due(self, members: list[int], of: Ints, limits: Ints, backs: Ints, restarts: bool) -> Slides:
+        """The slides that are due of some slots, up to limits and before panes. Raises PageError for damaged state."""
+        longest = members[0]
+        grid_of = self._grid(longest, of, backs)
+        columns = np.array([self.columns(w) for w in members])
+        sizes = np.array([self.windows[w].size for w in members], self.cut_type)
+        rings = self.arena.columns["low"], self.arena.columns["first", longest]
+        found: list[Slides] = []
+        first, room = 0, max(len(of) + 16, self._rooms.get(longest, 0))
         while first < len(of) or not found:
-            out = tuple(np.empty(room, np.int64) for _ in range(4))
-            arguments = (of, limits, backs, first, restarts, grid_of, self.arena.heads, self.columns(w), rings, out)
+            out = (*(np.empty(room, np.int64) for _ in range(3)), np.empty((len(members), room), np.int64))
+            arguments = (of, limits, backs, first, restarts, grid_of, sizes, self.arena.heads, columns, rings, out)
             first, count = call_loop(due_slides, self.cut_type.str, arguments)
-            found.append(tuple(part[:count] for part in out))
+            if first < 0:
+                raise PageError(
+                    "the state is damaged: a window has a slide that a longer one of the same slides has not"
+                )
+            found.append((out[0][:count], out[1][:count], out[2][:count], out[3][:, :count]))
             room = max(4 * room, 1 << 12)
-        self._rooms[w] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
-        if len(found) == 1:
-            return found[0]
-        return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
+        self._rooms[longest] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
+        entries, numbers, his, los = (_joined([part[i] for part in found]) for i in range(4))
+        return entries, numbers, his, los
 
     def _grid(self, w: int, of: Ints, backs: Ints) -> tuple[Any, ...]:
         """The grid of a window for loops over slots with panes before the positions `backs`."""
@@ -212,3 +244,8 @@ class CountedPanes(PaneAssigner):
 
     def expiry(self, _slots: Ints, _expiry: Numbers, expires: Flags) -> None:
         expires[:] = False
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    """Arrays one after the other, along their last axis."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)

@@ -69,6 +69,9 @@ class RowAssigner(ArenaAssigner):
         self.shifted = {
             w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)
         }
+        by_size = sorted(range(len(places)), key=lambda w: -(self.windows[w].size or 0))
+        self._ranks = {w: rank for rank, w in enumerate(by_size)}
+        self._los = self._no_los = np.empty((len(places), 0), np.int64)
         self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
         self.policies = {
             w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
@@ -116,11 +119,13 @@ class RowAssigner(ArenaAssigner):
 
     def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
         found = []
+        self._los = np.empty((len(self.windows), len(rows)), np.int64)
         for w, window in enumerate(self.windows):
             if window.slide == "time":
                 found.append(self._count_at_slides(w, window, rows, endings))
             else:
                 found.append(self._at_rows(w, window, rows))
+        self._los = self._no_los
         return found
 
     def _at_rows(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
@@ -135,7 +140,7 @@ class RowAssigner(ArenaAssigner):
             open_start = window.closed in ("right", "neither")
             los = self._bound(w, (slots, begin, his), time, open_start, "time")
         elif window.kind == "count":
-            his, los = stop, np.empty(len(slots), np.int64)
+            his, los = stop, self._room(w, len(slots))
             arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
             call_loop(count_starts, "", arguments)
         elif window.kind == "delta":
@@ -164,6 +169,12 @@ class RowAssigner(ArenaAssigner):
             all_on=not window.full,
         )  # fmt: skip
 
+    def _room(self, w: int, count: int) -> Ints:
+        """Room for the starts of a window. Those of all rows lie in one block by size, as loops over sizes read."""
+        if count == self._los.shape[1]:
+            return self._los[self._ranks[w]]
+        return np.empty(count, np.int64)
+
     def _up_to_peers(self, window: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
         """The position after each window's last row: peers are included, or excluded with an open end."""
         with_peers = window.closed in ("right", "both")
@@ -177,7 +188,7 @@ class RowAssigner(ArenaAssigner):
     def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
         """The starts of windows measured on a column of the arena, from its value `at` the end."""
         values, (slots, begin, his) = self.arena.columns[name], ends
-        los, column, window = np.empty(len(slots), np.int64), self.start_column(w), self.windows[w]
+        los, column, window = self._room(w, len(slots)), self.start_column(w), self.windows[w]
         if window.calendar_size is not None:
             least = window.calendar_size.before(at)
             call_loop(

@@ -26,7 +26,7 @@ from sash.engine.key_values import decode, key_column, keys_of, ranks
 from sash.engine.watermark import WatermarkTracker
 from sash.kernels.column import group_rows as loops
 from sash.kernels.column import numpy_loops
-from sash.kernels.column.column_kernels import Places, RowThreads, coded, index_type
+from sash.kernels.column.column_kernels import Places, RowThreads, coded, gather, index_type
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.plan.bound_query import BoundQuery
 
@@ -60,6 +60,13 @@ class RowOrder:
         if self.place is None:
             return values
         return self.threads.taken(values, self.place)
+
+    def gather_into(self, values: Numbers, out: Numbers) -> None:
+        """The same into a given array, by this thread alone."""
+        if self.place is None:
+            out[:] = values
+        else:
+            gather(values, self.place, out)
 
     def row(self, place: int) -> int:
         """The row at a place; the number of rows for the place after the last."""

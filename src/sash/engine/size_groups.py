@@ -16,25 +16,47 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     window's results among those of the longest. `alike`: all windows have the ends of the longest; then no places.
     """
     if alike:
-        los = np.stack([one.los for one in found])  # type: ignore[misc]
+        los = stacked([one.los for one in found])  # type: ignore[misc]
         if all(one.all_on for one in found):
             return los, np.broadcast_to(everyone(los.shape[1]), los.shape), []
         return los, np.stack([one.on for one in found]), []
     los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
     on = np.zeros(los.shape, np.bool_)
-    places = [places_among(longest, one) for one in found]
+    places = places_among(longest, found)
     for k, one in enumerate(found):
         los[k, places[k]], on[k, places[k]] = one.los, one.on  # type: ignore[assignment]
     return los, on, places
 
 
-def places_among(longest: WindowRanges, found: WindowRanges) -> Ints:
-    """The places of a window's results among those of a longer one, which has a result at each of its ends."""
-    if len(found) == len(longest):
-        return np.arange(len(found))
+def stacked(parts: Sequence[Ints]) -> Ints:
+    """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
+    block = parts[0].base
+    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]) > 0:
+        where = [part.__array_interface__["data"][0] for part in (block, *parts)]
+        first = (where[1] - where[0]) // block.strides[0]
+        if where[1:] == [where[0] + (first + i) * block.strides[0] for i in range(len(parts))]:
+            return block[first : first + len(parts)]
+    return np.stack(parts)
+
+
+def places_among(longest: WindowRanges, found: Sequence[WindowRanges]) -> list[Ints]:
+    """The places of windows' results among those of a longer one, which has a result at each of their ends."""
+    everywhere = np.arange(len(longest))
+    if (
+        longest.among is None
+        and longest.by_slide
+        and all(one.among is not None or one.common is longest.common for one in found)
+    ):
+        return [everywhere if one.among is None else one.among for one in found]
     ident, slots = longest.ident, longest.slots
-    least = int(ident.min())
-    width = int(ident.max()) - least + 1
-    theirs, mine = slots * width + (ident - least), found.slots * width + (found.ident - least)
+    least = int(ident.min(initial=0))
+    width = int(ident.max(initial=0)) - least + 1
+    theirs = slots * width + (ident - least)
     order = np.argsort(theirs, kind="stable")
-    return order[np.searchsorted(theirs[order], mine)]
+    theirs = theirs[order]
+    return [
+        everywhere
+        if len(one) == len(longest)
+        else order[np.searchsorted(theirs, one.slots * width + (one.ident - least))]
+        for one in found
+    ]

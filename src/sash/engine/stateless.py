@@ -23,6 +23,7 @@ from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
+from sash.engine.many_sizes import together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
@@ -136,11 +137,14 @@ class StatelessExecutor:
 
     def _windows_of(self, p: int, inputs: Inputs, given: Sequence[CountBounds | RangeBounds]) -> ResultCells:
         """The results of an aggregate, by the numbers of window and aggregate."""
-        windows = self.bound_query.windows
-        return {
-            (s, p): self._column(inputs, windows[s], given[s], self.plan.choices[s, p].structure)
-            for s in self.bound_query.projection.windows_of(p)
-        }
+        windows, asked = self.bound_query.windows, self.bound_query.projection.windows_of(p)
+        found: dict[int, ResultColumn] = {}
+        if has_column_kernel(self.bound_query, inputs.spec):
+            found = together(inputs, {s: given[s] for s in asked if not windows[s].full}, self.threads)
+        for s in asked:
+            if s not in found:
+                found[s] = self._column(inputs, windows[s], given[s], self.plan.choices[s, p].structure)
+        return {(s, p): column for s, column in found.items()}
 
     # ---- bounds ----
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -173,6 +173,10 @@ class WindowRanges:
     """Whether `ident` is the number of a slide in time, which increases with its end."""
     all_on: bool = False
     """Whether there is a result everywhere."""
+    among: Ints | None = None
+    """For slides: the places among those of the longest window of the same slides; None: it has the same."""
+    common: dict[str, Any] = field(default_factory=dict)
+    """What the output computes once for all windows with the same slides: their order, keys and ends."""
 
     def __len__(self) -> int:
         return len(self.slots)

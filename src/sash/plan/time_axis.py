@@ -164,7 +164,7 @@ class TimeAxis:
         mask = None if valid is None else ~np.asarray(valid, np.bool_)
         if self.kind == "float":
             return pa.array(numbers.astype(np.float64), mask=mask).cast(self.type, safe=False)
-        found = pa.array(numbers.astype(np.int64), mask=mask)
+        found = pa.array(numbers.astype(np.int64, copy=False), mask=mask)
         try:
             if pa.types.is_date32(self.type):
                 return found.cast(pa.int32()).cast(self.type)

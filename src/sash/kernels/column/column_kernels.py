@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, sum_mean, variance
+from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, size_ladder, sum_mean, variance
 from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 from sash.kernels.jit.state_layout import DTYPES
@@ -58,6 +58,8 @@ class ColumnKernel:
     setting: int = 0
     least: int = 1
     """How many values a window must hold to have a result."""
+    joined: Any = None
+    """The kernel that joins the results of overlapping windows to those of longer ones, for many sizes at once."""
     recompute: tuple[Any, Any] = (None, None)
     """Slower kernels for uncertain results, over Count windows and over ranges. They are separate kernels, compiled
     only for data that needs them."""
@@ -68,9 +70,11 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
     number = kinds[0] if kinds else "int"
     one = type(monoid)
     if one is m.Max:
-        return ColumnKernel(min_max.greatest_rows, min_max.greatest_ranges, 3, "same")
+        return ColumnKernel(
+            min_max.greatest_rows, min_max.greatest_ranges, 3, "same", joined=size_ladder.greatest_joined
+        )
     if one is m.Min:
-        return ColumnKernel(min_max.least_rows, min_max.least_ranges, 3, "same")
+        return ColumnKernel(min_max.least_rows, min_max.least_ranges, 3, "same", joined=size_ladder.least_joined)
     if one is m.ArgMax:
         return ColumnKernel(None, min_max.greatest_places, 3, "place")
     if one is m.ArgMin:
@@ -87,10 +91,14 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
         return ColumnKernel(None, sum_mean.word_means, 0, "float")
     if one is m.Var and isinstance(monoid, m.Var):
         recompute = variance.var_rows_recomputed, None
-        return ColumnKernel(variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute)
+        return ColumnKernel(
+            variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute=recompute
+        )
     if one is m.Std and isinstance(monoid, m.Std):
         recompute = variance.std_rows_recomputed, None
-        return ColumnKernel(variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute)
+        return ColumnKernel(
+            variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute=recompute
+        )
     return None
 
 
@@ -213,6 +221,12 @@ class RowThreads:
         if len(places):
             self.loop(group_rows.scattered, len(places), (_plain(values), places), (_plain(out),))
         return out
+
+
+def gather(values: Numbers, places: Places, out: Numbers) -> None:
+    """Write the values at places to `out`; 0 where there is no place."""
+    arguments = (_plain(values), places, 0, len(places), _plain(out))
+    coded(group_rows.gathered, arguments)(*arguments)
 
 
 def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:

@@ -143,27 +143,28 @@ def slide_start(k: int, grid: Any) -> Any:
 
 
 def due_slides(
-    of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, heads: Any, columns: Any, rings: Any,
-    out: Any,
+    of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, sizes: Any, heads: Any, columns: Any,
+    rings: Any, out: Any,
 ) -> Any:  # fmt: skip
     """Find the slides that are due of each entry, from the `first` on: slot `of[e]`, up to slide `limits[e]`, with the
     panes before position `backs[e]`. With `restarts` the slot's windows restart there.
 
-    Writes for each slide its entry, number and panes. Returns the entry at which `out` is full, or the number of
-    entries, and the number of slides. Three columns of the head: the first pane of the next slide, the one after its
-    last, and the slide's number.
+    The windows differ only in their `sizes`, the longest first. Writes for each slide of the longest its entry, number,
+    the pane after its last, and the first pane of each window: the one after its last if the window holds none.
+    Returns the entry at which `out` is full, or the number of entries, and the number of slides; -1 for the entry if a
+    shorter window has a slide that the longest has not. Three columns of the head for each window: the first pane of
+    the next slide, the one after its last, and the slide's number.
     """
-    first_pane, behind, number = columns
     lows, firsts = rings
-    entries, numbers, los, his = out
+    entries, numbers, his, los = out
     count = 0
     for e in range(first, len(of)):
-        s, back = of[e], backs[e]
+        s, back, limit, begun, is_full = of[e], backs[e], limits[e], count, False
         block, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        lo, hi, k = heads[s, first_pane], heads[s, behind], heads[s, number]
+        lo, hi, k = heads[s, columns[0, 0]], heads[s, columns[0, 1]], heads[s, columns[0, 2]]
         if k == -NEVER and lo < back:
             k = firsts[block + (lo & mask)]
-        while lo < back and k <= limits[e] and k != -NEVER:
+        while lo < back and k <= limit and k != -NEVER:
             lo = first_beyond(lows, block, mask, lo, back, slide_start(k, grid), True)
             if lo == back:
                 break
@@ -171,16 +172,60 @@ def due_slides(
                 k = firsts[block + (lo & mask)]
                 continue
             if count == len(entries):
-                heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
-                return e, count
+                is_full, limit = True, k - 1
+                break
             hi = first_beyond(lows, block, mask, max(hi, lo), back, slide_end(k, grid), True)
-            entries[count], numbers[count], los[count], his[count] = e, k, lo, hi
+            entries[count], numbers[count], his[count], los[0, count] = e, k, hi, lo
             count += 1
             k += 1
-        if restarts:
+        if restarts and not is_full:
             lo, hi, k = back, back, -NEVER
-        heads[s, first_pane], heads[s, behind], heads[s, number] = lo, hi, k
+        heads[s, columns[0, 0]], heads[s, columns[0, 1]], heads[s, columns[0, 2]] = lo, hi, k
+        for w in range(1, len(sizes)):
+            given = numbers[begun:count], his[begun:count], los[w, begun:count]
+            if not _among(s, (back, limit), sizes[w], grid, heads, columns[w], rings, given):
+                return -1, count
+            if restarts and not is_full:
+                heads[s, columns[w, 0]], heads[s, columns[w, 1]], heads[s, columns[w, 2]] = back, back, -NEVER
+        if is_full:
+            return e, count
     return len(of), count
+
+
+def _among(s: int, until: Any, size: Any, grid: Any, heads: Any, columns: Any, rings: Any, given: Any) -> bool:
+    """Find the first panes of a shorter window at the slides of a longer one, up to a pane and a slide.
+
+    `given` are the numbers of these slides, the panes after their last, and where to write. Returns whether all slides
+    of the shorter window are among them.
+    """
+    back, limit = until
+    lows, firsts = rings
+    numbers, his, los = given
+    block, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+    lo, hi, k = heads[s, columns[0]], heads[s, columns[1]], heads[s, columns[2]]
+    if k == -NEVER and lo < back:
+        k = firsts[block + (lo & mask)]
+    r = 0
+    while lo < back and k <= limit and k != -NEVER:
+        lo = first_beyond(lows, block, mask, lo, back, slide_end(k, grid) - size, True)
+        if lo == back:
+            break
+        if firsts[block + (lo & mask)] > k:
+            k = firsts[block + (lo & mask)]
+            continue
+        while r < len(numbers) and numbers[r] < k:
+            los[r] = his[r]
+            r += 1
+        if r == len(numbers) or numbers[r] != k:
+            return False
+        hi = his[r]
+        los[r] = lo
+        r += 1
+        k += 1
+    for rest in range(r, len(numbers)):
+        los[rest] = his[rest]
+    heads[s, columns[0]], heads[s, columns[1]], heads[s, columns[2]] = lo, hi, k
+    return True
 
 
 def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, is_due: Any) -> None:
