@@ -1,5 +1,7 @@
 """Whole tables: what the reference gives, whatever the order of the rows, and however many threads share them."""
 
+import math
+import warnings
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from tests.engine.differential import parted
+from tests.interpreted import interpret_columns
 from tests.shared.queries import loose
 from tests.shared.streams import Case, cases, sorted_by_key
 
@@ -123,3 +126,12 @@ def test_an_overflow_is_told_by_the_engine() -> None:
     assert sash.rolling(table, 1, s=sash.sum("x"))["s"].to_pylist() == [2**62, 2**62, -(2**62)]
     with pytest.raises(OverflowError, match=r"the aggregate 's' failed with OverflowError: the sum left .* at row"):
         sash.rolling(table, 2, s=sash.sum("x"))
+
+
+def test_results_that_a_column_kernel_is_uncertain_of_are_each_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the aggregate that computes them runs interpreted, all of them were the first one."""
+    interpret_columns(monkeypatch)
+    warnings.simplefilter("ignore")  # an error would be computed again, by an operator
+    x = [1.0, math.inf, math.nan, -math.inf, 2.0, math.nan, 1e308, 1e308]
+    found = sash.rolling(pa.table({"t": range(8), "x": x}), 2, on="t", total=sash.sum("x"))["total"].to_pylist()
+    assert repr(found) == repr([1.0, math.inf, math.nan, math.nan, -math.inf, math.nan, math.nan, math.inf])

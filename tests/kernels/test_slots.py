@@ -28,6 +28,8 @@ from sash.monoids.algebra import Monoid
 from sash.monoids.custom import monoid
 from tests.shared.effort import share
 
+pytestmark = pytest.mark.compiled
+
 SLOTS = 24
 
 

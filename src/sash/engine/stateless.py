@@ -277,7 +277,7 @@ class StatelessExecutor:
             out, _ = kernel.slide(structure, states, (ranges.los[at], ranges.his[at]), asked, share)
         except AggregateError as failed:
             raise NeedsOperator from failed
-        found[at] = out[0]
+        found[at] = out[0] if kernel.compiled else out
 
     def _slid(self, inputs: Inputs, given: CountBounds | RangeBounds, structure: str, on: Flags | None) -> ResultColumn:
         """The results of a structure."""

@@ -51,7 +51,7 @@ class AggregateKernel(Columnar):
         out = self.nothing(len(non_null))
         if not self.compiled:
             found: list[Any] = [None] * len(non_null)
-            rows = list(zip(*columns, strict=True)) if columns else [()] * len(non_null)
+            rows = list(zip(*map(_python_values, columns), strict=True)) if columns else [()] * len(non_null)
             flags = non_null.tolist()
             _located(lambda n: range_loops.lift_rows(self.monoid, None, rows, flags[:n], None, found), len(flags))
             for i, value in enumerate(found):  # one by one: NumPy would read a list of tuples as a table
@@ -110,6 +110,11 @@ class AggregateKernel(Columnar):
 
         share(task, len(wanted))
         return out, valid
+
+
+def _python_values(column: Any) -> Any:
+    """A column of numbers as Python's: those of NumPy wrap around, and warn of an infinity minus itself."""
+    return column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind in "biuf" else column
 
 
 def _first(columns: tuple[Any, ...], n: int) -> tuple[Any, ...]:
