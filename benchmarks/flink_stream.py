@@ -19,7 +19,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class Sizes:
     flink_rows: int = 300_000
     flink_pass_rows: int = 6_000_000
     """Rows of Flink's pass-through, which takes no time for few."""
-    budget: int = 60
+    budget: int = 150
     """Seconds for a job."""
     turns: int = 2
 
@@ -180,10 +180,14 @@ def main(sizes: Sizes, write: Callable[[str], None]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flink_stream", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="100,000 rows a micro-batch, no page written")
+    parser.add_argument("--turns", type=int, help="how often each plan is measured")
     chosen = parser.parse_args()
+    sizes = QUICK if chosen.quick else Sizes()
+    if chosen.turns:
+        sizes = replace(sizes, turns=chosen.turns)
 
     def keep(text: str) -> None:
         if not chosen.quick:
             page.write("flink_stream", text)
 
-    print(main(QUICK if chosen.quick else Sizes(), keep))
+    print(main(sizes, keep))
