@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash import Query, Time
-from sash.engine import Operator, result_pieces
+from sash import Count, Query, Time
+from sash.engine import Operator, buffer_pages, result_pieces
 from sash.engine.result_pieces import advance_pieces
 from sash.stores import MemoryStore
 
@@ -24,15 +24,21 @@ QUERIES = {
     "two sizes": Query({"a": Time(20, every=5), "b": Time(40, every=5)}, **LAST),
     "closed on the right": Query(Time(12, every=4, closed="right"), **LAST),
     "of rows": Query(Time(20), **LAST),
+    "of rows, two kinds": Query({"a": Time(20), "b": Count(3)}, **LAST),
     "changes": Query(Time(20, every=5), emit="changes", **LAST),
     "forgetting": Query(Time(20, every=5), forget=30, **LAST),
 }
+WHOLE = ("changes", "forgetting")
+"""Those that give all results at once."""
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_pieces, "PIECE", 40)
     monkeypatch.setattr(result_pieces, "FIRST", 3)
+    monkeypatch.setattr(result_pieces, "ROWS", 40)
+    monkeypatch.setattr(result_pieces, "A_KEY", 1)
+    monkeypatch.setattr(buffer_pages, "ROWS", 30)
 
 
 def rows(number: int, keys: int = 60, count: int = 300) -> pa.RecordBatch:
@@ -69,7 +75,7 @@ def test_pieces_are_the_results_of_one_call(name: str, reopen: bool) -> None:
         for operator in (whole, cut):
             operator.process(rows(number))
         assert (cut.metrics.rows_out, cut.watermark, cut.due) == (whole.metrics.rows_out, whole.watermark, whole.due)
-    assert (most > 3) == (name not in ("of rows", "changes", "forgetting"))
+    assert (most > 3) == (name not in WHOLE)
     assert sorted_rows([cut.finish()]) == sorted_rows([whole.finish()])
 
 
@@ -87,6 +93,32 @@ def test_a_call_of_which_not_all_pieces_are_taken_changes_nothing() -> None:
     again = list(advance_pieces(operator, 20))
     assert [one.to_pydict() for one in again[:2]] == [one.to_pydict() for one in first]
     assert len(again) > 2
+
+
+@pytest.mark.usefixtures("small")
+def test_results_of_rows_may_be_taken_in_part() -> None:
+    operator = Operator(QUERIES["of rows"], SCHEMA, mode="given", store=MemoryStore())
+    operator.process(rows(0))
+    pieces = advance_pieces(operator, 20)
+    first = [next(pieces), next(pieces)]
+    pieces.close()
+    assert 0 < (operator.watermark or 0) < 20
+    again = list(advance_pieces(operator, 20))
+    whole = Operator(QUERIES["of rows"], SCHEMA, mode="given")
+    whole.process(rows(0))
+    assert list(chain(first + again)) == whole.advance(20).to_pylist()
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_of_many_keys_are_settled_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_pieces, "A_KEY", 8)
+    operator = Operator(QUERIES["of rows"], SCHEMA, mode="given", store=MemoryStore())
+    counts = []
+    for number in (0, 1):
+        operator.process(rows(number))
+        counts.append([piece.num_rows for piece in advance_pieces(operator, 20 * number + 20)])
+    assert len(counts[0]) > 3  # the keys are not known yet
+    assert counts[1][0] == sum(counts[1]) > 200  # fewer than 8 new rows of each of the 60 keys
 
 
 def filled(keys: int) -> Operator:

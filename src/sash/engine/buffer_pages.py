@@ -148,7 +148,7 @@ class BufferPages:
     # ---- writing ----
 
     def write(self, given: TimedRows | None, held: TimedRows | None, watermark: Any) -> None:
-        """Keep the rows of the call that wait, and drop the pages of which all rows have left."""
+        """Keep the rows of the call that wait, sorted by time, and drop the pages of which all rows have left."""
         if held is not None:
             self.transaction.write("held", "held", {}, [self._batch(held)])
         elif self.holds:
@@ -160,11 +160,9 @@ class BufferPages:
                 self.transaction.drop([f"q{page.number}"])
             else:
                 waiting.append(page)
-        if given is not None and len(given):
-            if watermark is not None:
-                given = given.take(np.flatnonzero(given.time >= watermark))
-            given = given.take(np.argsort(given.time, kind="stable"))
-            starts = range(0, len(given), ROWS)
+        if given is not None:
+            left = 0 if watermark is None else np.count_nonzero(given.time < watermark)
+            starts = range(left, len(given), ROWS)
             waiting += [self._write_page(given.slice(start, min(start + ROWS, len(given)))) for start in starts]
         self.waiting = tuple(waiting)
         small = [page for page in waiting if page.rows < ROWS // MERGE]

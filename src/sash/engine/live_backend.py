@@ -24,7 +24,7 @@ from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup, Pairs
 from sash.engine.memory_bound import MemoryBound
 from sash.engine.output import Output
-from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows
+from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows, time_sorted
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
@@ -134,7 +134,8 @@ class LiveBackend(Backend):
             for rows in self.durable.buffered.release(now, closing):
                 assert self.buffer is not None
                 self.buffer.push_and_release(rows, None)
-            self._given = given if self.buffer is not None else None
+            if self.buffer is not None:
+                self._given = given = time_sorted(given)  # once, for the buffer and for its pages
         return given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
 
     _in_groups = False

@@ -266,7 +266,10 @@ class Operator(OperatorBase):
         if self.bound_query.time is None or self.mode == "sorted":
             why = "the query has no on=" if self.bound_query.time is None else "in mode 'sorted' nothing is late"
             raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
-        reached = number(watermark, self.bound_query.time)
+        return self.advancing_to(number(watermark, self.bound_query.time))
+
+    def advancing_to(self, reached: Any) -> Work:
+        """The work of `advance`, to a number in units of the time column."""
         return self._finish if reached == math.inf else lambda progress: self._advance(reached, progress)
 
     def finishing(self) -> Work:

@@ -231,6 +231,11 @@ class ReorderBuffer:
         return _sorted(rows, self.ties) if self.ties and len(rows.time) > 1 else rows
 
 
+def time_sorted(rows: TimedRows) -> TimedRows:
+    """The rows sorted by time and arrival; rows that are so already are not copied."""
+    return rows if len(rows) < 2 else _sorted(rows)
+
+
 def _in_turn(rows: TimedRows) -> bool:
     """Are rows sorted by time and arrival?"""
     kind = rows.time.dtype.str

@@ -1,11 +1,17 @@
-"""Results in pieces: slides of very many keys leave some keys at a time, and are never in memory together.
+"""Results in pieces: those of many rows, or slides of many keys, are never in memory together.
 
     slots due     │ 64 │ 512 │ 4096 …        groups of slots that have about `PIECE` results
     results       ─▶   ─▶    ─▶             each is computed when the one before it has left
     state         the rows enter before the first group; timers and eviction follow the last
 
-It is one call of the operator: the state is saved behind the last piece, and a call that fails, or of which not all
-pieces are taken, changes nothing.
+Slides are one call of the operator: the state is saved behind the last piece, and a call that fails, or of which not
+all pieces are taken, changes nothing.
+
+    rows          │ t0 … t1 │ t1 … t2 │ …    about `ROWS` rows that wait are settled at a time
+    results       ─▶        ─▶               those of the rows
+    state         is saved behind each: evicted elements make place for the next rows
+
+Results at rows are a call for each piece, as if the watermark had come there by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from sash.engine.metrics import replace
 from sash.engine.operator import Operator
 from sash.engine.pane_assigner import PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
 from sash.engine.step_journal import StepJournal
 from sash.engine.window_assigner import Ending
@@ -30,21 +37,37 @@ from sash.engine.window_assigner import Ending
 PIECE = 1 << 17
 """About so many results are in memory at once."""
 
+ROWS = 1 << 16
+"""Rows that are settled at once, at least. With 500 keys and 60 elements a window, 500,000 rows at once make rings of
+1,000 elements that shrink again; in parts they stay in the cache."""
+
+A_KEY = 128
+"""Rows of a key that are settled at once, at least: the elements that each part leaves behind are written."""
+
 FIRST = 64
 """Slots of the first piece: their results show how many slots the next one may have."""
 
 
 def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatch]:
-    """As `operator.advance`, with the results in pieces where they are slides in time; else in one."""
+    """As `operator.advance`, with the results in pieces where they are slides in time, or of rows; else in one."""
     work = operator.advancing(watermark)
     assert operator.bound_query.time is not None
     reached, backend = number(watermark, operator.bound_query.time), operator.backend
-    now = operator.progress
-    is_new = now.watermark is None or reached > now.watermark
-    if not is_new or reached == math.inf or not isinstance(backend, LiveBackend) or not gives_pieces(backend.engine):
-        yield operator.call(work)
-        return
+    before = operator.progress.watermark
+    is_new = before is None or reached > before
+    if is_new and reached != math.inf and isinstance(backend, LiveBackend):
+        if gives_pieces(backend.engine):
+            yield from _slides(operator, backend, reached)
+            return
+        for stop in _stops(backend, before, reached):
+            yield operator.call(operator.advancing_to(stop))
+    yield operator.call(work)
+
+
+def _slides(operator: Operator, backend: LiveBackend, reached: Any) -> Iterator[pa.RecordBatch]:
+    """The results of slides, those of some slots at a time."""
     with operator.attempting():
+        now = operator.progress
         rows_out = now.rows_out
         settled = backend.release_rows(backend.nothing, reached, closing=False)
         if backend.durable is not None:
@@ -59,8 +82,27 @@ def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatc
 
 def gives_pieces(engine: LiveEngine) -> bool:
     """Is every result a slide in time, due by the watermark alone?"""
-    in_panes = all(type(assigner) is PaneAssigner for assigner in engine.assigners)
-    return in_panes and engine.bound_query.forget is None and engine.bound_query.query.emit == "final"
+    return _is_plain(engine) and all(type(assigner) is PaneAssigner for assigner in engine.assigners)
+
+
+def _is_plain(engine: LiveEngine) -> bool:
+    return engine.bound_query.forget is None and engine.bound_query.query.emit == "final"
+
+
+def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
+    """Watermarks on the way to `reached`: the times at which pages of waiting rows begin, some pages apart."""
+    engine = backend.engine
+    of_rows = all(type(assigner) is RowAssigner for assigner in engine.assigners)
+    if backend.durable is None or not of_rows or not _is_plain(engine):
+        return
+    rows, least = 0, max(ROWS, A_KEY * (engine.keys.count + backend.durable.absent[0]))
+    for page in sorted(backend.durable.buffered.waiting, key=lambda page: page.low):
+        if page.low >= reached:
+            return
+        if rows >= least and (before is None or page.low > before):
+            yield page.low
+            rows, before = 0, page.low
+        rows += page.rows
 
 
 def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResult]:

@@ -43,7 +43,7 @@ def by_value(task: Task, name: str) -> Task:
 
 
 def processor_by_value(processor: Any) -> Any:
-    """A processor for `transformWithState`, of a class that cloudpickle sends by value; it raises as `by_value`."""
+    """A processor of DataFrames, of a class that cloudpickle sends by value; it raises as `by_value`."""
     from pyspark.sql.streaming import StatefulProcessor
 
     unpacked = _unpacking(processor)

@@ -1,7 +1,7 @@
 """Spark streams: a query on a streaming DataFrame gives a streaming DataFrame.
 
-    rows ─▶ pack ─▶ withWatermark ─▶ groupBy(shard).transformWithState ─▶ unpack ─▶ rows
-            a blob     lateness       an operator, mode "given", whose      typed
+    rows ─▶ pack ─▶ withWatermark ─▶ groupBy(shard).transformWithStateInPandas ─▶ unpack ─▶ rows
+            a blob     lateness       an operator, mode "given", whose              typed
             a shard                   pages lie in Spark's state
 
 `plan_stream`      the DataFrame of a query, and the requirements for a stream
@@ -13,7 +13,7 @@
 `live_state`       a shard's state between micro-batches: in memory, or in a file of the executor
 `local_directory`  the files of an executor; `local_pages`: the pages of a shard in one of them
 `stream_header`    the query and the timer of a shard's state
-`processor`        the processor that Spark calls; `pandas_processor`: with DataFrames, as Spark 4.0 does
+`processor`        the processor that Spark calls, with DataFrames of blobs
 `checkpoint_check` refuses a checkpoint of another query on the driver; `checked_writer` calls it at the start
 `map_state_store`  a store on Spark's state
 `side_output`      late, untimed and malformed rows beside the results

@@ -24,7 +24,6 @@ from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.spark_types import arrow_schema, spark_schema, wire
 from sash.spark.stream.checked_writer import with_checks
 from sash.spark.stream.pack_shards import PackShards
-from sash.spark.stream.pandas_processor import PandasProcessor
 from sash.spark.stream.processor import PROCESSED, ShardProcessor
 from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, TIMES
 from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, QUERY, REASON, StreamSpec
@@ -54,7 +53,8 @@ def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: 
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
     # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
     blobs = packed.where(sf.col("max_ts").isNull())
-    done = _processed(blobs.groupBy("shard"), ShardProcessor(spec))
+    processor, processed = processor_by_value(ShardProcessor(spec)), StructType.fromDDL(PROCESSED)
+    done = blobs.groupBy("shard").transformWithStateInPandas(processor, processed, "Append", "EventTime")
     unpack = by_value(UnpackShards(output_schema(spec), len(spec.results)), f"sash: unpack {outline(query)}")
     return with_checks(_observed(done, spec).mapInArrow(unpack, _schema(spec, data.schema)), spec)
 
@@ -72,14 +72,6 @@ def stream_spec(query: Query, data: Any, side_output: bool, from_query: Query | 
         spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
     spec = replace(spec, local_limit=_local_limit(data.sparkSession))
     return data, spec if from_query is None else migrating(spec, from_query, given)
-
-
-def _processed(shards: Any, processor: ShardProcessor) -> Any:
-    if hasattr(shards, "transformWithState"):
-        transform, sent = shards.transformWithState, processor_by_value(processor)
-    else:  # Spark 4.0
-        transform, sent = shards.transformWithStateInPandas, processor_by_value(PandasProcessor(processor))
-    return transform(sent, StructType.fromDDL(PROCESSED), "Append", "EventTime")
 
 
 def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, side_output: bool) -> StreamSpec:

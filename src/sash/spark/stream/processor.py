@@ -1,30 +1,32 @@
 """ShardProcessor: Spark calls it once per micro-batch for each shard with rows, and when a timer is due.
 
+    DataFrames of packed rows ──▶ PackedRow … ──▶ ShardTask ──▶ ShardOutput … ──▶ DataFrames of about `BYTES`
+
+It is a processor of `transformWithStateInPandas`, of which Spark sends each DataFrame on when it comes: that of rows,
+`transformWithState`, collects all that a shard gives. A checkpoint belongs to one of the two. Rows are few and fat
+blobs, so that the way through pandas costs little.
+
 The engine is imported lazily: Spark starts a process on the driver for `init` alone, and waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark.sql import Row
-
-from sash.spark.stream.progress import COLUMNS, NAMES
+from sash.spark.stream.progress import COLUMNS, NAMES, ShardOutput
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.worker_io import message_only
 
-try:
-    from pyspark.sql.streaming import StatefulProcessor
-except ImportError:  # Spark 3.5, which has no state for Python: `plan_stream` refuses streams
-    StatefulProcessor = object
-
 PROCESSED = f"shard int, results binary, side binary, {COLUMNS}"
 
-_ROW = Row("shard", "results", "side", *NAMES)
+BYTES = 1 << 23
+"""Approximate bytes of blobs in a DataFrame: Spark takes 8 ms to make Arrow of it, for one blob as for 64."""
+
+_NAMES = ("shard", "results", "side", *NAMES)
 
 
-class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
+class ShardProcessor:
     """Runs the operator of a shard on the pages in Spark's state."""
 
     def __init__(self, spec: StreamSpec) -> None:
@@ -35,18 +37,64 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
         self.handle = handle
         self.pages = handle.getMapState("pages", "page string", "bytes binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
-        return message_only(self._run(key, list(rows), timerValues))
+    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
+        packed = [row for frame in rows for row in packed_rows(frame)]
+        return message_only(self._run(key, packed, timerValues))
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802
         return message_only(self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs()))
 
     def close(self) -> None:
         """Does nothing: there are no resources to release."""
 
-    def _run(self, key: Any, packed: Sequence[PackedRow], times: Any, fired: int | None = None) -> Iterator[Row]:
+    def _run(self, key: Any, packed: list[PackedRow], times: Any, fired: int | None = None) -> Iterator[Any]:
         from sash.spark.stream.shard_task import ShardTask
 
-        shard = ShardTask(self.spec, key[0], self.pages, self.handle)
-        for output in shard.run(packed, times.getCurrentWatermarkInMs(), fired):
-            yield _ROW(*output.values())
+        shard = ShardTask(self.spec, int(key[0]), self.pages, self.handle)
+        return frames(shard.run(packed, times.getCurrentWatermarkInMs(), fired))
+
+
+def packed_rows(frame: Any) -> Iterator[PackedRow]:
+    """The packed rows of a DataFrame: pandas has NaN for a null number.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"shard": [2], "max_ts": [None], "rows": [b"x"], "now": [1.5], "side": [None]})
+    >>> row = next(packed_rows(frame.assign(malformed=0, greatest=float("nan"), latest_key=None, latest_shard=4.0)))
+    >>> row == PackedRow(2, rows=b"x", now=1.5, latest_shard=4)
+    True
+    """
+    names = ("shard", "rows", "now", "side", "malformed", "greatest", "latest_key", "latest_shard")
+    for shard, rows, now, side, malformed, greatest, key, of in zip(*(frame[name] for name in names), strict=True):
+        latest = (_number(greatest), key, None if _number(of) is None else int(of))
+        yield PackedRow(int(shard), None, rows, _number(now), side, int(malformed), *latest)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or value != value else float(value)
+
+
+def frames(outputs: Iterable[ShardOutput]) -> Iterator[Any]:
+    """DataFrames of a shard's output, each as soon as it has enough bytes.
+
+    >>> blob = bytes(BYTES // 2)
+    >>> [len(frame) for frame in frames(ShardOutput(4, results=blob) for _ in range(5))]
+    [2, 2, 1]
+    """
+    waiting: list[ShardOutput] = []
+    size = 0
+    for output in outputs:
+        waiting.append(output)
+        size += len(output.results or b"") + len(output.side or b"")
+        if size >= BYTES:
+            yield _frame(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _frame(waiting)
+
+
+def _frame(outputs: list[ShardOutput]) -> Any:
+    import pandas as pd
+
+    columns = zip(_NAMES, zip(*(output.values() for output in outputs), strict=True), strict=True)
+    # as objects: a null among integers would make floats of them
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns})
