@@ -299,8 +299,8 @@ def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
     if few and many_keys and few.done and many_keys.done:
         apart = max(few.rate, many_keys.rate) / min(few.rate, many_keys.rate)
         parts.append(
-            f"The two pass-throughs do the same work and are {apart:.2f} times apart: so far, other work on the machine "
-            "may move each figure."
+            f"The two pass-throughs do the same work and are {apart:.2f} times apart: other work on the machine may "
+            "have moved each figure as far."
         )
     if held:
         parts += [
