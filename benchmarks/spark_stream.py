@@ -295,6 +295,13 @@ def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
             rows_of(found, sizes),
         ),
     ]
+    few, many_keys = found.get((FLOOR, FEW)), found.get((FLOOR, MANY))
+    if few and many_keys and few.done and many_keys.done:
+        apart = max(few.rate, many_keys.rate) / min(few.rate, many_keys.rate)
+        parts.append(
+            f"The two pass-throughs do the same work and are {apart:.2f} times apart: other work on the machine may "
+            "have moved each figure as far."
+        )
     if held:
         parts += [
             "State: micro-batches of 1,000 rows behind a window that is full.",
