@@ -109,6 +109,7 @@ def test_files_of_text() -> None:
         assert ordered(pa.concat_tables(tables)) == ordered(expected())
 
 
+@pytest.mark.compiled
 @pytest.mark.filterwarnings("default")  # a state of None is not compiled, and a warning says so
 def test_an_aggregate_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("my_aggregates.py").write_text(

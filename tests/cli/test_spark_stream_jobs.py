@@ -271,7 +271,7 @@ def test_mistakes() -> None:
     for arguments, message in [
         (["--set", "options.finish=true"], "--set options.finish: a stream on engine spark has no end"),
         (["--set", "spark.checkpont=x"], "[spark] has no key 'checkpont'; did you mean 'checkpoint'?"),
-        (["--set", "sink.kind=table"], "path does not go with kind = 'table'; there are kind, name"),
+        (["--set", "sink.kind=table"], "[sink] needs name ="),
         (["--set", "source.format=arrow"], "engine spark reads messages of JSON"),
     ]:
         done = typed("run", "job.toml", "--engine", "spark", *arguments)

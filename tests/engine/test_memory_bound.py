@@ -176,6 +176,7 @@ def batch(keys: Any, first: int) -> pa.RecordBatch:
     return pa.record_batch({"k": keys, "t": times, "x": (keys + times).astype(np.float64)})
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @mock.patch.object(durable_state, "BUCKET", 8000)  # monkeypatch would end after small_pages, and restore its sizes
 def test_the_least_recently_used_keys_leave(emit: Any) -> None:

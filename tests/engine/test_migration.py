@@ -15,6 +15,8 @@ from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.shared.effort import share
 
+pytestmark = pytest.mark.compiled  # what state keeps depends on its layout
+
 KINDS = {"k": "string", "t": "int64", "g": "int64", "p": "bool", "n": "int32", "x": "float64", "s": "string"}
 SCHEMA = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in KINDS.items()])
 

@@ -20,6 +20,8 @@ from tests.fixtures.files import FOLDER, read
 from tests.fixtures.make import play
 from tests.shared.effort import seldom
 
+pytestmark = pytest.mark.compiled  # what state keeps depends on its layout
+
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64(), "y": pa.float64()})
 GIVEN: dict[str, Any] = {"by": "k", "on": "t", "lateness": 2}
 OLD = Query({"long": Time(9), "last": Count(4)}, **GIVEN, high=sash.max("x"), total=sash.sum("x"))

@@ -73,10 +73,10 @@ class Twice:
 
 
 def is_plain(argument: Any) -> bool:
-    """Is it an array, a number, or a tuple of them?"""
+    """Is it an array, a number, None, or a tuple of them?"""
     if isinstance(argument, tuple):
         return all(map(is_plain, argument))
-    return isinstance(argument, np.ndarray | np.generic | int | float | str)
+    return argument is None or isinstance(argument, np.ndarray | np.generic | int | float | str)
 
 
 def copied(argument: Any, roots: dict[int, Any]) -> Any:

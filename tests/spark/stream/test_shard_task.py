@@ -193,6 +193,7 @@ def test_another_query_or_number_of_shards_is_refused() -> None:
             again.batch([batch(("nobody yet", 3, 1.0))])
 
 
+@pytest.mark.compiled
 def test_a_shard_migrates_its_state_when_it_is_first_opened() -> None:
     old = Query(Time(5), **LAST)
     new = Query({"short": Time(3), "long": Time(5)}, **(LAST | {"low": sash.min("x")}))
