@@ -18,6 +18,7 @@ import pytest
 
 from sash.cli.job_file import read_job
 from sash.cli.job_pipeline import PreparedJob
+from sash.cli.page.query_board import QueryBoard
 from sash.testing import assert_same
 from tests.cli.typed import in_a_process, in_a_terminal, typed
 
@@ -116,11 +117,13 @@ def test_files_of_text(kind: str) -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_stream_until_it_is_stopped() -> None:
+    """On the page of the run are the counters of the stream, and its plan."""
     from sash.cli.job_spark_stream import run_stream
 
     write(0, ROWS.slice(0, 4))
-    prepared, stop, done = PreparedJob(read_job("job.toml"), "spark"), threading.Event(), []
-    stream = threading.Thread(target=lambda: done.append(run_stream(prepared, follow=True, stop=stop)))
+    prepared, stop, done, board = PreparedJob(read_job("job.toml"), "spark"), threading.Event(), [], QueryBoard()
+    watch = lambda monitor, query: board.watch(monitor, "job", query)  # noqa: E731
+    stream = threading.Thread(target=lambda: done.append(run_stream(prepared, follow=True, stop=stop, watch=watch)))
     stream.start()
     try:
         appears("checkpoint/commits/0", stream)
@@ -129,8 +132,11 @@ def test_a_stream_until_it_is_stopped() -> None:
     finally:
         stop.set()
         stream.join()
-    assert done[0]["rows_in"] == 7
-    assert typed("run", "job.toml", "--engine", "spark", "--once").code == 0
+    assert done[0]["rows_in"] == board.queries()[0]["rows_in"] == 7
+    assert "Time(5)" in board.plan("job")["text"]
+    again = typed("run", "job.toml", "--engine", "spark", "--once", "--ui")
+    assert again.code == 0
+    assert again.err.startswith("sash: live page: http://127.0.0.1:")
     assert typed("run", "job.toml", "--set", "sink.path=local").code == 0
     assert_same(results("results"), results("local"))
 

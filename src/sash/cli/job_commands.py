@@ -39,6 +39,7 @@ def run(  # noqa: PLR0913 (options of a command)
     """Run a job: read a source, compute a query, write a sink, each result exactly once."""
     from sash.cli.job_file import ENGINES, nearest, read_job
     from sash.cli.job_pipeline import PreparedJob
+    from sash.cli.job_spark import is_stream
 
     if not on_page and (host != LOOPBACK or port):
         raise WrongUsage("--host and --port are those of the page: give --ui as well")
@@ -47,16 +48,17 @@ def run(  # noqa: PLR0913 (options of a command)
     if engine and engine not in ENGINES:
         raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ENGINES)}")
     read = read_job(job, changes)
+    watching = watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
-        if on_page:
-            raise WrongUsage("--ui does not go with engine spark, which has a page of its own")
-        _run_on_spark(read, stream, dry_run, as_json)
+        if on_page and not is_stream(read, stream):
+            raise WrongUsage("--ui shows streams: for a batch on engine spark, Spark has a page of its own")
+        _run_on_spark(read, stream, dry_run, as_json, watching)
         return
     prepared = PreparedJob(read)
     if dry_run:
         _show_plan(prepared, as_json)
         return
-    with watched_run(job, on_page, host, port) as watch, _progress() as progress:
+    with watching as watch, _progress() as progress:
         done = prepared.run(stream, progress, watch)
     _show_summary(done, as_json, _beside(read))
 
@@ -154,19 +156,24 @@ def _counted(counts: dict[str, Any]) -> str:
     return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
 
 
-def _run_on_spark(read: Any, follow: bool, dry_run: bool, as_json: bool) -> None:
+def _run_on_spark(read: Any, follow: bool, dry_run: bool, as_json: bool, watching: Any) -> None:
+    """Run a job on Spark; `watching` is the context in which a stream is watched."""
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.job_spark import is_stream, require_spark, run_batch, schema_on_spark
     from sash.cli.job_spark_stream import run_stream
     from sash.cli.terminal import write_json
 
     require_spark(read, follow)
+    stream = is_stream(read, follow)
     prepared = PreparedJob(read, "spark", schema_on_spark(read))
     if dry_run:
         _show_plan(prepared, as_json)
         return
-    stream = is_stream(read, follow)
-    done = run_stream(prepared, follow) if stream else run_batch(prepared)
+    if stream:
+        with watching as watch:
+            done = run_stream(prepared, follow, watch=watch)
+    else:
+        done = run_batch(prepared)
     if as_json:
         write_json(done, _beside(read))
         return

@@ -14,8 +14,12 @@ SECONDS = 0.25
 """How often a stream is asked whether it has ended, and whether to stop it."""
 
 
-def run_stream(prepared: PreparedJob, follow: bool, stop: threading.Event | None = None) -> dict[str, Any]:
+def run_stream(
+    prepared: PreparedJob, follow: bool, stop: threading.Event | None = None, watch: Any = None
+) -> dict[str, Any]:
     """Run a job as a stream, with `follow` until SIGINT, SIGTERM or `stop`; the counters of this run.
+
+    `watch` gets the running stream's monitor, and the query, as a page takes them.
 
     Stopping in the middle of a micro-batch loses nothing: the next run repeats it from the checkpoint, and files and
     tables take it once. Raises what made the stream fail.
@@ -33,6 +37,8 @@ def run_stream(prepared: PreparedJob, follow: bool, stop: threading.Event | None
         writer = writer.trigger(processingTime=trigger)
     query = writer.toTable(job.get("sink", "name")) if job.get("sink", "kind") == "table" else writer.start()
     with stop_on_signals(stop), monitor(query) as watched:
+        if watch is not None:
+            watch(watched, prepared.made.query)
         while not _has_ended(query):
             if stop.is_set():
                 query.stop()

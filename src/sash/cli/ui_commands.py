@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,7 +36,7 @@ def ui(host: Host = LOOPBACK, port: Port = 0) -> None:
 
 
 @contextmanager
-def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -> Iterator[Callable[[Any], object]]:
+def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -> Iterator[Callable[..., object]]:
     """List a run for `sash ui`, and serve a page of its own if asked to; gives what watches a running query.
 
     name: the name of the run.
@@ -56,7 +56,7 @@ def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -
             sys.stderr.flush()
         with contextlib.suppress(OSError):  # no directory for sockets: `sash ui` does not list the run
             stack.callback(RegisteredRun(board).close)
-        yield lambda running: board.watch(running, name)
+        yield lambda running, query=None: board.watch(running, name, query)
 
 
 def _address(page: LivePage) -> str:
