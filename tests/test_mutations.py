@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import sash
+from tests.interpreted import SWITCHED_OFF
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(sash.__file__).parent
@@ -80,7 +81,7 @@ def run_tests(package: Path, *selection: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**inherited, "PYTHONPATH": str(package.parent)},
+        env=inherited | SWITCHED_OFF | {"PYTHONPATH": str(package.parent)},
         capture_output=True,
         text=True,
         check=False,

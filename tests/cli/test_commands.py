@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from sash.cli import main as entry
 from sash.cli.commands import app
 from sash.cli.environment import as_text, environment
 from tests.cli.typed import in_a_process, in_a_terminal, typed
+from tests.interpreted import SWITCHED_OFF
 
 TRADES = pa.table({"t": [1, 2, 3, 9], "k": ["a", "b", "a", "a"], "price": [3.0, 5.0, 4.0, 1.5]})
 HIGH = "SELECT k, t, max(price) OVER (PARTITION BY k ORDER BY t ROWS 1 PRECEDING) AS high FROM trades"
@@ -145,7 +147,8 @@ def test_a_bad_record_is_an_error(tmp_path: Path) -> None:
 def test_a_reader_that_leaves(trades: Path) -> None:
     program = [sys.executable, "-c", "import sys; from sash.cli.main import main; sys.stdin.read(); sys.exit(main())"]
     command = [*program, "sql", HIGH, f"trades={trades}"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipe, surroundings = subprocess.PIPE, os.environ | SWITCHED_OFF
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=surroundings) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.communicate()[1] == b""

@@ -28,7 +28,6 @@ def rows(counts: dict[str, int]) -> pa.RecordBatch:
     return pa.record_batch({"k": keys, "t": range(len(keys)), "x": [1.0] * len(keys), "y": [2.0] * len(keys)}, SCHEMA)
 
 
-@pytest.mark.compiled  # as the process that reads the state
 def test_the_largest_keys_of_a_snapshot() -> None:
     op = sash.Query(5, by="k", on="t", lateness=0, high=sash.max("x"), mid=sash.median("y")).operator()
     op.process(rows({"a": 2, "b": 9, "c": 4, "d": 1}))

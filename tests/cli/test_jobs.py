@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import sash
 from sash.pipeline import read
 from tests.cli.typed import in_a_process, in_a_terminal, typed
+from tests.interpreted import SWITCHED_OFF
 
 ROWS = pa.table(
     {
@@ -189,7 +191,7 @@ def test_in_processes_of_their_own() -> None:
 
 def test_a_stream_until_it_is_interrupted() -> None:
     command = [sys.executable, "-m", "sash", "run", "job.toml", "--stream"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | SWITCHED_OFF) as process:
         while len([*Path().glob("results/*.parquet")]) < 2:
             assert process.poll() is None
             time.sleep(0.05)

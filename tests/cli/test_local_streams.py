@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import sash
 from sash.pipeline import read
 from tests.cli.typed import typed
+from tests.interpreted import SWITCHED_OFF
 
 JOB = """\
 source: {kind: parquet, path: rows}
@@ -50,7 +52,8 @@ def stream(folder: Path, new: Path) -> None:
     if not any((folder / "rows").iterdir()):  # the first file has the columns of the job
         new.rename(target)
     command = [sys.executable, "-m", "sash", "run", "job.yaml", "--stream"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe, surroundings = subprocess.PIPE, os.environ | SWITCHED_OFF
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, env=surroundings) as process:
         try:
             if not target.exists():
                 new.rename(target)

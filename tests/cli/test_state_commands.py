@@ -86,7 +86,6 @@ def job_with_a_store() -> list[str]:
     return more
 
 
-@pytest.mark.compiled  # as the process that reads the state
 def test_inspect_a_store() -> None:
     job_with_a_store()
     found = json.loads(typed("inspect", "state", "--json").out)

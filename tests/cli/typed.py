@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sash.cli.main import main
+from tests.interpreted import SWITCHED_OFF
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,16 @@ def typed(*arguments: str | Path, terminal: bool = False) -> Done:
 def in_a_process(*arguments: str | Path, **environment: str) -> Done:
     """Run a command in a process of its own, its output in a pipe."""
     command = [sys.executable, "-m", "sash", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | SWITCHED_OFF | environment
+    )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 def in_a_terminal(*arguments: str | Path, **environment: str) -> Done:
     """Run a command in a pseudo-terminal, which has both outputs."""
     ours, theirs = pty.openpty()
-    settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    settings = os.environ | SWITCHED_OFF | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment
     command = [sys.executable, "-m", "sash", *map(str, arguments)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings) as process:
         os.close(theirs)

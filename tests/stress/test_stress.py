@@ -1,5 +1,6 @@
 """A few rounds of the stress test, in a process of its own: it forks, and pytest has threads."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.interpreted import SWITCHED_OFF
 from tests.shared.effort import THOROUGH
 
+ROOT = Path(__file__).parents[2]
 
-def played(*arguments: str) -> str:
+
+def played(*arguments: str, **environment: str) -> str:
     """What the stress test says at its end."""
+    surroundings = os.environ | environment
     command = [sys.executable, "-m", "tests.stress", *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -26,7 +31,7 @@ def count(said: str, what: str) -> int:
 @pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
 def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
     rounds = 40 if THOROUGH else 2
-    said = played("--rounds", str(rounds), "--seed", str(seed), "--few")
+    said = played("--rounds", str(rounds), "--seed", str(seed), "--few", **SWITCHED_OFF)
     assert count(said, "queries") == rounds
     assert count(said, "kills") > 5
     assert count(said, "torn-writes") > 0
@@ -47,8 +52,8 @@ def test_the_seed_of_a_round_that_fails_is_printed() -> None:
         "rounds.Play.check = lambda *_: (_ for _ in ()).throw(AssertionError('wrong'))\n"
         "sys.argv[1:] = ['--seed', '5', '--few']; sys.exit(stress.main())"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    command, surroundings = [sys.executable, "-c", program], os.environ | SWITCHED_OFF
+    done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "seed 5 FAILED: python -m tests.stress --few --seed 5" in done.stdout
     assert "1 failures" in done.stdout
