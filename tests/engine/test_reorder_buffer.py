@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from sash.engine import reorder_buffer
 from sash.engine.arrow_arrays import array
 from sash.engine.reorder_buffer import FAN_OUT, ReorderBuffer, TimedRows
+from tests.engine.interrupts import interrupted
 
 INT64 = np.iinfo(np.int64)
 SCHEMA = pa.schema([("t", pa.int64()), ("tie", pa.string()), ("second", pa.int16()), ("nested", pa.list_(pa.string()))])
@@ -251,43 +251,12 @@ def test_interrupted_anywhere() -> None:
     before, old = buffer.mark(), buffer.rows()
     pushed = ints([50, 20, 70], first=99)
     for lines in range(1, 1000):
-        interrupted = call_interrupted(buffer, pushed, lines)
+        stopped = interrupted(partial(buffer.push_and_release, pushed, 30), reorder_buffer, lines)
         check(buffer)
         assert len(buffer) == len(buffer.rows())
         buffer.rollback(before)
         assert buffer.mark() is before
         assert buffer.rows().arrival.tolist() == old.arrival.tolist()
-        if not interrupted:
+        if not stopped:
             break
     assert 10 < lines < 999
-
-
-def call_interrupted(buffer: ReorderBuffer, rows: TimedRows, lines: int) -> bool:
-    """Push rows, with an interrupt after some lines of the module."""
-    left = lines
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename != reorder_buffer.__file__:
-            return None
-        if event == "line":
-            left -= 1
-            if not left:
-                raise KeyboardInterrupt
-        return trace
-
-    result = []
-
-    def run() -> None:  # in a thread of its own, so that a tracer of coverage is left alone
-        sys.settrace(trace)
-        try:
-            buffer.push_and_release(rows, 30)
-        except KeyboardInterrupt:
-            result.append(True)
-        finally:
-            sys.settrace(None)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return bool(result)

@@ -14,6 +14,7 @@ on, in contiguous rows that are as wide as the whole row, so that word j of slot
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,19 @@ from sash.kernels.loops.slot_loops import copy_rows
 _WORDS = ("<i8", "<f8")
 _LINE = 8
 """Words of a cache line."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where arrays of words lie in a row: `first` has their first words, and `saved` words come before derived ones."""
+
+    first: dict[Any, int]
+    saved: int
+    blank: Ints
+
+    @property
+    def width(self) -> int:
+        return len(self.blank)
 
 
 class SlotTable:
@@ -52,11 +66,10 @@ class SlotTable:
         self.derived: set[Any] = set()
         self.version = 0
         """Changes whenever arrays are replaced."""
-        self._first: dict[Any, int] = {}
+        self._in_words: list[Any] = []
         self._others: list[Any] = []
         """The arrays with their own memory."""
-        self._width = self._saved = 0
-        self._blank: Ints = np.zeros(0, np.int64)
+        self._layout = _Layout({}, 0, np.zeros(0, np.int64))
         self._words: Ints = np.zeros((0, 0), np.int64)
 
     def add(self, name: Any, kind: Any, blank: Any, derived: bool = False, apart: bool = False) -> None:
@@ -68,66 +81,68 @@ class SlotTable:
         self.blanks[name] = blank
         if derived:
             self.derived.add(name)
-        if blank.dtype.str in _WORDS and not apart:
-            self._first[name] = -1
-            if not self.capacity:  # `grow` lays out all arrays at once
-                self.arrays[name], self.wide[name] = np.zeros((0, *blank.shape), kind), np.zeros((0, _LINE), kind)
-                self.version += 1
-                return
-            old = {other: self.arrays[other] for other in self._first if other != name}
-            self._lay_out()
-            words = np.empty((self.capacity + 1, self._width), np.int64)
-            words[:] = self._blank
-            all_at_once(self._replaced(words, {name: self.arrays[name] for name in self._others}, self.capacity))
-            for other, rows in old.items():
-                self.arrays[other][:] = rows
+        if blank.dtype.str not in _WORDS or apart:
+            array = np.full((self.capacity, *blank.shape), blank, kind)
+            self._hold(name, self._others, array, array)
+        elif not self.capacity:  # `grow` lays out all arrays at once
+            self._hold(name, self._in_words, np.zeros((0, *blank.shape), kind), np.zeros((0, _LINE), kind))
         else:
-            self._others.append(name)
-            self.arrays[name] = np.full((self.capacity, *blank.shape), blank, kind)
-            self.wide[name] = self.arrays[name]
-        self.version += 1
+            old, layout = self._layout, self._laid_out([*self._in_words, name])
+            words = np.empty((self.capacity + 1, layout.width), np.int64)
+            words[:] = layout.blank
+            for other, first in old.first.items():
+                at, size = layout.first[other], self.blanks[other].size
+                words[:, at : at + size] = self._words[:, first : first + size]
+            others = {other: self.arrays[other] for other in self._others}
+            change = self._replaced(layout, words, others, self.capacity)
+            all_at_once(change, partial(list.append, self._in_words, name))
+
+    def _hold(self, name: Any, names: list[Any], array: NDArray[Any], wide: NDArray[Any]) -> None:
+        arrays, both = {**self.arrays, name: array}, {**self.wide, name: wide}
+        change = attributes(self, arrays=arrays, wide=both, version=self.version + 1)
+        all_at_once(change, partial(list.append, names, name))
 
     def __getitem__(self, name: Any) -> NDArray[Any]:
         return self.arrays[name]
 
     def grow(self, capacity: int) -> None:
         """Reserve space for this many slots."""
-        if not self.capacity:
-            self._lay_out()
-        words = np.empty((capacity + 1, self._width), np.int64)
-        words[: self.capacity] = self._words[: self.capacity]
-        words[self.capacity :] = self._blank
+        layout = self._layout_of_all()
+        words = np.empty((capacity + 1, layout.width), np.int64)
+        if self.capacity:
+            words[: self.capacity] = self._words[: self.capacity]
+        words[self.capacity :] = layout.blank
         others = {}
         for name in self._others:
             old, blank = self.arrays[name], self.blanks[name]
             more = np.full((capacity - len(old), *blank.shape), blank, old.dtype)
             others[name] = np.concatenate([old, more])
-        all_at_once(self._replaced(words, others, capacity))
+        all_at_once(self._replaced(layout, words, others, capacity))
 
     def clear(self, slots: Ints) -> None:
         """Reset these slots to their blank values."""
-        self._words[slots] = self._blank
+        self._words[slots] = self._layout.blank
         for name in self._others:
             self.arrays[name][slots] = self.blanks[name]
 
     def renumbered(self, places: Ints, capacity: int) -> partial[Any]:
         """The change that renumbers slots: `places` has the new number of each old slot, -1 for free ones."""
-        if not self.capacity:
-            self._lay_out()
+        layout = self._layout_of_all()
         live = np.flatnonzero(places >= 0)
-        words = np.empty((capacity + 1, self._width), np.int64)
-        words[:] = self._blank
-        words[places[live]] = self._words[live]
+        words = np.empty((capacity + 1, layout.width), np.int64)
+        words[:] = layout.blank
+        if self.capacity:
+            words[places[live]] = self._words[live]
         others = {}
         for name in self._others:
             blank = self.blanks[name]
             new = others[name] = np.full((capacity, *blank.shape), blank, self.arrays[name].dtype)
             new[places[live]] = self.arrays[name][live]
-        return self._replaced(words, others, capacity)
+        return self._replaced(layout, words, others, capacity)
 
     def save(self, slots: Ints) -> dict[Any, NDArray[Any]]:
         """The rows of these slots, for `restore`."""
-        rows = np.empty((len(slots), self._saved), np.int64)
+        rows = np.empty((len(slots), self._layout.saved), np.int64)
         call_loop(copy_rows, "", (self._words, slots, rows))
         saved: dict[Any, NDArray[Any]] = {_ROWS: rows}
         for name in self._others:
@@ -155,31 +170,31 @@ class SlotTable:
 
     # ---- where the words lie ----
 
-    def _lay_out(self) -> None:
-        """Assign every array of words its place in a row: saved arrays first, derived ones after them."""
-        words = sorted(self._first, key=lambda name: name in self.derived)
-        self._first, at = {}, 0
-        for name in words:
-            self._first[name] = at
-            at += self.blanks[name].size
-        self._saved = sum(self.blanks[name].size for name in words if name not in self.derived)
-        self._width = -(-at // _LINE) * _LINE
-        self._blank = np.zeros(self._width, np.int64)
-        for name, first in self._first.items():
-            self._blank[first : first + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
-        if not self.capacity:
-            self._words = np.zeros((0, self._width), np.int64)
+    def _layout_of_all(self) -> _Layout:
+        return self._layout if self.capacity else self._laid_out(self._in_words)
 
-    def _replaced(self, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
+    def _laid_out(self, names: list[Any]) -> _Layout:
+        """Assign every array of words its place in a row: saved arrays first, derived ones after them."""
+        first, at = {}, 0
+        for name in sorted(names, key=lambda name: name in self.derived):
+            first[name] = at
+            at += self.blanks[name].size
+        saved = sum(self.blanks[name].size for name in names if name not in self.derived)
+        blank = np.zeros(-(-at // _LINE) * _LINE, np.int64)
+        for name, place in first.items():
+            blank[place : place + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
+        return _Layout(first, saved, blank)
+
+    def _replaced(self, layout: _Layout, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
         """The change to other memory: the arrays over these words, and those with their own memory."""
-        flat, width = words.reshape(-1), self._width
+        flat, width = words.reshape(-1), layout.width
         wide, arrays = dict(others), dict(others)
-        for name, first in self._first.items():
+        for name, first in layout.first.items():
             blank = self.blanks[name]
             wide[name] = flat[first : first + count * width].view(blank.dtype).reshape(count, width)
             arrays[name] = wide[name][:, : blank.size] if blank.ndim else wide[name][:, 0]
         version = self.version + 1
-        return attributes(self, _words=words, arrays=arrays, wide=wide, capacity=count, version=version)
+        return attributes(self, _layout=layout, _words=words, arrays=arrays, wide=wide, capacity=count, version=version)
 
 
 _ROWS = "words of the rows"
