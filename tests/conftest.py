@@ -33,7 +33,7 @@ from tests.shared.quick_java import QUICK_JAVA
 settings.register_profile(
     "quick",
     deadline=None,
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],

@@ -41,7 +41,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("batch", [20, 60])
 def test_what_the_reference_gives(batch: int, emit: str) -> None:
     query = sash.Query(QUERY.windows[""], on="began", lateness="1h", emit=emit, **QUERY.aggregates)
-    batches = list(calls(120, days=0.1, batch=batch))
+    batches = list(calls(60, days=0.05, batch=batch))
     got = given(query.operator(SCHEMA), batches)
     expected = given(Reference(query, SCHEMA), batches)
     for mine, theirs in zip(got, expected, strict=True):

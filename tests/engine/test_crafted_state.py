@@ -342,6 +342,7 @@ def test_pages_of_eager_operators(case: str) -> None:
 # ---- snapshots ----
 
 
+@pytest.mark.usefixtures("interpreted_trees")
 @pytest.mark.parametrize("mode", ["", "nonsense", "sorted"])
 def test_modes_of_snapshots(mode: str) -> None:
     asked = query(Time(9), emit="eager")

@@ -14,6 +14,7 @@ from tests.fuzz import exercise, supervise
 from tests.fuzz.corpus import SCHEMA, Subject, states, steps, subject
 from tests.fuzz.frames import State, opened
 from tests.fuzz.mutate import mutated
+from tests.interpreted import SWITCHED_OFF
 from tests.shared.effort import THOROUGH
 from tests.shared.streams import Case
 
@@ -28,6 +29,8 @@ def supervised(command: list[str], folder: Path, limit: float = 600.0) -> superv
 
 def test_changed_states_are_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    for name, value in SWITCHED_OFF.items():
+        monkeypatch.setenv(name, value)
     own = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--folder", str(tmp_path)]
     rounds, states = (3, 60) if THOROUGH else (1, 20)
     counts = supervised([*own, "--rounds", "0", str(rounds), str(states)], tmp_path)

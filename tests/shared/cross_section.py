@@ -9,9 +9,16 @@ from typing import Any
 from zlib import crc32
 
 IN_TURN = (
+    "tests/aggregators/test_amta.py",
+    "tests/aggregators/test_bulk_evict.py",
+    "tests/aggregators/test_log_mta.py",
+    "tests/aggregators/test_machines.py",
+    "tests/benchmarks/test_rivals.py",
+    "tests/conformance/test_timed_matrix.py",
     "tests/engine/test_calendar.py",
     "tests/engine/test_calls.py",
     "tests/engine/test_differential_queries.py",
+    "tests/engine/test_digits.py",
     "tests/engine/test_edges.py",
     "tests/engine/test_exception_safety.py",
     "tests/engine/test_money_and_durations.py",
@@ -19,6 +26,8 @@ IN_TURN = (
     "tests/engine/test_small_pages.py",
     "tests/engine/test_structures.py",
     "tests/frames/test_calendar.py",
+    "tests/kernels/test_memory.py",
+    "tests/kernels/test_slots.py",
     "tests/plan/test_event_window_calendar.py",
     "tests/plan/test_event_window_made.py",
     "tests/spark/stream/test_fake_parity.py",
