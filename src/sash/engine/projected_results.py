@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.engine.step_data import WindowResults
-from sash.expressions.arrow_evaluation import masked, unchecked
+from sash.expressions.arrow_evaluation import unchecked
+from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
 from sash.plan.projection import OutputSpec, ResultCell
