@@ -13,26 +13,24 @@ key and time, of which none is late. A call that fails has changed nothing.
 from __future__ import annotations
 
 import math
-import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
-from sash.engine.input_checks import check_schema, json_copy, number, record_batch
+from sash.engine.atomic_calls import AtomicCalls, Work
+from sash.engine.input_checks import check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
-from sash.engine.metrics import BeforeCommit, Changes, Observer, Progress, Uncommitted, replace
-from sash.engine.operator_base import OperatorBase
+from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.engine.output import chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
 from sash.engine.partials import export_partials, import_partials
 from sash.engine.reorder_buffer import TimedRows, joined_rows
 from sash.engine.root_page import stored_schema
-from sash.engine.state_header import Header, token_of
+from sash.engine.state_header import token_of
 from sash.engine.time_numbers import finite, stored_time_type
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
@@ -40,11 +38,8 @@ from sash.plan.category_order import UnknownCategories, require_categories, sche
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
-Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
-"""The work of a call: results and changes of progress, from the progress before."""
 
-
-class Operator(OperatorBase):
+class Operator(AtomicCalls):
     """A streaming operator: computes a query on record batches, with keyed state alive between calls.
 
     query: what to compute.
@@ -62,7 +57,7 @@ class Operator(OperatorBase):
 
     An operator serves one thread at a time, and refuses a second with a RuntimeError.
 
-    Raises ValueError for an unknown mode, and all that `Query.resolve` raises for a schema that does not fit.
+    Raises ValueError for an unknown mode, and what `Query.bind` raises for a schema that does not fit.
     """
 
     def __init__(
@@ -86,9 +81,6 @@ class Operator(OperatorBase):
                 self._open(schema)
             except UnknownCategories:  # the first batch has them
                 self._expected = schema
-
-    observer: Observer | None = None
-    """Called with the results and the seconds of each call that has succeeded, in its thread; for `sash.live_page`."""
 
     _expected: pa.Schema | None = None
     """The schema that batches must have, if the operator is opened with the first of them."""
@@ -243,7 +235,7 @@ class Operator(OperatorBase):
         assert isinstance(self.backend, LiveBackend)
         return self.backend
 
-    # ---- one call, all or nothing ----
+    # ---- the work of a call ----
 
     def processing(self, batch: pa.RecordBatch | Frame | Mapping[str, Any]) -> Work:
         """The work of `process`: checks the columns of a batch, and opens the operator with the first one."""
@@ -276,69 +268,6 @@ class Operator(OperatorBase):
         """The work of `finish`."""
         self._require_schema("finish")
         return self._finish
-
-    def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
-        with self._single:
-            result = self.attempt(work, offset, before_commit)
-            self.backend.committed()
-        if observer is not None:
-            observer(result, clocks.perf_counter() - start)
-        return result
-
-    def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        """Do the work and hand its changes to the store. Until `backend.committed`, `undo` takes it back."""
-        self._begin()
-        try:
-            now = self.progress
-            result, changes = work(now)
-            changes["rows_out"] = now.rows_out + result.num_rows
-            if offset is not None:
-                changes["offset"] = offset
-            reached = replace(now, changes)
-            if before_commit is not None:
-                late = together(reached.late_rows[len(now.late_rows) :], self.schema)
-                before_commit(Uncommitted(result, late, reached.watermark))
-            self.save(reached)
-        except BaseException:
-            self._recover()
-            raise
-        return result
-
-    @contextmanager
-    def attempting(self) -> Iterator[None]:
-        """A call that does its work itself, up to `save`. If it raises, or is given up, it has changed nothing."""
-        with self._single:
-            self._begin()
-            try:
-                yield
-            except BaseException:
-                self._recover()
-                raise
-            self.backend.committed()
-
-    def _begin(self) -> None:
-        self._recover()
-        self.backend.require_owner()
-        self.backend.begin()
-        self._failed = True
-
-    def save(self, reached: Progress) -> None:
-        """Hand the changes of a call to the store: this is its progress now."""
-        if self.store is not None:
-            self.backend.write(self.header(reached))
-        self.progress, self._failed = reached, False
-
-    def undo(self, before: Progress) -> None:
-        """Take back an attempt, before which this was the progress. May be interrupted, and called again."""
-        self.progress, self._failed = before, True
-        self._recover()
-
-    def header(self, now: Progress | None = None) -> Header:
-        """The header of the state; of another progress, if it is given."""
-        now = self.progress if now is None else now
-        counters = (now.rows_in, now.rows_out, now.late, now.untimed)
-        return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
 
     def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):

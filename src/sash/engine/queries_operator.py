@@ -22,10 +22,11 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.atomic_calls import Work
 from sash.engine.input_checks import json_copy, record_batch
 from sash.engine.joint_store import JointStore
 from sash.engine.metrics import BeforeCommit, Metrics, Observer, Progress, Uncommitted
-from sash.engine.operator import Operator, Work
+from sash.engine.operator import Operator
 from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
 from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.single_user import SingleUser

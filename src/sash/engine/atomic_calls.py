@@ -1,0 +1,95 @@
+"""Calls of an operator, each all or nothing: do the work, write the changes to the store, or take everything back.
+
+begin ──▶ work ──▶ before_commit ──▶ save ──▶ committed
+            │            │             │
+            └────────────┴─────────────┴──▶ raises: recover, and the state is as it was before
+"""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from sash.engine.arrow_arrays import together
+from sash.engine.input_checks import json_copy
+from sash.engine.metrics import BeforeCommit, Changes, Observer, Progress, Uncommitted, replace
+from sash.engine.operator_base import OperatorBase
+from sash.engine.state_header import Header
+
+Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
+"""The work of a call: results and changes of progress, from the progress before."""
+
+
+class AtomicCalls(OperatorBase):
+    """An operator's calls that change its state."""
+
+    observer: Observer | None = None
+    """Called with the results and the seconds of each call that has succeeded, in its thread; for `sash.live_page`."""
+
+    def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        """Do the work of a call, commit it, and tell the observer."""
+        offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
+        with self._single:
+            result = self.attempt(work, offset, before_commit)
+            self.backend.committed()
+        if observer is not None:
+            observer(result, clocks.perf_counter() - start)
+        return result
+
+    def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
+        """Do the work and hand its changes to the store. Until `backend.committed`, `undo` takes it back."""
+        self._begin()
+        try:
+            now = self.progress
+            result, changes = work(now)
+            changes["rows_out"] = now.rows_out + result.num_rows
+            if offset is not None:
+                changes["offset"] = offset
+            reached = replace(now, changes)
+            if before_commit is not None:
+                late = together(reached.late_rows[len(now.late_rows) :], self.schema)
+                before_commit(Uncommitted(result, late, reached.watermark))
+            self.save(reached)
+        except BaseException:
+            self._recover()
+            raise
+        return result
+
+    @contextmanager
+    def attempting(self) -> Iterator[None]:
+        """A call that does its work itself, up to `save`. If it raises, or is given up, it has changed nothing."""
+        with self._single:
+            self._begin()
+            try:
+                yield
+            except BaseException:
+                self._recover()
+                raise
+            self.backend.committed()
+
+    def _begin(self) -> None:
+        self._recover()
+        self.backend.require_owner()
+        self.backend.begin()
+        self._failed = True
+
+    def save(self, reached: Progress) -> None:
+        """Hand the changes of a call to the store: this is its progress now."""
+        if self.store is not None:
+            self.backend.write(self.header(reached))
+        self.progress, self._failed = reached, False
+
+    def undo(self, before: Progress) -> None:
+        """Take back an attempt, before which this was the progress. May be interrupted, and called again."""
+        self.progress, self._failed = before, True
+        self._recover()
+
+    def header(self, now: Progress | None = None) -> Header:
+        """The header of the state; of another progress, if it is given."""
+        now = self.progress if now is None else now
+        counters = (now.rows_in, now.rows_out, now.late, now.untimed)
+        return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
