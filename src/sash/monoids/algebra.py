@@ -133,6 +133,12 @@ class Monoid:
         """
         return self
 
+    def changed(self, **attributes: Any) -> Self:
+        """A copy with other attributes, which need not be parameters of the class."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), **attributes)
+        return twin
+
     def on_tree(self) -> Monoid:
         """The form that reads its result from a tree of values; for order statistics only."""
         raise TypeError(f"{self!r} is no order statistic")

@@ -17,9 +17,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-
-MOST_DIGITS = 38
-"""The digits of a decimal of 128 bits."""
+from sash.monoids.integer_states import IntegerRange, IntegerSum, IntegerSums
 
 _BITS = 48
 _MASK = 2**48 - 1
@@ -36,9 +34,6 @@ Words = tuple[int, int, int]
 
 class OfDecimals(Monoid):
     """An aggregate of decimals with `scale` decimal places, whose result has `precision` digits."""
-
-    commutative = True
-    exact = True
 
     def __init__(self, precision: int, scale: int) -> None:
         self.precision, self.scale = precision, scale
@@ -68,7 +63,7 @@ class OfDecimals(Monoid):
         return _EXACTLY.scaleb(Decimal(total), -scale)
 
 
-class DecimalSum(OfDecimals):
+class DecimalSum(OfDecimals, IntegerSum):
     """The sum of decimals with `scale` decimal places, of at most `precision` digits.
 
     >>> m = DecimalSum(15, 2)
@@ -77,19 +72,12 @@ class DecimalSum(OfDecimals):
     """
 
     name = "sum"
-    identity: Any = 0
 
     def typed(self, *_kinds: Kind) -> Monoid:
         return WideSum()
 
     def lift(self, x: Any) -> Any:
         return self.unscaled(x)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return a + b
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return total - oldest
 
     def lower(self, a: Any) -> Any:
         return self.fitting(a, self.scale)
@@ -99,7 +87,7 @@ class DecimalSum(OfDecimals):
         return _EXACTLY.scaleb(Decimal(a), -self.scale)
 
 
-class DecimalMean(OfDecimals):
+class DecimalMean(OfDecimals, IntegerSums):
     """The mean of decimals with `scale` decimal places, rounded half up to `more` places more.
 
     >>> m = DecimalMean(9, 2, 4)
@@ -108,7 +96,6 @@ class DecimalMean(OfDecimals):
     """
 
     name = "mean"
-    identity: Any = (0, 0)
 
     def __init__(self, precision: int, scale: int, more: int) -> None:
         super().__init__(precision, scale)
@@ -120,12 +107,6 @@ class DecimalMean(OfDecimals):
     def lift(self, x: Any) -> Any:
         return (1, self.unscaled(x))
 
-    def combine(self, a: Any, b: Any) -> Any:
-        return (a[0] + b[0], a[1] + b[1])
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return (total[0] - oldest[0], total[1] - oldest[1])
-
     def lower(self, a: Any) -> Any:
         return self.fitting(half_up(a[1] * 10**self.more, a[0]), self.scale + self.more)
 
@@ -134,7 +115,7 @@ class DecimalMean(OfDecimals):
         return self.lower(a) if a[0] else None
 
 
-class DecimalRange(OfDecimals):
+class DecimalRange(OfDecimals, IntegerRange):
     """The greatest decimal minus the least.
 
     >>> m = DecimalRange(10, 2)
@@ -143,7 +124,6 @@ class DecimalRange(OfDecimals):
     """
 
     name = "range"
-    identity: Any = (None, None)
 
     def typed(self, *_kinds: Kind) -> Monoid:
         return WideRange()
@@ -151,11 +131,6 @@ class DecimalRange(OfDecimals):
     def lift(self, x: Any) -> Any:
         value = self.unscaled(x)
         return (value, value)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        if a[0] is None or b[0] is None:
-            return b if a[0] is None else a
-        return (min(a[0], b[0]), max(a[1], b[1]))
 
     def lower(self, a: Any) -> Any:
         return None if a[0] is None else self.fitting(a[1] - a[0], self.scale)

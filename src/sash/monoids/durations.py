@@ -13,6 +13,7 @@ from typing import Any
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.decimals import half_up
 from sash.monoids.exact_integer import INT64_MAX, INT64_MIN
+from sash.monoids.integer_states import IntegerRange, IntegerSum, IntegerSums
 from sash.monoids.sums import IntMean, IntSum
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -55,7 +56,7 @@ def _microseconds(x: Any) -> int:
     return x // timedelta(microseconds=1)
 
 
-class DurationSum(Monoid):
+class DurationSum(IntegerSum):
     """The sum of durations, in units of 1 / `per_second` of a second.
 
     >>> m = DurationSum(1000)
@@ -64,9 +65,6 @@ class DurationSum(Monoid):
     """
 
     name = "sum"
-    identity: Any = 0
-    commutative = True
-    exact = True
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second
@@ -77,19 +75,13 @@ class DurationSum(Monoid):
     def lift(self, x: Any) -> Any:
         return in_units(x, self.per_second)
 
-    def combine(self, a: Any, b: Any) -> Any:
-        return a + b
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return total - oldest
-
     def lower(self, a: Any) -> Any:
         if not INT64_MIN <= a <= INT64_MAX:
             raise OverflowError(_SUM_OVERFLOW)
         return a
 
 
-class DurationMean(Monoid):
+class DurationMean(IntegerSums):
     """The mean of durations, or of times, in units of 1 / `per_second` of a second, rounded half up.
 
     >>> m = DurationMean(1)
@@ -98,9 +90,6 @@ class DurationMean(Monoid):
     """
 
     name = "mean"
-    identity: Any = (0, 0)
-    commutative = True
-    exact = True
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second
@@ -111,12 +100,6 @@ class DurationMean(Monoid):
     def lift(self, x: Any) -> Any:
         return (1, in_units(x, self.per_second))
 
-    def combine(self, a: Any, b: Any) -> Any:
-        return (a[0] + b[0], a[1] + b[1])
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return (total[0] - oldest[0], total[1] - oldest[1])
-
     def lower(self, a: Any) -> Any:
         return half_up(a[1], a[0])
 
@@ -125,7 +108,7 @@ class DurationMean(Monoid):
         return half_up(a[1], a[0]) if a[0] else None
 
 
-class DurationRange(Monoid):
+class DurationRange(IntegerRange):
     """The greatest duration or time minus the least, in units of 1 / `per_second` of a second.
 
     A column of dates counts days: `factor` seconds each.
@@ -136,9 +119,6 @@ class DurationRange(Monoid):
     """
 
     name = "range"
-    identity: Any = (None, None)
-    commutative = True
-    exact = True
 
     def __init__(self, per_second: int, factor: int) -> None:
         self.per_second, self.factor = per_second, factor
@@ -149,11 +129,6 @@ class DurationRange(Monoid):
     def lift(self, x: Any) -> Any:
         units = x if isinstance(x, int) else in_units(x, self.per_second) // self.factor
         return (units, units)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        if a[0] is None or b[0] is None:
-            return b if a[0] is None else a
-        return (min(a[0], b[0]), max(a[1], b[1]))
 
     def lower(self, a: Any) -> Any:
         if a[0] is None:

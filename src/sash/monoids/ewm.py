@@ -26,13 +26,42 @@ from sash.monoids.exact_integer import one_kind
 from sash.monoids.moments import check_bias, near
 
 
-class _Ewm(Monoid):
-    """The base: the half-life, and the ages of rows. State: (lead, tail, *what is merged)."""
+class Merged(Monoid):
+    """The base of what ages in rows and in time: what is merged, here the mean."""
 
-    domain = ("number",)
     rounding = 1e-12
     no_value: ClassVar[tuple[float, ...]] = NO_MEAN
     """What is merged, of no value."""
+
+    def first(self, x: Pair) -> Any:
+        """What is merged, of one value."""
+        return (1.0, x[0], x[1])
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        """What is merged, of both, the first aged."""
+        return merged_mean(a, b, decay)
+
+    def result(self, merged: Any) -> Any:
+        """The result of what is merged."""
+        raise NotImplementedError
+
+
+class MergedMoments(Merged):
+    """The moments are merged, for the variance."""
+
+    no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
+
+    def first(self, x: Pair) -> Any:
+        return first_moments(x)
+
+    def merge(self, a: Any, b: Any, decay: float) -> Any:
+        return merged_moments(a, b, decay)
+
+
+class _Ewm(Merged):
+    """The base: the half-life, and the ages of rows. State: (lead, tail, *what is merged)."""
+
+    domain = ("number",)
 
     def __init__(self, halflife: Any, alpha: Any, times: Any, ignore_nulls: Any) -> None:
         self.halflife, self.alpha = halflife, alpha
@@ -48,19 +77,12 @@ class _Ewm(Monoid):
         self.reads_time = self.times
 
     def typed(self, *kinds: Kind) -> Monoid:
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin.read = READERS[one_kind(self, kinds)]
-        return twin
+        return self.changed(read=READERS[one_kind(self, kinds)])
 
     def lift(self, x: Any) -> Any:
         if x is None:
             return self.null_row
         return (1, 0, *self.first(self.read(x)))
-
-    def first(self, x: Pair) -> Any:
-        """What is merged, of one value."""
-        return (1.0, x[0], x[1])
 
     def combine(self, a: Any, b: Any) -> Any:
         if b[2] == 0.0:
@@ -70,16 +92,8 @@ class _Ewm(Monoid):
         decay = decay_of(float(a[1] + b[0]), self.rows)
         return (a[0] + a[1] + b[0], b[1], *self.merge(a[2:], b[2:], decay))
 
-    def merge(self, a: Any, b: Any, decay: float) -> Any:
-        """What is merged, of both, the first aged."""
-        return merged_mean(a, b, decay)
-
     def lower(self, a: Any) -> Any:
         return self.result(a[2:])
-
-    def result(self, merged: Any) -> Any:
-        """The result of what is merged."""
-        raise NotImplementedError
 
     def same(self, a: Any, b: Any) -> bool:
         return bool(a[0] == b[0] and a[1] == b[1]) and same_merged(a[2:], b[2:])
@@ -122,7 +136,7 @@ class EwmMean(_Ewm):
         return EwmMeanByTime(length)
 
 
-class EwmVar(_Ewm):
+class EwmVar(MergedMoments, _Ewm):
     """The exponentially weighted variance: the weighted mean square distance from the weighted mean.
 
     With `bias=False` it is divided by 1 - Σ w² / (Σ w)², as a sample's variance is by (n - 1) / n; it is null for a
@@ -134,8 +148,6 @@ class EwmVar(_Ewm):
 
     Raises what `EwmMean` raises, TypeError if bias is no boolean.
     """
-
-    no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
 
     def __init__(  # noqa: PLR0913 (public)
         self,
@@ -151,12 +163,6 @@ class EwmVar(_Ewm):
         alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
         super().__init__(halflife, alpha, times, ignore_nulls)
         self.bias = check_bias(bias)
-
-    def first(self, x: Pair) -> Any:
-        return first_moments(x)
-
-    def merge(self, a: Any, b: Any, decay: float) -> Any:
-        return merged_moments(a, b, decay)
 
     def result(self, merged: Any) -> Any:
         return variance(merged, self.bias)

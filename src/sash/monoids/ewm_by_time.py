@@ -10,21 +10,19 @@ The state with the older time is aged, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.double_double import READERS, Pair, of_any
-from sash.monoids.ewm import deviation, first_moments, same_merged, variance
-from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, age_between, decay_of, merged_mean, merged_moments
+from sash.monoids.ewm import Merged, MergedMoments, deviation, same_merged, variance
+from sash.monoids.ewm_merge import age_between, decay_of
 from sash.monoids.exact_integer import checked_kinds
 
 
-class _ByTime(Monoid):
+class _ByTime(Merged):
     """The base: the half-life in units of the times, and ages. State: (time, *what is merged)."""
 
     domain = ("number", "int")
-    rounding = 1e-12
-    no_value: ClassVar[tuple[float, ...]] = NO_MEAN
 
     def __init__(self, halflife: float) -> None:
         self.halflife = float(halflife)
@@ -33,18 +31,10 @@ class _ByTime(Monoid):
 
     def typed(self, *kinds: Kind) -> Monoid:
         value, time = checked_kinds(self, kinds, 2)
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin.read = READERS[value]
-        twin.identity = (0.0 if time == "float" else 0, *self.no_value)
-        return twin
+        return self.changed(read=READERS[value], identity=(0.0 if time == "float" else 0, *self.no_value))
 
     def lift(self, x: Any, time: Any) -> Any:
         return (time + 0, *self.first(self.read(x)))
-
-    def first(self, x: Pair) -> Any:
-        """What is merged, of one value."""
-        return (1.0, x[0], x[1])
 
     def combine(self, a: Any, b: Any) -> Any:
         if b[1] == 0.0:
@@ -55,16 +45,8 @@ class _ByTime(Monoid):
             return (b[0], *self.merge(a[1:], b[1:], decay_of(age_between(a[0], b[0]), self.halflife)))
         return (a[0], *self.merge(b[1:], a[1:], decay_of(age_between(b[0], a[0]), self.halflife)))
 
-    def merge(self, a: Any, b: Any, decay: float) -> Any:
-        """What is merged, of both, the first aged."""
-        return merged_mean(a, b, decay)
-
     def lower(self, a: Any) -> Any:
         return self.result(a[1:])
-
-    def result(self, merged: Any) -> Any:
-        """The result of what is merged."""
-        raise NotImplementedError
 
     def same(self, a: Any, b: Any) -> bool:
         alike = a[0] == b[0] or (a[0] != a[0] and b[0] != b[0])
@@ -85,7 +67,7 @@ class EwmMeanByTime(_ByTime):
         return merged[1] if merged[0] > 0.0 else None
 
 
-class EwmVarByTime(_ByTime):
+class EwmVarByTime(MergedMoments, _ByTime):
     """The exponentially weighted variance of values at times; `halflife` is in units of the times.
 
     >>> m = EwmVarByTime(10)
@@ -94,17 +76,10 @@ class EwmVarByTime(_ByTime):
     """
 
     name = "ewm_var"
-    no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
 
     def __init__(self, halflife: float, bias: bool = False) -> None:
         super().__init__(halflife)
         self.bias = bias
-
-    def first(self, x: Pair) -> Any:
-        return first_moments(x)
-
-    def merge(self, a: Any, b: Any, decay: float) -> Any:
-        return merged_moments(a, b, decay)
 
     def result(self, merged: Any) -> Any:
         return variance(merged, self.bias)

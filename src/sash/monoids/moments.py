@@ -57,10 +57,7 @@ class _Moments(Monoid):
         self.read = of_any
 
     def typed(self, *kinds: Kind) -> Monoid:
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin.read = READERS[one_kind(self, kinds)]
-        return twin
+        return self.changed(read=READERS[one_kind(self, kinds)])
 
     def same(self, a: Any, b: Any) -> bool:
         a, b = standard(_six(a)), standard(_six(b))

@@ -11,7 +11,7 @@ They are no monoids: two such states cannot be combined. A tree of elements take
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from sash.monoids.algebra import Domain, Kind, Monoid
 from sash.monoids.exact_integer import number, one_kind
@@ -34,14 +34,10 @@ class TreeForm(Monoid):
     def on_tree(self) -> Monoid:
         return self
 
-    def _typed(self, kinds: tuple[Kind, ...], identity: Callable[[Any], Any]) -> Any:
+    def _typed(self, kinds: tuple[Kind, ...], identity: Callable[[Any], Any]) -> Self:
         """A copy for columns of these kinds; `identity` makes it from a value."""
         kind = one_kind(self, kinds)
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin.identity = identity(ZERO[kind])
-        twin.clean = add_zero if kind == "float" else itself
-        return twin
+        return self.changed(identity=identity(ZERO[kind]), clean=add_zero if kind == "float" else itself)
 
     def combine(self, _a: Any, _b: Any) -> NoReturn:
         raise TypeError(f"{self.name} has no combine on a tree, which holds its elements one by one")
@@ -66,7 +62,7 @@ class BetweenForm(TreeForm):
         self.clean = number_with_zero
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._typed(kinds, lambda zero: (0, zero, zero))  # type: ignore[no-any-return]
+        return self._typed(kinds, lambda zero: (0, zero, zero))
 
     def lift(self, x: Any) -> Any:
         x = self.clean(x)
@@ -95,7 +91,7 @@ class ChosenForm(TreeForm):
         self.q, self.rule = q, rule
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._typed(kinds, _counted)  # type: ignore[no-any-return]
+        return self._typed(kinds, _counted)
 
     def lift(self, x: Any) -> Any:
         return (1, self.clean(x))
@@ -121,7 +117,7 @@ class ModeForm(TreeForm):
         super().__init__(name, (0, None))
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._typed(kinds, _counted)  # type: ignore[no-any-return]
+        return self._typed(kinds, _counted)
 
     def lift(self, x: Any) -> Any:
         return (1, self.clean(x))
@@ -144,7 +140,7 @@ class DistinctForm(TreeForm):
         self.clean = hashable_key
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._typed(kinds, _counted)  # type: ignore[no-any-return]
+        return self._typed(kinds, _counted)
 
     def lift(self, x: Any) -> Any:
         return (1, self.clean(x))
@@ -169,7 +165,7 @@ class RankForm(TreeForm):
         self.rule, self.ascending, self.finish = rule, ascending, finish
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._typed(kinds, lambda zero: (0, zero, 0))  # type: ignore[no-any-return]
+        return self._typed(kinds, lambda zero: (0, zero, 0))
 
     def lift(self, x: Any) -> Any:
         return (1, self.clean(x), 2)

@@ -109,10 +109,8 @@ class _Regression(Monoid):
         self.read_y = of_any
 
     def typed(self, *kinds: Kind) -> Monoid:
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin.read_x, twin.read_y = (READERS[kind] for kind in checked_kinds(self, kinds, 2))
-        return twin
+        x, y = checked_kinds(self, kinds, 2)
+        return self.changed(read_x=READERS[x], read_y=READERS[y])
 
     def lift(self, x: Any, y: Any) -> Any:
         x_hi, x_lo = self.read_x(x)

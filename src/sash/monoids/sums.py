@@ -17,6 +17,7 @@ from typing import Any
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.double_double import add, of_float, of_words, ratio, same_pair, square, value
 from sash.monoids.exact_integer import UNIT, lowered_mean, lowered_sum, one_kind, plain_sum, squared_units, units
+from sash.monoids.integer_states import IntegerSum
 
 _LOW = 2**32 - 1
 _WORD = 2**31
@@ -30,7 +31,7 @@ _SQUARES_OVERFLOW = (
 )
 
 
-class Count(Monoid):
+class Count(IntegerSum):
     """The number of rows, or, given columns, of rows without a null in them.
 
     0 if there are none.
@@ -40,40 +41,22 @@ class Count(Monoid):
     2
     """
 
-    identity: Any = 0
     empty: Any = 0
-    commutative = True
-    exact = True
 
     def lift(self, *row: Any) -> Any:  # noqa: ARG002 - the name that `help(sash.count)` shows
         return 1
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return a + b
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return total - oldest
 
     def lower(self, a: Any) -> Any:
         return a
 
 
-class _Exact(Monoid):
+class _Exact(IntegerSum):
     """A state of `exact_integer.py`: one Python integer."""
 
     domain = ("number",)
-    identity: Any = 0
-    commutative = True
-    exact = True
 
     def lift(self, x: Any) -> Any:
         return units(x)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return a + b
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return total - oldest
 
 
 class Sum(_Exact):

@@ -18,6 +18,7 @@ from typing import Any
 from sash.monoids.algebra import Kind, Monoid, noinline
 from sash.monoids.double_double import LARGEST, READERS, Pair, add, raw_add, same_pair, scaled_product, split_value
 from sash.monoids.exact_integer import checked_kinds, product_units, units, weighted_quotient
+from sash.monoids.integer_states import IntegerSums
 from sash.monoids.relative import times_power
 
 _LARGE, _SMALL = 2.0**970, 2.0**-900
@@ -28,7 +29,7 @@ _FACTOR = 1100
 Sums = tuple[float, float, float, float, float, float, float, float]
 
 
-class WeightedMean(Monoid):
+class WeightedMean(IntegerSums):
     """The mean of x, weighted by w: the sum of w·x over the sum of w, a float.
 
     Null if the weights sum to zero. NaN if a value is NaN, or a weight is NaN or infinite.
@@ -41,21 +42,12 @@ class WeightedMean(Monoid):
     """
 
     domain = ("number", "number")
-    identity: Any = (0, 0)
-    commutative = True
-    exact = True
 
     def typed(self, *kinds: Kind) -> Monoid:
         return PairWeightedMean(*checked_kinds(self, kinds, 2))
 
     def lift(self, x: Any, w: Any) -> Any:
         return (product_units(x, w), units(w))
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return (a[0] + b[0], a[1] + b[1])
-
-    def inverse(self, total: Any, oldest: Any) -> Any:
-        return (total[0] - oldest[0], total[1] - oldest[1])
 
     def lower(self, a: Any) -> Any:
         return weighted_quotient(a[0], a[1])
