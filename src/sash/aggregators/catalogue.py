@@ -111,16 +111,6 @@ class Record:
         return issubclass(self.cls, TimeOrdered)
 
     @property
-    def keeps_elements(self) -> bool:
-        """Can the window be iterated?"""
-        return getattr(self.cls, "keeps_elements", True)
-
-    @property
-    def answers_shorter(self) -> bool:
-        """Does it have `query_last`?"""
-        return hasattr(self.cls, "query_last")
-
-    @property
     def constant(self) -> bool:
         """Is every operation's worst case constant, so that it serves `prefer="latency"`?"""
         return not self.comparisons and all(cost.constant for cost in self.worst.values())

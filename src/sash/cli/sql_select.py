@@ -6,13 +6,14 @@ import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sash.cli.sql_aggregates import UnsupportedSQL, aggregate_of, column_of, number_of, text_of
 from sash.cli.sql_windows import ENDLESS, frame_of, length_of, spark_window, table_window
 from sash.expressions.parser import expr
 from sash.monoids import functions as f
 from sash.monoids.arithmetic import Aggregated
+from sash.plan.api_types import Windows
 from sash.windows import Count, WindowKind
 
 ALL = "*"
@@ -32,6 +33,16 @@ class Partition:
     by: tuple[str, ...]
     on: tuple[str, ...]
     aggregates: dict[str, Aggregated] = field(default_factory=dict)
+
+
+class Selected(NamedTuple):
+    """What a SELECT asks for."""
+
+    partitions: tuple[Partition, ...]
+    windows: Windows | None
+    """With GROUP BY the windows of all aggregates; else each has its own."""
+    output: tuple[tuple[str, str], ...]
+    """The columns of the result: in the frame that the query gives, and with their names in the SELECT."""
 
 
 def arguments_of(call: Any) -> list[Any]:
@@ -99,7 +110,7 @@ class RowsReader(SelectReader):
         self.partitions: dict[tuple[tuple[str, ...], tuple[str, ...]], Partition] = {}
         self.places: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
-    def read(self) -> tuple[tuple[Partition, ...], None, tuple[tuple[str, str], ...]]:
+    def read(self) -> Selected:
         """What the SELECT asks for."""
         later = []
         for e, name in self.items():
@@ -116,7 +127,7 @@ class RowsReader(SelectReader):
             raise UnsupportedSQL(
                 "there is no window in it: add OVER (…), or GROUP BY a window; else use your own engine"
             )
-        return tuple(self.partitions.values()), None, tuple(self.output)
+        return Selected(tuple(self.partitions.values()), None, tuple(self.output))
 
     def _place(self, e: Any, source: str) -> None:
         """Compute an expression in the partition of its windows; one without windows in the first."""
@@ -182,7 +193,7 @@ class RowsReader(SelectReader):
 class SlidesReader(SelectReader):
     """A result for each key and window: GROUP BY with TUMBLE, HOP, SESSION, CUMULATE, or Spark's window()."""
 
-    def read(self) -> tuple[tuple[Partition, ...], Any, tuple[tuple[str, str], ...]]:
+    def read(self) -> Selected:
         """What the SELECT asks for."""
         call, names = self._window()
         name = str(call.name).lower()
@@ -209,7 +220,7 @@ class SlidesReader(SelectReader):
             found[self.output[-1][0]] = self.formula(e)  # type: ignore[assignment]
         if not found:
             raise UnsupportedSQL("there is no aggregate in it: add one, such as COUNT(*)")
-        return (Partition(by, (str(time.name),), found),), made, tuple(self.output)
+        return Selected((Partition(by, (str(time.name),), found),), made, tuple(self.output))
 
     def _edge(self, e: Any) -> str | None:
         """The column of a window's start or end; None for anything else."""

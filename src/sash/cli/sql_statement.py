@@ -17,6 +17,7 @@ from sash.cli.sql_select import MARK, TABLE_FUNCTIONS, Partition, RowsReader, Sl
 from sash.expressions.parser import DIALECT, expr
 from sash.expressions.tree import Expr
 from sash.monoids.arithmetic import Aggregated
+from sash.plan.api_types import Windows
 from sash.plan.query import Query
 
 RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
@@ -46,7 +47,7 @@ class Statement:
     condition: str
     """The text of `where`."""
     partitions: tuple[Partition, ...]
-    windows: Any
+    windows: Windows | None
     """Those of GROUP BY; None: each aggregate has its own, and each row a result."""
     output: tuple[tuple[str, str], ...]
     """Columns of the result, each with its name."""
@@ -79,8 +80,7 @@ def statement_of(text: str) -> Statement:
     where = select.args.get("where")
     condition = "" if where is None else text_of(where.this)
     reader: RowsReader | SlidesReader = SlidesReader(select) if select.args.get("group") else RowsReader(select)
-    partitions, windows, output = reader.read()
-    return Statement(_table(source), expr(condition) if condition else None, condition, partitions, windows, output)
+    return Statement(_table(source), expr(condition) if condition else None, condition, *reader.read())
 
 
 def formula_of(text: str) -> Aggregated:

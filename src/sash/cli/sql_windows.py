@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,57 +48,60 @@ def frame_of(spec: Any, is_ordered: bool, text: str) -> WindowKind:
     return _range(spec, excluded, text)
 
 
-def _ends(spec: Any, text: str) -> tuple[Any, int, Any, int]:
-    """Start and end of a frame: a length and its sign, or None for unbounded; the current row is 0."""
-    found: list[Any] = []
-    for side in ("start", "end"):
-        value, direction = spec.args.get(side), str(spec.args.get(f"{side}_side") or "")
-        if value is None or value == "CURRENT ROW":
-            found += [0, 0]
-        elif value == "UNBOUNDED":
-            if direction == "FOLLOWING":
-                raise UnsupportedSQL(f"{text}: a window ends at most a fixed length after its row")
-            found += [None, -1]
-        else:
-            found += [length_of(value, f"a bound of {text}"), -1 if direction == "PRECEDING" else 1]
-    start, before, end, after = found
-    return start, before, end, after
+class FrameBound(NamedTuple):
+    """Where a frame starts or ends: a length before its row (sign -1) or after it (1); the current row is 0, 0."""
+
+    length: Any
+    """None if it is unbounded."""
+    sign: int
+
+
+def _bound(spec: Any, side: str, text: str) -> FrameBound:
+    """The bound of a frame at its "start" or "end"."""
+    value, direction = spec.args.get(side), str(spec.args.get(f"{side}_side") or "")
+    if value is None or value == "CURRENT ROW":
+        return FrameBound(0, 0)
+    if value != "UNBOUNDED":
+        return FrameBound(length_of(value, f"a bound of {text}"), -1 if direction == "PRECEDING" else 1)
+    if direction == "FOLLOWING":
+        raise UnsupportedSQL(f"{text}: a window ends at most a fixed length after its row")
+    return FrameBound(None, -1)
 
 
 def _rows(spec: Any, excluded: str, text: str) -> WindowKind:
-    start, before, end, after = _ends(spec, text)
-    last = end * after
+    start, end = (_bound(spec, side, text) for side in ("start", "end"))
+    last = end.length * end.sign
     if excluded == "CURRENT ROW":
         if last != 0:
             raise UnsupportedSQL(f"{text}: EXCLUDE CURRENT ROW needs a frame that ends at CURRENT ROW")
         last = -1
     elif excluded != "NO OTHERS":
         raise UnsupportedSQL(f"{text}: ROWS takes EXCLUDE CURRENT ROW alone")
-    if start is None:
+    if start.length is None:
         return Count(ENDLESS, shift=last)
-    size = last - start * before + 1
+    size = last - start.length * start.sign + 1
     if size < 1:
         raise UnsupportedSQL(f"{text} has no rows")
     return Count(size, shift=last)
 
 
 def _range(spec: Any, excluded: str, text: str) -> WindowKind:
-    start, before, end, after = _ends(spec, text)
+    start, end = (_bound(spec, side, text) for side in ("start", "end"))
     if excluded not in ("NO OTHERS", "GROUP"):
         raise UnsupportedSQL(f"{text}: a RANGE has all rows of equal time, so write EXCLUDE GROUP to leave them out")
-    if start is None:
-        if end != 0 or excluded == "GROUP":
+    if start.length is None:
+        if end.length != 0 or excluded == "GROUP":
             raise UnsupportedSQL(f"{text}: RANGE UNBOUNDED PRECEDING ends at CURRENT ROW, and takes no EXCLUDE")
         return Lifetime()
-    if end == 0:
-        if before > 0 or start == 0:
+    if end.length == 0:
+        if start.sign > 0 or start.length == 0:
             raise UnsupportedSQL(f"{text} must begin before CURRENT ROW")
-        return Time(start, closed="left" if excluded == "GROUP" else "both")
+        return Time(start.length, closed="left" if excluded == "GROUP" else "both")
     if excluded == "GROUP":
         raise UnsupportedSQL(f"{text}: EXCLUDE GROUP needs a frame that ends at CURRENT ROW")
-    if before > 0:
+    if start.sign > 0:
         raise UnsupportedSQL(f"{text} must begin at or before CURRENT ROW")
-    first, last = _signed(start, before), _signed(end, after)
+    first, last = _signed(*start), _signed(*end)
     size = last - first
     if not size > 0 * size:
         raise UnsupportedSQL(f"{text} must begin before it ends")

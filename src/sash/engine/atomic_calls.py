@@ -91,5 +91,4 @@ class AtomicCalls(OperatorBase):
     def header(self, now: Progress | None = None) -> Header:
         """The header of the state; of another progress, if it is given."""
         now = self.progress if now is None else now
-        counters = (now.rows_in, now.rows_out, now.late, now.untimed)
-        return Header(now.watermark, now.before, counters, now.offset, self.query.emit == "eager", now.held)
+        return Header(now.watermark, now.before, now.counts, now.offset, self.query.emit == "eager", now.held)

@@ -99,7 +99,7 @@ class EagerPages(StoredState):
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
         self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
-        self.engine.arrived = header.counters[0]
+        self.engine.arrived = header.counters.rows_in
         rids = self.codec.load(dict(zip(names, read, strict=True)), finite(header.watermark))
         rows = self.engine.state.rows
         every = np.concatenate(rids) if rids else NO_INTS

@@ -9,29 +9,26 @@ The page `root` lists the queries of each operator: an operator of other queries
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sash.engine.queries_snapshot import ANY, KIND, require_groups
 from sash.engine.root_page import HEADER, ROOT
+from sash.engine.store_owner import StoreOwner
 from sash.stores import PageError, Store
 from sash.stores.checks import check_meta, list_of, text
 from sash.stores.envelope import decoding, read_json, unwrap, wrap
 
 _LABEL = f"page {ROOT!r}"
 
-_owners: weakref.WeakValueDictionary[int, JointStore] = weakref.WeakValueDictionary()
-"""By store, the last one that was opened on it; it keeps the store alive, so that its id is its own."""
 
-
-class JointStore:
+class JointStore(StoreOwner):
     """Collects what operators write in a call, and passes it to the store as one."""
 
     def __init__(self, store: Store, groups: Sequence[Sequence[str]]) -> None:
         self.store, self.groups = store, [list(names) for names in groups]
         self._waiting: dict[str, bytes] = {}
         self._has_root = self._check()
-        _owners[id(store)] = self
+        self.claim()
 
     def _check(self) -> bool:
         """Has the store state of these queries? Raises PageError if it has that of others."""
@@ -50,14 +47,6 @@ class JointStore:
     def part(self, number: int) -> StorePart:
         """The pages of one operator."""
         return StorePart(self, f"g{number}.")
-
-    def require_owner(self) -> None:
-        """Raises RuntimeError if other queries were opened on the store since."""
-        if _owners.get(id(self.store)) is not self:
-            raise RuntimeError(
-                f"another operator was opened on the store {self.store!r} and owns its state now: use that one, or "
-                "open a new operator. A store belongs to one operator at a time"
-            )
 
     def put(self, pages: Mapping[str, bytes]) -> None:
         """Pages that `commit` writes."""

@@ -34,7 +34,7 @@ from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import below, moved_bounds, moved_times
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
@@ -176,8 +176,7 @@ class Lookup:
 
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
-        table, none = no_rows(decoded_schema(self.bound_query.schema)), np.zeros(0, self.engine.numbers)
-        nothing = StepRows(*(table, NO_INTS, none, NO_INTS, NO_INTS, NO_INTS, NO_FLAGS, False, none, self.engine.table))
+        nothing = StepRows.without_rows(self._nothing(), self.engine.table)
         if aggregate.kernel.elements == "running":
             aggregate.assigner.assign(nothing)
             aggregate.take(nothing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,20 +12,29 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.time_numbers import Watermark
 
 
+class RowCounts(NamedTuple):
+    """Rows that came, results, and rows that enter no window."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    untimed: int = 0
+
+
 @dataclass(frozen=True)
 class Metrics:
     """Counters of an operator, and the size of its state."""
 
-    rows_in: int
-    rows_out: int
-    late: int
-    untimed: int
-    keys: int
-    elements: int
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    untimed: int = 0
+    keys: int = 0
+    elements: int = 0
     """Elements that windows still need, and rows in the reorder buffer."""
-    state_bytes: int
-    pages_read: int
-    pages_written: int
+    state_bytes: int = 0
+    pages_read: int = 0
+    pages_written: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,11 @@ class Progress:
     late_rows: tuple[pa.RecordBatch, ...] = ()
     offset: Any = None
     """The caller's position in its source."""
+
+    @property
+    def counts(self) -> RowCounts:
+        """The counters."""
+        return RowCounts(self.rows_in, self.rows_out, self.late, self.untimed)
 
 
 @dataclass(frozen=True)

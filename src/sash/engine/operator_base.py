@@ -175,14 +175,13 @@ class OperatorBase:
     def metrics(self) -> Metrics:
         """Counters of the operator, and the size of its state."""
         if self.schema is None:
-            return Metrics(*[0] * 9)
+            return Metrics()
         with self._single:
             self._recover()
             now = self.progress
             keys, elements, nbytes = self.backend.sizes
             elements += 0 if now.held is None else len(now.held)
-            counts = (now.rows_in, now.rows_out, now.late, now.untimed, keys, elements, nbytes)
-            return Metrics(*counts, *self.backend.pages)
+            return Metrics(*now.counts, keys, elements, nbytes, *self.backend.pages)
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,17 +11,14 @@ import pyarrow as pa
 
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.page_fields import FIELDS
+from sash.engine.store_owner import StoreOwner
 from sash.stores import PageError, Store
 from sash.stores.page import Schemas, pack, unpack
 
 Page = tuple[dict[str, Any], list[pa.RecordBatch]]
 
 
-_owners: weakref.WeakValueDictionary[int, Pages] = weakref.WeakValueDictionary()
-"""By store, those of the last operator that was opened on it; they keep the store alive, so that its id is its own."""
-
-
-class Pages:
+class Pages(StoreOwner):
     """The pages of a store, as one call sees them.
 
     A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. If a
@@ -74,18 +70,6 @@ class Pages:
             self._dropped.pop()
 
     # ---- who has the store ----
-
-    def claim(self) -> None:
-        """Take the store over: whoever had it is refused from now on."""
-        _owners[id(self.store)] = self
-
-    def require_owner(self) -> None:
-        """Raises RuntimeError if another operator was opened on the store since."""
-        if _owners.get(id(self.store)) is not self:
-            raise RuntimeError(
-                f"another operator was opened on the store {self.store!r} and owns its state now: use that one, or "
-                "open a new operator. A store belongs to one operator at a time"
-            )
 
     @property
     def names(self) -> list[str]:

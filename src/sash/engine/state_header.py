@@ -13,6 +13,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import no_rows
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import HASH_VERSION
+from sash.engine.metrics import RowCounts
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.root_page import HEADER, ROOT, root_batch, root_meta
@@ -35,7 +36,7 @@ class Header:
 
     watermark: Any
     before: Any
-    counters: tuple[int, int, int, int]
+    counters: RowCounts
     offset: Any
     eager: bool
     held: TimedRows | None = None
@@ -120,7 +121,8 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
     pages.nbytes, pages.garbage = meta["bytes"], garbage
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("number", "page", "token")}
-    found = Header(watermark, before, tuple(meta["counters"]), meta["offset"], meta["eager"], **held, **numbers_given)
+    counters = RowCounts(*meta["counters"])
+    found = Header(watermark, before, counters, meta["offset"], meta["eager"], **held, **numbers_given)
     return found, buckets, waiting
 
 

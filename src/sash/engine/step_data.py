@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, words_of
 from sash.engine.key_values import decode, format_row
+from sash.engine.reorder_buffer import TimedRows
 from sash.engine.slot_table import SlotTable
 from sash.expressions.arrow_evaluation import evaluated
 from sash.expressions.tree import Node
-from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
 
@@ -98,6 +99,14 @@ class StepRows(BatchColumns):
     """Are all times different, so that no row has a peer?"""
     order: Ints | None = None
     """The row of the table for each row, if the rows are sorted by slot."""
+
+    @staticmethod
+    def without_rows(nothing: TimedRows, keys: SlotTable) -> StepRows:
+        """No rows, with the columns and the type of the time that these have."""
+        return StepRows(
+            table=nothing.table, slots=NO_INTS, time=nothing.time, arrival=NO_INTS, touched=NO_INTS, ordinal=NO_INTS,
+            restarts=NO_FLAGS, has_restarts=False, previous=nothing.time, keys=keys,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine import Operator, QueriesOperator, Uncommitted
-from sash.engine.metrics import BeforeCommit
+from sash.engine.metrics import BeforeCommit, RowCounts
 from sash.engine.root_page import stored_schema
 from sash.engine.shared_output import SharedOutput
 from sash.pipeline.side_rows import side_rows, side_schema
@@ -73,8 +73,8 @@ class PipedWork(ABC):
         """The rows of a step that enter no window."""
 
     @abstractmethod
-    def counts(self) -> tuple[int, int, int, int]:
-        """Rows that came, results, late and untimed rows."""
+    def counts(self) -> RowCounts:
+        """The rows of all steps."""
 
     def take(self, batch: pa.RecordBatch | None, offset: Any, before_commit: BeforeCommit) -> None:
         """Process a batch, or finish."""
@@ -118,9 +118,8 @@ class PipedQuery(PipedWork):
     def side_rows(self, schema: pa.Schema, step: Uncommitted, malformed: Sequence[MalformedRecord]) -> pa.RecordBatch:
         return side_rows(self.operator.bound_query, schema, step, malformed)
 
-    def counts(self) -> tuple[int, int, int, int]:
-        now = self.operator.progress
-        return now.rows_in, now.rows_out, now.late, now.untimed
+    def counts(self) -> RowCounts:
+        return self.operator.progress.counts
 
 
 class PipedQueries(PipedWork):
@@ -193,13 +192,13 @@ class PipedQueries(PipedWork):
             for names, rows in found
         )
 
-    def counts(self) -> tuple[int, int, int, int]:
+    def counts(self) -> RowCounts:
         """All queries get all rows; a row may be late for some of them, and is counted once."""
         groups = self.operator.groups
         now = [group.operator.progress for group in groups]
         copies = [1 if isinstance(one.operator.output, SharedOutput) else len(one.names) for one in groups]
         results = sum(number * one.rows_out for number, one in zip(copies, now, strict=True))
-        return now[0].rows_in, results, max(one.late for one in now), max(one.untimed for one in now)
+        return RowCounts(now[0].rows_in, results, max(one.late for one in now), max(one.untimed for one in now))
 
 
 def _tagged(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

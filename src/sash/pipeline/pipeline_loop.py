@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from sash.engine import Uncommitted
+from sash.engine.metrics import RowCounts
 from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
@@ -217,7 +218,7 @@ class Pipeline:
     def summary(self) -> Summary:
         """What was done so far, over all runs with the store."""
         at, operator = self.position, self.work.operator
-        counts = (0, 0, 0, 0) if operator.schema is None else self.work.counts()
+        counts = RowCounts() if operator.schema is None else self.work.counts()
         notes = tuple(self.source.problems), tuple(self.examples)
         return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
 

@@ -49,8 +49,3 @@ def rows(draw: st.DrawFn, monoid: Monoid, min_size: int = 1, max_size: int = 12)
     """Inputs for a monoid: rows of one type a column."""
     wanted = [draw(st.sampled_from(columns(domain))) for domain in monoid.domain]
     return draw(st.lists(st.tuples(*wanted), min_size=min_size, max_size=max_size))
-
-
-def typed_rows(kinds: tuple[Kind, ...], min_size: int = 1, max_size: int = 12) -> st.SearchStrategy[Any]:
-    """Inputs of fixed kinds, as compiled columns hold them."""
-    return st.lists(st.tuples(*(KINDS[kind] for kind in kinds)), min_size=min_size, max_size=max_size)

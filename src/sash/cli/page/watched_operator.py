@@ -31,7 +31,25 @@ ALLOWANCE = 0.5
 """Seconds that it may need before that, so that short programs have it after each call."""
 
 
-class WatchedOperator:
+class WatchedCalls:
+    """A query that a page shows by what its calls have given."""
+
+    calls: CallFigures
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results."""
+        return self.calls.newest.keys()
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key."""
+        return self.calls.results(key)
+
+    def catch_up(self) -> None:
+        """Add the newest results to those of the chosen keys."""
+        self.calls.newest.catch_up()
+
+
+class WatchedOperator(WatchedCalls):
     """An operator that a page shows.
 
     operator: whose calls are followed.
@@ -62,21 +80,9 @@ class WatchedOperator:
         kind = "operator" if self.pipeline is None else "pipeline"
         return self.calls.figures(self.name, kind, malformed, finished)
 
-    def keys(self) -> list[str]:
-        """The keys of the newest results."""
-        return self.calls.newest.keys()
-
-    def results(self, key: str) -> dict[str, Any] | None:
-        """The newest results of a key."""
-        return self.calls.results(key)
-
     def plan(self) -> str:
         """The text of `explain()`."""
-        return self.calls.plan(self.operator.schema)
-
-    def catch_up(self) -> None:
-        """Add the newest results to those of the chosen keys."""
-        self.calls.newest.catch_up()
+        return self.operator.query.explain(self.operator.schema)
 
 
 class CallFigures:
@@ -86,7 +92,7 @@ class CallFigures:
         self.query = query
         self.newest, self.latency, self.rate = NewestResults(query.by), LatencyHistogram(), RowRate()
         self.progress = Progress()
-        self.metrics = Metrics(*[0] * 9)
+        self.metrics = Metrics()
         self.problem = ""
         self._time: Any = None
         self._inputs: Sequence[str] = ()
@@ -161,7 +167,3 @@ class CallFigures:
         chosen = self.newest.of_key(key)
         on = self.query.on[0] if self.query.on else None
         return None if chosen is None else results_json(chosen, self.newest.by, on, self._inputs)
-
-    def plan(self, schema: pa.Schema | None) -> str:
-        """The text of `explain()`."""
-        return self.query.explain(schema)

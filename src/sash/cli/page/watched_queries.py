@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.cli.page.query_figures import QueryFigures
-from sash.cli.page.watched_operator import CallFigures
+from sash.cli.page.watched_operator import CallFigures, WatchedCalls
 from sash.engine import QueriesOperator
 
 
@@ -33,7 +33,7 @@ class WatchedQueries:
         self.operator.observer = None
 
 
-class WatchedMember:
+class WatchedMember(WatchedCalls):
     """One of several queries. Those that share a state have its size and counters."""
 
     def __init__(self, name: str, calls: CallFigures, watched: WatchedQueries) -> None:
@@ -43,21 +43,9 @@ class WatchedMember:
         """The figures after the last call."""
         return self.calls.figures(self.name, "operator")
 
-    def keys(self) -> list[str]:
-        """The keys of the newest results."""
-        return self.calls.newest.keys()
-
-    def results(self, key: str) -> dict[str, Any] | None:
-        """The newest results of a key."""
-        return self.calls.results(key)
-
     def plan(self) -> str:
         """The text of `explain()`."""
-        return self.calls.plan(self.watched.operator.schema)
-
-    def catch_up(self) -> None:
-        """Add the newest results to those of the chosen keys."""
-        self.calls.newest.catch_up()
+        return self.calls.query.explain(self.watched.operator.schema)
 
     def release(self) -> None:
         """Stop watching all of them."""

@@ -1,0 +1,29 @@
+"""A store belongs to one operator at a time: the last one that was opened on it."""
+
+from __future__ import annotations
+
+import weakref
+
+from sash.stores import Store
+
+
+class StoreOwner:
+    """Whoever writes to a store, until another takes it over."""
+
+    store: Store
+
+    def claim(self) -> None:
+        """Take the store over: whoever had it is refused from now on."""
+        _owners[id(self.store)] = self
+
+    def require_owner(self) -> None:
+        """Raises RuntimeError if another operator was opened on the store since."""
+        if _owners.get(id(self.store)) is not self:
+            raise RuntimeError(
+                f"another operator was opened on the store {self.store!r} and owns its state now: use that one, or "
+                "open a new operator. A store belongs to one operator at a time"
+            )
+
+
+_owners: weakref.WeakValueDictionary[int, StoreOwner] = weakref.WeakValueDictionary()
+"""By store, its owner, which keeps the store alive, so that its id is its own."""
