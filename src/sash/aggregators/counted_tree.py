@@ -213,7 +213,7 @@ class CountedTree(InOrder):
         """The subtrees of a node have changed."""
 
     def replace_node(self, n: int, by: int) -> None:
-        """Let a node, or none, take the place of a node below its parent."""
+        """Replace a node below its parent by another one, or by none."""
         parent = self.up[n]
         if by != 0:
             self.up[by] = parent
@@ -233,7 +233,7 @@ class CountedTree(InOrder):
             self.up[right] = n
 
     def take_over(self, by: int, n: int) -> None:
-        """Let the next element of the same value take over a node."""
+        """Give a node to the next element of the same value."""
         self.set_children(by, self.left[n], self.right[n])
         self.sizes[by], self.nodes[by], self.latest[by] = self.sizes[n], self.nodes[n], self.latest[n]
         self.replace_node(n, by)

@@ -1,4 +1,4 @@
-"""What people look at and type: SQL, pictures of results, the live page, and the command `sash`.
+"""User interfaces: SQL, plots of results, the live page, and the command `sash`.
 
 `sql`            `sash.sql`; `sql_statement`, `sql_select`, `sql_windows` and `sql_aggregates` read a statement
 `plots`          `sash.plot`

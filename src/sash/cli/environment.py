@@ -1,4 +1,4 @@
-"""What is installed, and where compiled kernels are kept: `sash info`."""
+"""`sash info`: installed packages, and the directory of compiled kernels."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _show_plan(prepared: Any, as_json: bool) -> None:
 
 
 def _beside(job: Any) -> Any:
-    """Where a summary goes: beside the rows, if those are on the standard output."""
+    """The stream for summaries: the standard error if rows are written to the standard output."""
     return sys.stderr if job.get("sink", "kind") == "console" else sys.stdout
 
 

@@ -69,7 +69,7 @@ class Job:
 
     @property
     def engine(self) -> str:
-        """Where the job says that it runs: "local" unless it says otherwise."""
+        """The engine that the job names; "local" by default."""
         return str(self.tables.get("engine", "local"))
 
     def get(self, table: str, key: str, default: Any = None) -> Any:
@@ -150,7 +150,7 @@ def _read_toml(path: str, text: str) -> tuple[dict[str, Any], Lines]:
 
 
 def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
-    """Apply a change, and give its place."""
+    """Apply a change, and return its place."""
     name, equals, text = change.partition("=")
     place = tuple(name.strip().split("."))
     if not equals or len(place) < 2 or not all(place):

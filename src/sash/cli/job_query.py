@@ -33,7 +33,7 @@ STREAM = ("lateness", "emit", "late", "forget", "ahead", "min_periods")
 
 @dataclass(frozen=True)
 class JobQuery:
-    """What a job computes: of which rows, and which columns of the results it writes."""
+    """The query of a job, the condition on its rows, and the columns of the results that it writes."""
 
     query: Query
     where: Expr | None

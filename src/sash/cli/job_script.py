@@ -1,4 +1,4 @@
-"""What `spark-submit "$(sash job-script)" job.toml` runs: a job on the cluster that Spark was submitted to."""
+"""The script for `spark-submit "$(sash job-script)" job.toml`: runs a job on the cluster."""
 
 from __future__ import annotations
 

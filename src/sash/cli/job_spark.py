@@ -59,7 +59,7 @@ def job_session(job: Job) -> Any:
 
 
 def schema_on_spark(job: Job) -> pa.Schema | None:
-    """The columns of files that only Spark can reach, such as s3a://…; None for others, and where the job says them."""
+    """The columns of files that only Spark can reach, such as s3a://…; None for others, and if the job has them."""
     if job.get("source", "schema") is not None or not is_address(job.get("source", "path")):
         return None
     if job.choice("source", "kind", [*FILES, "kafka"]) != "parquet":
@@ -168,7 +168,7 @@ def kafka_options(job: Job, table: str) -> dict[str, Any]:
 
 
 def _loaded(session: Any, load: Any) -> Any:
-    """What Spark's reader gives. Raises ImportError if Spark has no connector for Kafka."""
+    """Load a DataFrame with Spark's reader. Raises ImportError if Spark has no connector for Kafka."""
     try:
         return load()
     except Exception as error:

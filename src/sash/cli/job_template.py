@@ -58,7 +58,7 @@ FORMATS: dict[str, _Toml | _Yaml] = {"toml": _Toml(), "yaml": _Yaml()}
 
 
 def job_for(path: str, format_: str = "toml") -> str:
-    """The text of a job that reads a file or a directory: it runs as it is, and says what to change.
+    """The text of a job that reads a file or a directory: it runs unchanged, and its comments explain what to change.
 
     Raises FileNotFoundError or ValueError if there is nothing to read.
     """

@@ -116,7 +116,7 @@ def _read(query: Query, data: Any) -> pa.Table:
 
 
 def _lines(query: Query, results: pa.Table) -> list[_Line]:
-    """What is drawn of the results. Raises ValueError for a column that is not of numbers."""
+    """The lines to draw. Raises ValueError for a column that is not numeric."""
     windows = [None] if "window" not in results.column_names or query.per_row else [*query.all_windows]
     found = []
     for name, aggregate in query.aggregates.items():
@@ -207,7 +207,7 @@ def _inputs(query: Query) -> list[str]:
 
 
 def _points(query: Query, table: pa.Table, name: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Where and what to draw; a null is a gap."""
+    """The coordinates of a line; a null is a gap."""
     place = _place(query, table)
     where = np.arange(len(table)) if place is None else table[place].to_numpy()
     values = table[name].cast(pa.float64(), safe=False).to_numpy()

@@ -28,7 +28,7 @@ _ARITHMETIC = {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "D
 
 @dataclass(frozen=True)
 class Partition:
-    """What is computed over one partition and order: aggregates, each with its window."""
+    """The aggregates over one partition and order, each with its window."""
 
     by: tuple[str, ...]
     on: tuple[str, ...]
@@ -36,7 +36,7 @@ class Partition:
 
 
 class Selected(NamedTuple):
-    """What a SELECT asks for."""
+    """The partitions, windows and columns of a SELECT."""
 
     partitions: tuple[Partition, ...]
     windows: Windows | None

@@ -1,4 +1,4 @@
-"""What a snapshot, a store or a checkpoint of Spark has, without its query: `sash inspect`."""
+"""`sash inspect`: the content of a snapshot, a store or a checkpoint of Spark, without its query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StatePages:
 
 
 def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[str, Any]:
-    """What is in a snapshot, a file, in a store of RocksDB or a checkpoint of Spark, both directories.
+    """Summarize a snapshot (a file), a store of RocksDB or a checkpoint of Spark (directories).
 
     top: how many of the largest keys to list.
     query: the query of the state, for keys of a query that its description does not have in full.

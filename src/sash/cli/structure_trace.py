@@ -1,4 +1,4 @@
-"""How a structure changes, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
+"""Trace a structure, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
 
 Trees in order of time are in `tree_trace.py`.
 
@@ -150,7 +150,7 @@ def _monoid(name: str) -> Monoid:
 
 
 def _count(window: Any) -> list[int]:
-    """Let a structure count its calls of ⊕ in a list of one number."""
+    """Make a structure count its calls of ⊕, in a list of one number."""
     calls = [0]
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,7 +190,7 @@ ALIGNED = ("vals", "aggs", "deque", "partials")
 
 
 def _arrays(window: Any) -> dict[str, list[Any]]:
-    """What a structure keeps by position, from the oldest element to the youngest; nothing of trees."""
+    """The values of a structure by position, from the oldest element to the youngest; none for trees."""
     if isinstance(window, TwoStacks):
         front, back = range(window.fronts - 1, -1, -1), range(window.backs)
         return {

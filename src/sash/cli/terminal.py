@@ -1,4 +1,4 @@
-"""What commands print: tables in a terminal, CSV in a pipe, JSON on demand."""
+"""Print results of commands: tables in a terminal, CSV in a pipe, JSON on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_terminal() -> bool:
 
 
 def write_json(value: Any, to: TextIO | None = None) -> None:
-    """A value as JSON, indented; on the standard output unless said otherwise."""
+    """Write a value as indented JSON, to the standard output by default."""
     (sys.stdout if to is None else to).write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 

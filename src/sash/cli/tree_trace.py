@@ -49,7 +49,7 @@ def timed_values(values: Sequence[Any]) -> Iterator[TimedValue]:
 
 
 def tree_nodes(tree: BTreeNodes, text: Callable[[Any], str]) -> list[TreeNode]:
-    """The nodes of a tree, each before those below it. `text` gives a state as people read it."""
+    """The nodes of a tree, each before those below it. `text` formats a state."""
     found: list[TreeNode] = []
     has_fingers = not isinstance(tree, AugmentedBTree)
 

@@ -37,7 +37,7 @@ def ui(host: Host = LOOPBACK, port: Port = 0) -> None:
 
 @contextmanager
 def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -> Iterator[Callable[..., object]]:
-    """List a run for `sash ui`, and serve a page of its own if asked to; gives what watches a running query.
+    """List a run for `sash ui`, and serve a page of its own if asked to; yields a function that watches a query.
 
     name: the name of the run.
     on_page: serve a page, and print its address on the standard error.

@@ -156,7 +156,7 @@ class AheadAssigner(RowAssigner):
         return StepResult(rows, [_taken(one, self.order, order) for one in found], self.left.table.take(order))
 
     def compact(self, live: Callable[[], Ints], slots: int, pack: bool = False) -> None:
-        """Drop rows from memory that have left, where it is worth it, between steps; `live` gives all slots in use."""
+        """Free the memory of rows that have left, if they are many, between steps; `live` returns all slots in use."""
         self.waiting.settle()
         if pack or self.waiting.is_due_for_compaction(slots):
             of = live()

@@ -1,4 +1,4 @@
-"""Calls of an operator, each all or nothing: do the work, write the changes to the store, or take everything back.
+"""Calls of an operator, each all or nothing: do the work and write the changes to the store, or revert everything.
 
 begin ──▶ work ──▶ before_commit ──▶ save ──▶ committed
             │            │             │
@@ -31,7 +31,7 @@ class AtomicCalls(OperatorBase):
     """Called with the results and the seconds of each call that has succeeded, in its thread; for `sash.live_page`."""
 
     def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        """Do the work of a call, commit it, and tell the observer."""
+        """Do the work of a call, commit it, and notify the observer."""
         offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
         with self._single:
             result = self.attempt(work, offset, before_commit)
@@ -41,7 +41,7 @@ class AtomicCalls(OperatorBase):
         return result
 
     def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        """Do the work and hand its changes to the store. Until `backend.committed`, `undo` takes it back."""
+        """Do the work and write its changes to the store. `undo` reverts it until `backend.committed`."""
         self._begin()
         try:
             now = self.progress
@@ -61,7 +61,7 @@ class AtomicCalls(OperatorBase):
 
     @contextmanager
     def attempting(self) -> Iterator[None]:
-        """A call that does its work itself, up to `save`. If it raises, or is given up, it has changed nothing."""
+        """A call whose caller does the work, up to `save`. If it raises or is abandoned, nothing has changed."""
         with self._single:
             self._begin()
             try:
@@ -78,13 +78,13 @@ class AtomicCalls(OperatorBase):
         self._failed = True
 
     def save(self, reached: Progress) -> None:
-        """Hand the changes of a call to the store: this is its progress now."""
+        """Write the changes of a call to the store; `reached` is the progress from now on."""
         if self.store is not None:
             self.backend.write(self.header(reached))
         self.progress, self._failed = reached, False
 
     def undo(self, before: Progress) -> None:
-        """Take back an attempt, before which this was the progress. May be interrupted, and called again."""
+        """Revert an attempt; `before` was the progress before it. May be interrupted, and called again."""
         self.progress, self._failed = before, True
         self._recover()
 

@@ -25,7 +25,7 @@ class KeyLookup(Protocol):
         """May structures stand, after this, behind the windows of rows to come?"""
 
     def restore(self) -> None:
-        """Let structures forget these keys."""
+        """Reset the structures of these keys."""
 
 
 class Backend:
@@ -54,7 +54,7 @@ class Backend:
         return self.durable.transaction.read_count, self.durable.transaction.written_count
 
     def claim(self) -> None:
-        """Take the store over, and delete what a crash has left there."""
+        """Become the owner of the store, and delete garbage pages that a crash has left."""
         if self.durable is not None:
             self.durable.transaction.claim()
             self.durable.transaction.delete_garbage()

@@ -38,7 +38,7 @@ def closes_in_groups(backend: LiveBackend) -> bool:
 
 
 def close_groups(backend: LiveBackend, bound: MemoryBound, settled: TimedRows) -> pa.RecordBatch:
-    """Close all keys, with these rows before, and give their last results. Memory is empty after it."""
+    """Process these rows, close all keys, and return their last results. No key is in memory afterwards."""
     durable, engine, emitter = bound.durable, backend.engine, backend.emitter
     bound.empty()
     of = durable.buckets.of(_hashes(backend, settled))
@@ -67,7 +67,7 @@ def _hashes(backend: LiveBackend, rows: TimedRows) -> Hashes:
 
 
 def _groups(bound: MemoryBound, of: Ints) -> Iterator[Ints]:
-    """Buckets side by side that together take a part of the limit, as far as can be told; one at least.
+    """Neighbouring buckets, at least one, that together take an estimated part of the limit.
 
     `of` are the buckets of rows that come to them.
     """

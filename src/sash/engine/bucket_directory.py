@@ -112,7 +112,7 @@ class BucketDirectory:
         return found[(found < len(self.starts)) & (self.starts[found % len(self.starts)] == starts)].tolist()
 
     def absent(self, now: Any = None) -> Ints:
-        """The buckets that are in the store alone; those of which something is due at `now`, if that is given."""
+        """The buckets that are only in the store; with `now`, only those with a timer due by then."""
         missing = ~self.loaded
         return np.flatnonzero(missing if now is None else missing & (self.due <= now) & (self.due != self.never))
 
@@ -127,7 +127,7 @@ class BucketDirectory:
         self.members = np.split(live[order], edges)
 
     def changed_members(self, changed: Ints, gone: Ints, hashes: Hashes) -> list[int]:
-        """Let buckets have the slots that have changed, without those that are gone; returns these buckets."""
+        """Assign changed slots to their buckets, and remove slots that are gone; returns these buckets."""
         assert self.members is not None
         if not len(changed):
             return []

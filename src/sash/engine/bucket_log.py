@@ -55,14 +55,14 @@ class LogRange(NamedTuple):
 
 
 class LogSize(NamedTuple):
-    """What a call has written to the log of a bucket, and what is alive in it, in bytes."""
+    """The bytes that calls have written to the log of a bucket, and how many of them are live."""
 
     written: float
     live: float
 
 
 class _Rewritten(NamedTuple):
-    """Elements of an arena whose segments a call has given up, and the first that they need if the call fails."""
+    """Elements of an arena whose segments a call has abandoned, and the first one to keep if the call fails."""
 
     arena: int
     ranges: RingRanges
@@ -200,7 +200,7 @@ class BucketLogs:
         return [LogSize(*size) for size in sizes.tolist()]
 
     def _delete_old(self, a: int, starts: Sequence[int], slots: Ints, edges: Ints) -> Ints:
-        """Delete segments without a live element, and give up logs that are mostly dead; returns what is alive."""
+        """Delete segments without a live element, and abandon logs that are mostly dead; returns the live ones."""
         heads, tail = self.arenas[a].heads, self.engine.table[tail_name(a)][slots]
         front = heads[slots, FRONT]
         in_log = np.maximum(tail - front, 0)
@@ -236,7 +236,7 @@ class BucketLogs:
         self._put(start, a, LogRange(stop, last, mark, elements))
 
     def _take_back(self, a: int, slots: Ints, first: int) -> None:
-        """Let elements be in the tail again, which are in the log from segment `first` on."""
+        """Move elements back from the log to the tail, from segment `first` on."""
         tails = self.engine.table[tail_name(a)]
         some = slots[tails[slots] > self.arenas[a].heads[slots, FRONT]]
         if len(some):

@@ -107,7 +107,7 @@ class BucketReader:
             assigner.waiting.check(elements.batch, waits)
 
     def _check_keys(self, listed: Listed, stored: Stored) -> None:
-        """Raises ValueError unless a bucket has the keys that belong to it, as many as the header says."""
+        """Raises ValueError unless a bucket has the keys that belong to it, and the number of keys in the header."""
         keys, count = self.engine.keys, stored.count
         require(count == listed.keys and count > 0, f"it has {count} keys, and by the header {listed.keys}")
         if not keys.types:

@@ -128,7 +128,7 @@ class BufferPages:
         self.transaction.read("buffer", [f"q{page.number}" for page in pages], [self.schema])
 
     def unload(self, buffer: ReorderBuffer) -> None:
-        """Let all rows that wait be in the store alone, after a commit."""
+        """Remove all buffered rows from memory, after a commit: the store has them."""
         waiting = tuple(replace(page, in_memory=False) for page in self.waiting)
         all_at_once(attributes(self, waiting=waiting), buffer.emptied())
 
@@ -148,7 +148,7 @@ class BufferPages:
     # ---- writing ----
 
     def write(self, given: TimedRows | None, held: TimedRows | None, watermark: Any) -> None:
-        """Keep the rows of the call that wait, sorted by time, and drop the pages of which all rows have left."""
+        """Write the buffered rows of the call, sorted by time, and drop pages whose rows have all been released."""
         if held is not None:
             self.transaction.write("held", "held", {}, [self._batch(held)])
         elif self.holds:

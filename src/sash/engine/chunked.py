@@ -105,7 +105,7 @@ class ChunkedExecutor:
         return results
 
     def _executor(self, _schema: pa.Schema, threads: int | None) -> tuple[StatelessExecutor, Output]:
-        """What computes results, and what builds their batches."""
+        """The executor of a query, and the builder of its output."""
         return StatelessExecutor(plan(self.bound_query), self.clock, threads), Output(self.bound_query, "sorted")
 
     def _results(self, rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The inputs of one aggregate in stateless execution, in the order of keys and times, and the way back of its results.
+"""The inputs of one aggregate in stateless execution, by key and time, and its results in the order of the table.
 
 columns ──▶ in order, without nulls, as numbers ──▶ kernel ──▶ results in the order of the rows
 """

@@ -39,7 +39,7 @@ _WORDS = (pa.int64(), pa.float64())
 
 
 def layout_of(columns: Sequence[pa.Array]) -> Layout:
-    """The layout of columns. At least one is stored, which says how many rows there are.
+    """The layout of columns. At least one is stored: it determines the number of rows.
 
     >>> ints = pa.array([5, 6]), pa.array([7, 7]), pa.array([5, 6]), pa.array([True, True])
     >>> layout_of(ints)

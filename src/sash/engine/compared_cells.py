@@ -1,4 +1,4 @@
-"""What `emit="changes"` and `emit="eager"` compare: results as users see them, by value or by their inputs.
+"""The results that `emit="changes"` and `emit="eager"` compare, by value or by their inputs.
 
 An exact result is compared by value, also one of a formula. An inexact one hangs, in its last digits, on the shape of
 the fold: it has changed if an input has entered or left the window. A formula with an inexact aggregate is compared
@@ -28,7 +28,7 @@ class ComparedCell:
 
 
 def compared_cells(bound_query: BoundQuery, outputs: Iterable[OutputSpec | None]) -> list[ComparedCell]:
-    """What is compared of some outputs; of aggregates that several of them have, each once."""
+    """The cells to compare for some outputs; an aggregate that several of them use is listed once."""
     found: dict[object, ComparedCell] = {}
     for place, output in enumerate(outputs):
         if output is None:

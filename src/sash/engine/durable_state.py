@@ -124,7 +124,7 @@ class DurableState(StoredState):
     """Will others open the store? Pages of a snapshot have no token."""
 
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
-        """Bring the buckets of these keys into memory, and those of which something is due at `now`."""
+        """Load the buckets of these keys, and those with a timer due at `now`."""
         buckets = self.buckets
         self.call += 1
         if len(self.engine.gone):  # what was to leave memory after the last call, should that have been interrupted
@@ -205,7 +205,7 @@ class DurableState(StoredState):
     # ---- committing ----
 
     def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Any) -> None:
-        """Hand to the store what has changed: these slots, the rows of the call that wait, the header."""
+        """Write what has changed to the store: these slots, the buffered rows of the call, the header."""
         if self.is_shared:
             self.transaction.number_call()
         self._set_hashes(fresh)
@@ -256,7 +256,7 @@ class DurableState(StoredState):
                 self._write_together(range(i, i + made + 1), is_cut=True)
 
     def _excess(self, page: float, written: float, size: float) -> float:
-        """How many times as large as it should be a bucket is, by its page, what a call writes, and what it has.
+        """The size of a bucket relative to its target: the largest ratio of its page, a call's writes, and its content.
 
         Loading a key reads its bucket with all segments, so it is bounded; but a call that changes all keys is not to
         write many small pages. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
@@ -268,7 +268,7 @@ class DurableState(StoredState):
         return max(page / BUCKET, written / (2 * BUCKET), size / LARGE_BUCKET)
 
     def _cut(self, i: int, excess: float) -> int:
-        """Cut a bucket in halves until all are small enough, as far as can be told; returns the number of cuts."""
+        """Split a bucket in halves until each is estimated to be small enough; returns the number of splits."""
         buckets = self.buckets
         assert buckets.members is not None
         count = len(buckets.members[i])

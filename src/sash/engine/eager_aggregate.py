@@ -59,7 +59,7 @@ class EagerAggregate:
         self.dictionaries = self.values.dictionaries
         self.exact = is_exact(spec)
         self.carries = any(aggregate.forms[j] == "place" for j in aggregate.result_of.values())
-        """Whether results hold codes, two of which may stand for equal values."""
+        """Whether results hold codes: two different codes may encode equal values."""
         self.trees = EagerTrees(self.kernel)
         self.states, self.non_null = self.kernel.nothing(0), NO_FLAGS
         """By row number."""

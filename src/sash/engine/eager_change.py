@@ -38,7 +38,7 @@ class Removed:
 
 @dataclass(slots=True)
 class Touched:
-    """Where a call changes the order: inserted rows, each with the index it goes before, and removed rows."""
+    """The changes of order in a call: inserted rows, each with the index it goes before, and removed rows."""
 
     new: NewRows
     places: Ints

@@ -50,7 +50,7 @@ class WindowRule:
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, self.calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
-        """The slides of a window in time, of which those around some times are asked for."""
+        """The slides of a window in time, to be searched for those around some times."""
         right = self.window.closed == "right"
         offset, every, _, per = slide_grid.numerators(self.window)
         scalar: Any = int if per is None else float

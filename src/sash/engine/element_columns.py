@@ -28,7 +28,7 @@ from sash.kernels.loops.live_loops import BACK, FRONT
 
 
 class Selection(Protocol):
-    """Some elements or slots, of which columns are taken."""
+    """Selects elements or slots from a column."""
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
         """Their values."""
@@ -64,7 +64,7 @@ def state_columns(aggregate: LiveAggregate) -> StoredColumns:
 
 
 def owned_columns(owner: PolicyWindow | WaitingRows) -> StoredColumns:
-    """What a policy or rows that wait keep of each element.
+    """The columns that a policy, or rows that wait, keep for each element.
 
     A row that has left since its element was written is loaded again, and not asked for: the slot has the position of
     the first one that waits.

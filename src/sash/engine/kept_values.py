@@ -1,4 +1,4 @@
-"""The values of single rows that live state has kept: keys, times, and inputs of which a state tells the value.
+"""Recover the values of single rows from live state: keys, times, and inputs that a state still contains.
 
     max(x)   x                    the state of one row is its value
     sum(x)   (x, 0.0)             so is its first scalar
@@ -58,11 +58,11 @@ VALUES: Mapping[type[Monoid], tuple[Callable[[Stored], pa.Array], Callable[[Stor
 
 @dataclass(frozen=True)
 class KeptColumns:
-    """The columns whose values can be told from the elements of one assigner, by name."""
+    """The columns whose values can be recovered from the elements of one assigner, by name."""
 
     types: Mapping[str, pa.DataType]
     sources: Mapping[str, LiveAggregate]
-    """By column: an aggregate whose states tell its values."""
+    """By column: an aggregate whose states contain its values."""
     readers: Mapping[str, Callable[[Stored], pa.Array]]
     assigner: WindowAssigner
     engine: LiveEngine
@@ -71,7 +71,7 @@ class KeptColumns:
     def of(
         engine: LiveEngine, assigner: WindowAssigner, aggregates: Sequence[tuple[LiveAggregate, AggregateSpec]]
     ) -> KeptColumns:
-        """The columns that an assigner's elements tell; none if they are not single rows."""
+        """The columns that can be recovered from an assigner's elements; none if these are not single rows."""
         sources: dict[str, LiveAggregate] = {}
         readers: dict[str, Callable[[Stored], pa.Array]] = {}
         types: dict[str, pa.DataType] = {}
@@ -94,7 +94,7 @@ class KeptColumns:
         return list(self.types)
 
     def has(self, spec: AggregateSpec) -> bool:
-        """Can all inputs of an aggregate be told?"""
+        """Can all inputs of an aggregate be recovered?"""
         return isinstance(self.assigner, RowAssigner) and not self.missing(spec)
 
     def missing(self, spec: AggregateSpec) -> list[str]:
@@ -138,7 +138,7 @@ class KeptColumns:
 
 
 def _reader(aggregate: LiveAggregate, spec: AggregateSpec) -> Callable[[Stored], pa.Array] | None:
-    """How the states of single rows tell their only input; None if they do not."""
+    """A function that recovers the only input from the state of a single row; None if the state does not contain it."""
     known = VALUES.get(type(spec.monoid))
     if known is None or len(spec.columns) != 1 or spec.monoid.nullable or not aggregate.kernel.compiled:
         return None

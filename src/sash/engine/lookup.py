@@ -93,13 +93,13 @@ class Lookup:
         self.keys = [key_column(column) for column in columns]
         self.waiting = waiting
         self.of_rows = all(isinstance(one, RowAssigner) and not one.pending for one in engine.assigners)
-        """Are all windows of rows, so that a look at them changes no more than where a structure stands?"""
+        """Are all windows over rows, so that a lookup only advances structures?"""
         self.asked = self.slots = NO_INTS
 
     has_stepped = False
 
     def begin(self) -> None:
-        """Find the keys, and let their rows that wait take their places."""
+        """Find the keys, and process their buffered rows."""
         known = self.engine.keys.find(self.keys, self.rows, insert=False)
         waiting = None if self.waiting is None or not len(self.waiting) else self._of_keys(self.waiting)
         if waiting is not None or not self.of_rows:
@@ -114,7 +114,7 @@ class Lookup:
         self.slots = np.unique(known.slots[known.slots >= 0])
 
     def _of_keys(self, waiting: TimedRows) -> TimedRows | None:
-        """The rows of these keys among those that wait; None if there are none."""
+        """The buffered rows of these keys; None if there are none."""
         asked = KeyTable(self.engine.keys.types)
         asked.find(self.keys, self.rows)
         mine = np.flatnonzero(asked.find(self._key_columns(waiting), len(waiting), insert=False).slots >= 0)
@@ -147,7 +147,7 @@ class Lookup:
         return found
 
     def restore(self) -> None:
-        """Let structures forget these keys, which may stand behind where the next rows need them."""
+        """Reset the structures of these keys: they may have advanced beyond the windows of the next rows."""
         self._restart(self.slots)
 
     def _restart(self, slots: Ints) -> None:
@@ -155,7 +155,7 @@ class Lookup:
             assigner.arena.reset(slots)
 
     def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
-        """May structures stand, after this, behind the windows of rows to come?"""
+        """May structures have advanced, after this, beyond the windows of rows to come?"""
         if self.reads_only or not self.of_rows:
             return False
         return (
@@ -205,7 +205,7 @@ class Lookup:
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
-        """Let windows that are over hold no value."""
+        """Empty the windows that are over."""
         heads = self.engine.table[f"{assigner.name}.heads"]
         there = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
         if assigner.window.kind == "session" and at is not None:

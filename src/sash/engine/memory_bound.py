@@ -49,7 +49,7 @@ class MemoryBound:
         return sum(part.nbytes for part in parts if part is not None)
 
     def enforce(self) -> None:
-        """Let what was not used for long leave memory, until the rest is below the limit. Not during a call."""
+        """Evict the least recently used buckets from memory until it is below the limit. Not during a call."""
         if self.nbytes <= self.limit or self.durable.transaction.doubtful:
             return  # of a doubtful page the store may have another version than memory
         buffer = self.buffer
@@ -60,7 +60,7 @@ class MemoryBound:
             share /= 2
 
     def empty(self) -> None:
-        """Let all keys leave memory, whatever they are in it: the store has them. May be interrupted, and repeated."""
+        """Evict all keys from memory: the store has them. May be interrupted, and repeated."""
         buckets, engine = self.durable.buckets, self.engine
         all_at_once(
             items(buckets.loaded, buckets.keys > 0, False),
@@ -70,7 +70,7 @@ class MemoryBound:
         engine.release(pack=True)
 
     def _unload(self, target: int) -> bool:
-        """Let buckets leave until keys use no more than so many bytes. Returns whether there were any to leave."""
+        """Evict buckets until keys use no more than so many bytes. Returns whether any were evicted."""
         buckets, engine = self.durable.buckets, self.engine
         slots = engine.live
         if not len(slots):

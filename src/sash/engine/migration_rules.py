@@ -1,4 +1,4 @@
-"""Which state of one query another can go on with: the covering windows, and a source for each aggregate.
+"""Which state of one query another can continue from: the covering windows, and a source for each aggregate.
 
     old    Time(1h)   high=max(x)  total=sum(x)        elements: rows of 1h, with the states x and (x, 0)
     new    Time(30m)  high=max(x)  low=min(x)          covered by Time(1h); high: copied; low: lifted from the x of high
@@ -68,9 +68,9 @@ class AssignerMatch:
 
 
 def matched(old: LiveEngine, new: LiveEngine) -> list[AssignerMatch]:
-    """How the state of one engine becomes that of another, assigner by assigner.
+    """Match the state of one engine to that of another, assigner by assigner.
 
-    Raises ValueError with all that cannot be migrated, and what to do instead.
+    Raises ValueError with everything that cannot be migrated, and what to do instead.
     """
     refused = list(_refused_arguments(old.bound_query, new.bound_query))
     found = []
@@ -263,7 +263,7 @@ _NOT_COMPARED = (
 
 
 def _cell_key(bound_query: BoundQuery, compared: ComparedCell) -> str:
-    """What a compared result means."""
+    """The identity of a compared result."""
     output = compared.output
     cells = [compared.cell] if output is None else list(output.cells)
     meaning = [

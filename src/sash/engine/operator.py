@@ -125,7 +125,7 @@ class Operator(AtomicCalls):
         return self.call(self.advancing(watermark), offset)
 
     def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        """No more rows will come: the watermark is infinite, and every result leaves.
+        """End the stream: the watermark becomes infinite, and all remaining results are returned.
 
         offset, before_commit: as for `process`.
         """
@@ -191,7 +191,7 @@ class Operator(AtomicCalls):
 
     @property
     def token(self) -> str:
-        """Names the state that is alive here: a store with an equal token has the same. "" if there is none."""
+        """Identifies the live state: a store with an equal token has the same state. "" if there is none."""
         return self.backend.token if isinstance(self.backend, LiveBackend) else ""
 
     @property
@@ -200,7 +200,7 @@ class Operator(AtomicCalls):
         return "" if self.backend.durable is None else self.backend.durable.token
 
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
-        """Go on with another store, whose state has this operator's token: nothing of it is read."""
+        """Continue on another store whose state has this operator's token: nothing is read from it."""
         self.store, self.clock, self.arrivals.clock = store, clock, clock
         self.progress = replace(self.progress, {"late_rows": ()})
         self._live.move(store)
@@ -211,21 +211,21 @@ class Operator(AtomicCalls):
         bound_query = query.bind(schema)
         return token_of(Pages(store, bound_query.fingerprint), stored_time_type(bound_query))
 
-    # ---- partials: to go on with windows elsewhere ----
+    # ---- partials: windows that another operator continues ----
 
     def absorb(self, batch: pa.RecordBatch) -> None:
-        """Take rows, in mode "sorted", of whose last one no peer follows. Their results are dropped."""
+        """Process rows in mode "sorted" and drop their results. No peer of the last row may follow."""
         assert self.mode == "sorted"
         self.call(lambda progress: self._process(batch, progress, settled=True))
 
     def export_partials(self) -> list[pa.RecordBatch]:
-        """For each group of windows the partials of the only key that there is, as `import_partials` takes them."""
+        """Return the partials of the operator's only key, for each group of windows, for `import_partials`."""
         with self._single:
             self._recover()
             return export_partials(self._live.engine)
 
     def import_partials(self, keys: Sequence[pa.Array], partials: Sequence[list[pa.RecordBatch]]) -> None:
-        """Start with partials: for each group of windows those of all operators before, in order. `keys`: its key."""
+        """Start from partials: for each group of windows those of all earlier operators, in order. `keys`: the key."""
         with self._single:
             before = import_partials(self._live.engine, keys, partials)
             self.progress = replace(self.progress, {"before": before})
@@ -294,9 +294,9 @@ class Operator(AtomicCalls):
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, settled: bool) -> pa.RecordBatch:
-        """Let rows in that are not late, and give what is due. Raises ValueError for rows that an expression fails on.
+        """Process rows that are not late, and return what is due. Raises ValueError if an expression fails.
 
-        They are refused on arrival: once in the reorder buffer, they would fail every later call.
+        Such rows are refused on arrival: in the reorder buffer they would fail every later call.
         """
         self.fallible.check(given.table)
         if self.mode == "sorted":

@@ -71,11 +71,11 @@ class OperatorBase:
         return self.query.plan(schema)
 
     def _output(self, schema: pa.Schema) -> Output:
-        """What builds the batches of results."""
+        """Builds the batches of results."""
         return Output(self.query.bind(schema), self.mode)
 
     def _reopen(self) -> None:
-        """Take up the state that a store has. Raises PageError, with what has changed, for state of another query."""
+        """Load the state from the store. Raises PageError, with the differences, for state of another query."""
         try:
             header = self.backend.open()
         except PageError as error:
@@ -149,7 +149,7 @@ class OperatorBase:
 
     @property
     def offset(self) -> Any:
-        """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
+        """The last `offset=` that was passed to a call: where to continue reading after a restart."""
         self._require_opened("offset")
         return None if self.schema is None else deepcopy(self.progress.offset)
 
@@ -188,7 +188,7 @@ class OperatorBase:
             raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def _require_opened(self, what: str) -> None:
-        """Raises ValueError if the store has state that could not be opened yet, since it does not say its schema."""
+        """Raises ValueError if the store has state that could not be opened yet, because its schema is unknown."""
         if self.schema is None and self.store is not None and has_state(self.store):
             raise ValueError(
                 f"{what} is in the state of the store, which was written before stores had the schema of the rows: "
@@ -198,7 +198,7 @@ class OperatorBase:
     # ---- after a failure ----
 
     def _recover(self) -> None:
-        """After a call that failed: the state as it was before. May be interrupted, and called again."""
+        """Restore the state before a failed call. May be interrupted, and called again."""
         if self._failed or self.backend.is_unsettled:
             self.backend.recover()
             self._failed = False

@@ -28,7 +28,7 @@ class SnapshotKind(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot has."""
+    """The content of a snapshot."""
 
     schema: pa.Schema
     mode: str
@@ -49,7 +49,7 @@ def pack_snapshot(of: SnapshotKind, pages: dict[str, bytes], late_rows: tuple[pa
 
 
 def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
-    """What a snapshot has. Raises PageError if it is damaged, or of another query."""
+    """Read a snapshot. Raises PageError if it is damaged, or of another query."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
     parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)

@@ -55,7 +55,7 @@ class Pages(StoreOwner):
         self.garbage: list[str] = []
         """Obsolete pages. The header lists them: after a crash, the next operator deletes them."""
         self._dropped: list[str] = []
-        """Pages that are not there any more, of which the next call forgets size and generation."""
+        """Deleted pages, whose size and generation the next call forgets."""
 
     def number_call(self) -> None:
         """Give the call under way a number of its own, always of as many digits: sizes of pages do not depend on it."""
@@ -82,7 +82,7 @@ class Pages(StoreOwner):
         return [name for name, is_there in self._doubtful.items() if is_there]
 
     def opened(self) -> None:
-        """The header has been read: sizes are as it says."""
+        """Take the sizes from the header, which has been read."""
         self._before = self.nbytes, self.header
         self._clear()
 
@@ -116,7 +116,7 @@ class Pages(StoreOwner):
                 self._seen.pop(name, None)
 
     def _require(self, name: str, meta: dict[str, Any]) -> None:
-        """Raises PageError for a page that is not the one of this name, or not of the call that the header names."""
+        """Raises PageError for a page with another name, or from another call than the header lists."""
         if meta["name"] != name:
             raise PageError(f"the store returned page {meta['name']!r} for page {name!r}: pages were mixed up")
         expected = self._generations.get(name)
@@ -135,7 +135,7 @@ class Pages(StoreOwner):
         return self._written.get(name, self._generations.get(name) or 0)
 
     def write(self, kind: str, name: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> int:
-        """Replace a page, once the call has succeeded; gives its size. One that is there has been read before."""
+        """Replace a page, once the call has succeeded; returns its size. An existing page has been read before."""
         meta = {**meta, "name": name, "generation": self.generation}
         self._written[name] = self.generation
         data = pack(kind, self.fingerprint, meta, batches)

@@ -62,7 +62,7 @@ class QueryGroup:
         return found if isinstance(found, ResultBatches) else dict.fromkeys(self.names, found)
 
     def noted(self, call: Callable[[Operator], Any]) -> Any:
-        """What a call gives; an error has a note with the names of the queries."""
+        """Make a call; an error gets a note with the names of the queries."""
         try:
             return call(self.operator)
         except Exception as error:
@@ -222,7 +222,7 @@ class QueriesOperator:
 
     @property
     def offset(self) -> Any:
-        """The last `offset=` that a call was given: where to go on reading after the state was opened again."""
+        """The last `offset=` that was passed to a call: where to continue reading after a restart."""
         with self._single:
             self._recover()
             return self.groups[0].operator.offset
@@ -260,7 +260,7 @@ class QueriesOperator:
         return found
 
     def _settle(self) -> None:
-        """Let operators forget how to undo a call that has succeeded. May be interrupted, and called again."""
+        """Discard the undo journals of a call that has succeeded. May be interrupted, and called again."""
         while self._settling:
             self._settling[-1].operator.backend.committed()
             self._settling.pop()
@@ -278,7 +278,7 @@ class QueriesOperator:
         return Uncommitted(found, self._named([late]), reached)
 
     def _recover(self) -> None:
-        """After a call that failed: the state of all queries as before. May be interrupted, and called again."""
+        """Restore the state of all queries before a failed call. May be interrupted, and called again."""
         self._settle()
         if self.joint is not None:
             self.joint.discard()

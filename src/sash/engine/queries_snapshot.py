@@ -18,7 +18,7 @@ _NAME = "the snapshot"
 
 
 class QueriesSnapshot(NamedTuple):
-    """What a snapshot of several queries has."""
+    """The content of a snapshot of several queries."""
 
     mode: Mode
     groups: list[list[str]]
@@ -32,7 +32,7 @@ def pack_operators(mode: str, groups: Sequence[Sequence[str]], parts: Sequence[b
 
 
 def unpack_operators(data: bytes) -> QueriesSnapshot:
-    """What a snapshot has. Raises PageError if it is damaged."""
+    """Read a snapshot. Raises PageError if it is damaged."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a snapshot is the bytes that snapshot() returns; got a {type(data).__name__}")
     directory, *parts = unwrap(bytes(data), KIND, ANY, _NAME)

@@ -83,7 +83,7 @@ class SortedRun(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """How many rows wait."""
+        """The number of buffered rows."""
         return len(self.rows.time) - self.start
 
     def rest(self) -> TimedRows:

@@ -37,7 +37,7 @@ def root_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def stored_schema(query: Query, store: Store) -> pa.Schema | None:
-    """The schema of the rows whose state a store has; None if the store is empty, or its root does not say it.
+    """The schema of the rows whose state a store has; None if the store is empty, or its root page has no schema.
 
     Raises PageError if the state is damaged, or of another query.
     """
@@ -73,7 +73,7 @@ def require_query(query: Query, schema: pa.Schema, root: bytes, label: str) -> N
 
 
 def another_query(bound_query: BoundQuery, root: bytes | None, label: str) -> PageError:
-    """The error for state of another query: with what has changed, if its root page tells, else with fingerprints."""
+    """The error for state of another query: with the differences if its root page has them, else with fingerprints."""
     changes = _changes(root, described_state(bound_query))
     if changes:
         return PageError(f"{label} was written by another query{changes}{_ADVICE}")
@@ -102,7 +102,7 @@ _ADVICE = (
 
 
 def _changes(root: bytes | None, now: dict[str, Any]) -> str:
-    """What has changed, since a root page was written, to the query that is described now; "" if it does not tell."""
+    """The differences between the query of a root page and the current one; "" if the page does not describe it."""
     before = None if root is None else stored_description(root)
     changes = [] if before is None else difference(before, now)
     return f": {'; '.join(changes)}" if changes else ""

@@ -246,7 +246,7 @@ class RowAssigner(ArenaAssigner):
         super().retain(slots)
 
     def raise_starts(self, slots: Ints) -> None:
-        """Let windows that have become shorter start where those of the last rows do."""
+        """Move the starts of windows that have become shorter to those of the last rows."""
         heads, begin, back = self.arena.heads, self.arena.heads[slots, BEGIN], self.backs(slots)
         for w, window in enumerate(self.windows):
             if w in self.shifted or w in self.pending:

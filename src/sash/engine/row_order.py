@@ -111,7 +111,7 @@ def place_rows(
     ties: list[Any],
     threads: RowThreads,
 ) -> RowOrder:
-    """The order of rows of which those that are `timed` (None: all) have these times, keys and tie-breakers."""
+    """Order rows by key, time and tie-breakers; `timed` marks the rows with a time (None: all)."""
     codes, bound = keys
     count = rows if timed is None else int(np.count_nonzero(timed))
     counts = np.array([[count]]) if codes is None else _counts(codes, bound, threads)

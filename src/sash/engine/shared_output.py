@@ -64,7 +64,7 @@ class SharedOutput(Output):
 
 
 def member_step(member: QueryView, step: StepResult) -> StepResult:
-    """What a step has found for one member: the results of its windows, with a column for each of its aggregates."""
+    """The results of a step for one member: those of its windows, with a column for each of its aggregates."""
     found = []
     for window, place in enumerate(member.windows):
         one = step.found[place]

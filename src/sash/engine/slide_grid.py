@@ -57,7 +57,7 @@ def numerators(window: WindowSpec) -> tuple[Any, Any, Any, tuple[float, float] |
 def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float, tuple[float, float]]:
     """Floats as decimal fractions, as they are written; where those are too fine, as multiples of `every`.
 
-    A numerator is exact below 2**53, so a fine fraction takes away from the times that can be told apart.
+    A numerator is exact below 2**53, so a fine fraction reduces the range of times that can be distinguished.
     """
     parts = [Fraction(str(one)) for one in (offset, every, size)]
     per = lcm(*(one.denominator for one in parts))

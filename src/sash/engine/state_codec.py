@@ -179,7 +179,7 @@ class StateCodec:
         return [(aggregate.name, "before"), *((aggregate.name, i) for i in aggregate.leaves)]
 
     def _owners(self, assigner: ArenaAssigner) -> list[PolicyWindow | WaitingRows]:
-        """What else has columns of an arena, and stores them itself."""
+        """The owners of further columns of an arena, which store these themselves."""
         if isinstance(assigner, AheadAssigner):
             return [assigner.waiting]
         return list(assigner.policies.values()) if isinstance(assigner, RowAssigner) else []

@@ -1,4 +1,4 @@
-"""The header page: how far an operator has come, and what other pages there are. Written last, with every call."""
+"""The header page: the progress of an operator, and a directory of its other pages. Written last, with every call."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PageEntry(NamedTuple):
 
 
 class StoredState:
-    """What the states of all engines share in a store: a transaction, the header, and the token of the last commit."""
+    """The base of durable state: a transaction, the header, and the token of the last commit."""
 
     def __init__(self, store: Store, bound_query: BoundQuery, mode: str) -> None:
         self.transaction, self.mode = Pages(store, bound_query.fingerprint), mode

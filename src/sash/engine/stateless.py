@@ -68,7 +68,7 @@ class ColumnResults:
 
     @property
     def settled(self) -> int:
-        """For sorted rows: the first of the last peers, of which more may follow, or whose window may get more rows."""
+        """For sorted rows: the first row that may still get peers, or whose window may get more rows."""
         return self.rows.row(self._unsettled)
 
     @property

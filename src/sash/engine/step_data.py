@@ -56,7 +56,7 @@ class BatchColumns:
         return found
 
     def derive(self, columns: Sequence[tuple[str, Node]]) -> None:
-        """Compute derived columns, each once: `column` gives them from then on."""
+        """Compute derived columns, each once; `column` then returns them."""
         for name, tree in columns:
             if name not in self._columns:
                 self._columns[name] = evaluated(tree, lambda of: decode(self.column(of)), len(self))

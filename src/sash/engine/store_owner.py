@@ -8,12 +8,12 @@ from sash.stores import Store
 
 
 class StoreOwner:
-    """Whoever writes to a store, until another takes it over."""
+    """The writer of a store, until another one claims it."""
 
     store: Store
 
     def claim(self) -> None:
-        """Take the store over: whoever had it is refused from now on."""
+        """Become the owner: the previous owner is refused from now on."""
         _owners[id(self.store)] = self
 
     def require_owner(self) -> None:

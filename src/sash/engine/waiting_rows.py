@@ -60,7 +60,7 @@ class WaitingRows:
     # ---- a step ----
 
     def put(self, rows: StepRows, early: Sequence[WindowResults], places: Ints) -> None:
-        """Let rows wait at these places, with results of the early windows, in their order."""
+        """Add rows that wait, at these places, with the results of the early windows in their order."""
         if not len(places):
             return
         arrays = [*rows.table.columns, array(rows.arrival)]
@@ -113,7 +113,7 @@ class WaitingRows:
         return found
 
     def undo(self) -> None:
-        """Let the rows wait again that have left in this step. May be called again."""
+        """Restore the rows that have left in this step. May be called again."""
         if self._left is not None:
             places, codes = self._left
             self.arena.columns[CODE][places] = codes

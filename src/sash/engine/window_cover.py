@@ -36,7 +36,7 @@ def _covers(held: WindowSpec, window: WindowSpec) -> bool:
 
 
 def _meaning(window: WindowSpec) -> list[Any]:
-    """What a window means but for its name and `full`, which has no state."""
+    """The meaning of a window without its name and `full`, which have no state."""
     return window_meaning(replace(window, name="", full=False))
 
 

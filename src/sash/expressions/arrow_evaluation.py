@@ -31,7 +31,7 @@ def evaluated(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
 
 
 def chosen_rows(tree: Node, column: ReadColumn, rows: int, said: str) -> pa.Array:
-    """Is a condition true, for each row? A null is not; `said` names the condition in errors.
+    """Is a condition true, for each row? Null counts as false; `said` names the condition in errors.
 
     Raises ValueError for an expression that is neither true nor false, and as `evaluated`.
     """

@@ -45,7 +45,7 @@ def python_float(value: Any) -> float:
 
 
 def strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives null if an operand is null."""
+    """Make a function return null if an operand is null."""
     return lambda *values: None if any(value is None for value in values) else function(*values)
 
 

@@ -55,7 +55,7 @@ class ColumnNode(Node):
 
 @dataclass(frozen=True)
 class LiteralNode(Node):
-    """A constant. `kind` tells 1 from 1.0 and from true, which are equal in Python."""
+    """A constant. `kind` distinguishes 1, 1.0 and true, which are equal in Python."""
 
     kind: LiteralKind
     value: Any

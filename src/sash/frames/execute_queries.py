@@ -43,7 +43,7 @@ def run_queries(queries: Queries, data: Any) -> dict[str, Any]:
 
 
 def _noted(names: Iterable[str], call: Any) -> Any:
-    """What a call gives; an error has a note with the names of the queries."""
+    """Make a call; an error gets a note with the names of the queries."""
     try:
         return call()
     except Exception as error:

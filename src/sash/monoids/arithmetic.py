@@ -20,7 +20,7 @@ Number = SupportsIndex | float
 
 
 class Aggregated:
-    """What a query gives a name to: an aggregate of columns, or a formula of several."""
+    """A result column of a query: an aggregate of columns, or a formula of several aggregates."""
 
     def leaves(self) -> Iterator[Bound]:
         """The aggregates, from left to right."""

@@ -27,27 +27,27 @@ from sash.monoids.moments import check_bias, near
 
 
 class Merged(Monoid):
-    """The base of what ages in rows and in time: what is merged, here the mean."""
+    """The base of weights in rows and in time: how values merge, here to their mean."""
 
     rounding = 1e-12
     no_value: ClassVar[tuple[float, ...]] = NO_MEAN
-    """What is merged, of no value."""
+    """The merged state of no value."""
 
     def first(self, x: Pair) -> Any:
-        """What is merged, of one value."""
+        """The merged state of one value."""
         return (1.0, x[0], x[1])
 
     def merge(self, a: Any, b: Any, decay: float) -> Any:
-        """What is merged, of both, the first aged."""
+        """Merge two states; the first is aged by `decay`."""
         return merged_mean(a, b, decay)
 
     def result(self, merged: Any) -> Any:
-        """The result of what is merged."""
+        """The result of a merged state."""
         raise NotImplementedError
 
 
 class MergedMoments(Merged):
-    """The moments are merged, for the variance."""
+    """Values merge to their moments, for the variance."""
 
     no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
 
@@ -244,7 +244,7 @@ _RANGES = {"alpha": (0.0, 1.0), "span": (1.0, math.inf), "com": (0.0, math.inf)}
 
 
 def row_alpha(name: str, times: Any, **given: Any) -> float | None:
-    """What a row takes off the weights of those before, if one of alpha=, span= and com= says so; None with halflife=.
+    """The smoothing factor alpha that alpha=, span= or com= sets; None with halflife=.
 
     `span` and `com` are converted as in pandas. Raises TypeError or ValueError, naming the parameter.
 

@@ -1,4 +1,4 @@
-"""Sums of decimals and of durations in a Python loop, where no column says their type.
+"""Sums of decimals and of durations in a Python loop, where no column declares their type.
 
     Decimal        exact, with as many digits as it takes; a mean has four places more, rounded half up
     timedelta      exact; a mean is rounded half up to a microsecond

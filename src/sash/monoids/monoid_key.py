@@ -24,7 +24,7 @@ _FUNCTIONS = ("lift", "combine", "lower", "inverse", "picks_right")
 
 
 def monoid_key(monoid: Monoid, code: Callable[[Any], str]) -> Any:
-    """The key of a monoid, made of what JSON holds. `code` gives the key of a user's function or nameless monoid.
+    """The key of a monoid, as a JSON value. `code` returns the key of a user's function or nameless monoid.
 
     >>> from sash.monoids import Sum, Var
     >>> monoid_key(Sum(), code_key), monoid_key(Var(ddof=0), code_key)
@@ -39,7 +39,7 @@ def monoid_key(monoid: Monoid, code: Callable[[Any], str]) -> Any:
 
 
 def _parameters(monoid: Monoid, code: Callable[[Any], str]) -> dict[str, Any]:
-    """What a user may set: the constructor's arguments but for those that `typed` fills."""
+    """The parameters that a user may set: the constructor's, without those that `typed` fills."""
     found = {}
     for key in inspect.signature(type(monoid)).parameters:
         if key not in Monoid.__annotations__ and not key.startswith("_") and hasattr(monoid, key):
@@ -71,7 +71,7 @@ def code_key(thing: Any) -> str:
 
 
 def _value_key(value: Any, seen: set[CodeType]) -> Any:
-    """What a value means that a function uses: a function by what it uses in turn."""
+    """The meaning of a value that a function uses; for a function, that of the values which it uses in turn."""
     code = getattr(value, "__code__", None)
     if code is None:
         return _named(value) if callable(value) else _constant(value)

@@ -51,7 +51,7 @@ def _called(function: Callable[..., Any], name: str, label: str, *states: Any) -
 
 
 def frozen(value: Any) -> Any:
-    """What a value consists of, for comparison with what it is later; parts of unknown types are left out.
+    """A frozen copy of a value, to compare with its later state; parts of unknown types are left out.
 
     >>> state = [1, {"a": [float("nan")]}]
     >>> before = frozen(state)

@@ -12,7 +12,7 @@ from sash.pipeline.source import Reading, SourceRows
 
 
 class BatchSource:
-    """Batches in the order in which an iterable gives them. The position is their number.
+    """Batches in the order of an iterable. The position is their number.
 
     batches: RecordBatches or Tables of pyarrow, DataFrames of pandas or polars, or dicts of columns. After a restart
         the iterable must give the same batches again: those that are done are skipped.
@@ -34,7 +34,7 @@ class BatchSource:
             self._schema = schema
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """Skip the batches that are done, and give the others."""
+        """Skip the batches that are done, and yield the others."""
         done = _checked(position)
         count = 0
         for given in self.batches:

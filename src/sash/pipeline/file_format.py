@@ -1,4 +1,4 @@
-"""The protocol of a format of files, and what the formats share."""
+"""The protocol of a file format, and helpers that the formats share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FileRows:
 
 
 class FileFormat(Protocol):
-    """How files of one format are read."""
+    """Reads files of one format."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -56,7 +56,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def opened(path: Path) -> pa.NativeFile:
-    """A text file, decompressed as its suffix says."""
+    """Open a text file, decompressed according to its suffix."""
     return pa.input_stream(str(path), compression="detect")
 
 
@@ -96,5 +96,5 @@ def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -
 
 @cache
 def null_texts() -> pa.Array:
-    """What a CSV file has in the place of a null, unless the column is a text: "", "NA", "null" and the like."""
+    """The texts that stand for null in a CSV file, except in text columns: "", "NA", "null" and others."""
     return pa.array(pyarrow.csv.ConvertOptions().null_values)

@@ -1,4 +1,4 @@
-"""What the source and the sink of Kafka share: clients, partitions, watermarks of topics.
+"""Helpers of the Kafka source and sink: clients, partitions, watermarks of topics.
 
 The package is confluent-kafka, which wraps librdkafka.
 """

@@ -1,4 +1,4 @@
-"""What a pipeline runs: one query, or several that share their work, with a sink for each or one for all.
+"""The work of a pipeline: one query, or several that share their work, with a sink for each or one for all.
 
                         sinks                     results in a sink
     PipedQuery          one                       those of the query
@@ -213,7 +213,7 @@ def _tagged(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBat
 
 
 def piped(query: Any, sink: Any, store: Store | None) -> tuple[PipedWork, dict[str, Any]]:
-    """What a pipeline runs, and its sinks by the names of errors.
+    """The work of a pipeline, and its sinks by the names that errors use.
 
     Raises TypeError for what is no query, ValueError for sinks that do not fit the queries.
     """

@@ -216,7 +216,7 @@ class Pipeline:
             self.report(self.summary())
 
     def summary(self) -> Summary:
-        """What was done so far, over all runs with the store."""
+        """A summary of all runs with the store so far."""
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
         notes = tuple(self.source.problems), tuple(self.examples)

@@ -1,4 +1,4 @@
-"""The protocol of a sink, and how it comes to have each result exactly once.
+"""The protocol of a sink, and how it gets each result exactly once.
 
 A step of a pipeline has a number, its epoch. Its results are written in two phases around the commit of the state:
 
@@ -21,7 +21,7 @@ from sash.stores import Store
 
 @dataclass(frozen=True)
 class SinkTask:
-    """What a sink is opened for.
+    """The task that a sink is opened for.
 
     run: the identity of the pipeline: random, and saved with its state.
     epoch: the last step whose state is saved; 0 before the first.
@@ -42,7 +42,7 @@ class SinkTask:
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where a pipeline writes its results. Batches without rows are not written."""
+    """Writes the results of a pipeline. Batches without rows are not written."""
 
     def open(self, task: SinkTask) -> None:
         """Publish what is pending of the task's epoch, and discard what is pending of later ones."""

@@ -1,4 +1,4 @@
-"""The protocol of a source: batches of rows from a position on, each with the position behind it.
+"""The protocol of a source: batches of rows from a position, each with the position after it.
 
     position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 
@@ -35,7 +35,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a source is read.
+    """Options for reading a source.
 
     rows: the greatest number of records in a chunk.
     follow: at the end wait for more, until `stop` is set.
@@ -49,7 +49,7 @@ class Reading:
 
 @runtime_checkable
 class Source(Protocol):
-    """Where a pipeline reads its rows."""
+    """Reads the rows of a pipeline."""
 
     problems: list[str]
     """What was not read although it is there, such as files that came too late; each also gives a warning."""

@@ -1,4 +1,4 @@
-"""What a pipeline has done, and the position that it saves with its state."""
+"""The summary of a pipeline, and the position that it saves with its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sash.pipeline.source import MalformedRecord
 
 @dataclass(frozen=True)
 class Summary:
-    """What a pipeline has done, counted over all its runs with this store."""
+    """Counters of a pipeline, over all its runs with this store."""
 
     steps: int
     """Steps: batches that were processed, and one for the end."""
@@ -26,18 +26,18 @@ class Summary:
     watermark: Any
     """In units of the time column; infinity when the pipeline has finished."""
     offset: Any
-    """The position of the source behind the last row."""
+    """The position of the source after the last row."""
     finished: bool
     """Has the source ended, and was every result emitted?"""
     problems: tuple[str, ...] = ()
-    """What the source did not read although it is there, in this run."""
+    """Data that the source skipped in this run, and why."""
     examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
     """The first malformed records of this run."""
 
 
 @dataclass(frozen=True)
 class PipelinePosition:
-    """What the state has as its `offset`: identity and progress of a pipeline."""
+    """The `offset` in the state of a pipeline: its identity and progress."""
 
     run: str
     """The identity of the pipeline: the same in all runs with one store."""

@@ -105,7 +105,7 @@ class WindowSpec:
 
     @property
     def behind(self) -> int | float:
-        """How far the window's start lies behind its row; below zero if it lies ahead."""
+        """The distance from the window's start to its row; negative if the start is after the row."""
         return (self.size or 0) - self.shift
 
 

@@ -219,7 +219,7 @@ class Window:
     # ---- the steps of a push ----
 
     def _measured(self) -> tuple[str, Any]:
-        """What is measured in time, and its size: the window, or else an aggregate; all in the same kind of time.
+        """The window or aggregate that is measured in time, and its size; all in the same kind of time.
 
         Raises TypeError if one is a duration and the other a number.
         """

@@ -56,7 +56,7 @@ def fingerprint(bound_query: BoundQuery) -> str:
 
 
 def window_meaning(spec: WindowSpec) -> list[Any]:
-    """What a window means, as JSON holds it: its name first."""
+    """The meaning of a window as a JSON value, with its name first."""
     measured = spec.axis.column if spec.axis is not None else None
     meaning = [spec.name, spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed, spec.full]
     policy = [code(spec.window.evict), spec.window.alone] if isinstance(spec.window, Policy) else None
@@ -82,7 +82,7 @@ def _length(length: CalendarLength | int | None) -> Any:
 
 
 def aggregate_meaning(spec: AggregateSpec) -> list[Any]:
-    """What an aggregate means, as JSON holds it: its name first."""
+    """The meaning of an aggregate as a JSON value, with its name first."""
     meaning = [
         spec.name,
         monoid_key(spec.monoid, code),

@@ -1,4 +1,4 @@
-"""What notebooks show of queries and plans: HTML with the same words as the text."""
+"""HTML of queries and plans for notebooks, with the same words as the text."""
 
 from __future__ import annotations
 

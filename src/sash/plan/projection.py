@@ -53,13 +53,13 @@ class OutputSpec:
 
     @property
     def meaning(self) -> list[Any]:
-        """What its values depend on, as JSON holds it."""
+        """The inputs that its values depend on, as a JSON value."""
         return [self.label, [list(cell) for cell in self.cells], None if self.tree is None else str(self.tree)]
 
 
 @dataclass(frozen=True)
 class Projection:
-    """How results come from aggregates over windows."""
+    """Computes results from aggregates over windows."""
 
     is_plain: bool
     min_periods: int

@@ -136,7 +136,7 @@ class Queries:
 
 
 def share_key(query: Query, ordered: bool = False) -> Any:
-    """What two queries must have in common to share state.
+    """The properties that queries must have in common to share state.
 
     With emit="changes" and "eager" a result leaves when it differs from the one before, which depends on all results
     of its query: only equal queries share there. Rows whose windows end after them wait, and so do the rows of all

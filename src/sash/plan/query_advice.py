@@ -1,4 +1,4 @@
-"""What to write instead of the arguments that rolling windows have in pandas, polars, SQL, Spark and Flink."""
+"""Advice for arguments of rolling windows in pandas, polars, SQL, Spark and Flink: what to write here instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe a query as JSON, and tell two queries apart in words.
+"""Describe a query as JSON, and the differences between two queries in words.
 
     old    windows {"": Time 1h}     aggregates {high: max('price')}
     new    windows {"": Time 2h}     aggregates {high: max('price'), low: min('price')}
@@ -84,7 +84,7 @@ def is_description(found: Any) -> bool:
 
 
 def difference(old: Description, new: Description) -> list[str]:
-    """What has changed from one query to another, in words.
+    """Describe the changes from one query to another.
 
     >>> import sash
     >>> old = described(sash.Query("1h", by="symbol", on="ts", high=sash.max("price")))

@@ -1,4 +1,4 @@
-"""Record batches from untrusted bytes: what is read from them is valid.
+"""Read record batches from untrusted bytes: only valid ones are returned.
 
 Arrow reads a batch as its head says. So the head is checked first: compressed buffers are refused, since we write
 none and a few bytes of them may stand for gigabytes; so are buffers that do not lie at words, which compiled loops
@@ -89,7 +89,7 @@ def _check_head(message: Any) -> None:
 
 
 def _field(data: memoryview, table: int, number: int) -> int:
-    """Where the field of a table lies; 0 if it is not there."""
+    """The offset of a table's field; 0 if it is missing."""
     slots = table - _SIGNED.unpack_from(data, table)[0]
     slot = 4 + 2 * number
     if slot >= _SLOT.unpack_from(data, slots)[0]:

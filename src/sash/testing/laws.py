@@ -36,7 +36,7 @@ class LawError(AssertionError):
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked: the laws by name, and whether compiled as well."""
+    """The laws that were checked, by name, and whether compiled as well."""
 
     laws: tuple[str, ...]
     compiled: bool

@@ -1,4 +1,4 @@
-"""What to write instead of the arguments that windows have elsewhere."""
+"""Advice for arguments that windows have elsewhere: what to write here instead."""
 
 from __future__ import annotations
 

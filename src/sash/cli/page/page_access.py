@@ -1,4 +1,4 @@
-"""Who may see a page: a token on every request, and the name that a browser asked for.
+"""Access control of a page: a token on every request, and the host name that the browser asked for.
 
 A page in another tab cannot read this one (browsers keep origins apart), but its domain may be made to point at
 127.0.0.1 (DNS rebinding): then it is of our origin, and only the Host header tells. So on loopback that must be a name

@@ -239,7 +239,7 @@ class PageRequest(BaseHTTPRequestHandler):
         return "sash"
 
     def address_string(self) -> str:
-        """Who asks; a Unix socket has no address."""
+        """The address of the client; a Unix socket has none."""
         return "" if isinstance(self.client_address, str) else str(self.client_address[0])
 
     def log_message(self, format: str, *values: Any) -> None:  # noqa: A002 (as in http.server)

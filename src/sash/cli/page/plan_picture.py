@@ -89,7 +89,7 @@ def plan_svg(text: str) -> str:
 
 
 def _title(columns: list[list[PlanBox]]) -> str:
-    """What the picture shows, for those who do not see it."""
+    """The title of the picture, for screen readers."""
     _, windows, structures, _ = columns
     ways = [f"{box.name} by {box.lines[0]}" for box in structures if box.lines]
     return f"Plan: rows go through {', '.join(box.name for box in windows)}; {'; '.join(ways)}"

@@ -1,4 +1,4 @@
-"""QueryBoard: the watched queries of this process, by name; what a page server asks."""
+"""QueryBoard: the watched queries of this process, by name, for a page server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 64
 
 
 class Board(Protocol):
-    """What a page shows: the queries of this process, or those of all runs on this machine."""
+    """The queries that a page shows: those of this process, or of all runs on this machine."""
 
     def queries(self) -> list[dict[str, Any]]:
         """The figures of all queries."""

@@ -1,10 +1,11 @@
-"""WatchedOperator: follows an operator, or that of a pipeline, by what each of its calls gives.
+"""WatchedOperator: follows an operator, or that of a pipeline, by the results of its calls.
 
     op.process(batch) ──▶ results, seconds ──▶ counters, a histogram, a reference to the results
                                                         ▲
                                              the server reads them in its threads
 
-The work is by calls, not by rows. What takes longer, the size of the state, takes at most a fiftieth of the time.
+The work is done per call, not per row. Measuring the size of the state, which takes longer, is limited to a fiftieth
+of the time.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from sash.engine.metrics import Metrics, Progress
 from sash.plan.query import Query
 
 SHARE = 0.02
-"""The share of the time that taking the size of the state may need."""
+"""The share of the time that measuring the size of the state may take."""
 
 ALLOWANCE = 0.5
-"""Seconds that it may need before that, so that short programs have it after each call."""
+"""Seconds that it may take in any case, so that short programs have it after each call."""
 
 
 class WatchedCalls:
-    """A query that a page shows by what its calls have given."""
+    """A query that a page shows by the results of its calls."""
 
     calls: CallFigures
 
@@ -86,7 +87,7 @@ class WatchedOperator(WatchedCalls):
 
 
 class CallFigures:
-    """What the calls of a query have given."""
+    """Counters, latencies and newest results of a query's calls."""
 
     def __init__(self, query: Query) -> None:
         self.query = query

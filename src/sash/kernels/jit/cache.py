@@ -162,7 +162,7 @@ def _loaded(entries: Entries | PackagedEntries, key: str, target_context: Any) -
 
 
 def keep(dispatcher: Any) -> Any:
-    """Let a kernel use our on-disk cache, if there is a directory for it."""
+    """Make a kernel use our on-disk cache, if there is a directory for it."""
     entries = directory()
     if entries is not None:
         dispatcher._cache = KernelCache(entries, _named(dispatcher.py_func))
@@ -186,7 +186,7 @@ def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
 
 @contextlib.contextmanager
 def alone(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
-    """Let no other process compile this kernel; gives whether one did so until now: it may be in the cache."""
+    """Prevent other processes from compiling this kernel; yields whether one did so before: it may be in the cache."""
     entries = directory()
     if entries is None:
         yield False

@@ -250,7 +250,7 @@ class Directory:
             os.link(part, self._name(name), src_dir_fd=at, dst_dir_fd=at)
 
     def open_lock(self, name: str) -> int:
-        """Open a file for locks, created if missing, and mark it as used; gives its descriptor. Raises OSError."""
+        """Open a file for locks, created if missing, and mark it as used; returns its descriptor. Raises OSError."""
         descriptor = os.open(self._name(name), os.O_RDWR | os.O_CREAT | _OPEN, 0o600, dir_fd=self._at())
         with contextlib.suppress(OSError):
             os.utime(descriptor if os.utime in os.supports_fd else self._name(name))

@@ -31,7 +31,7 @@ _held = threading.local()
 
 @contextlib.contextmanager
 def compiling(directory: Directory, place: int) -> Iterator[bool]:
-    """Hold the lock of a kernel; gives whether another process had it before, and so may have saved the kernel.
+    """Hold the lock of a kernel; yields whether another process had it before, and so may have saved the kernel.
 
     Nothing is locked within another lock of the same thread: closing the file would release both.
     """
@@ -59,7 +59,7 @@ def _opened(directory: Directory) -> Iterator[int]:
 
 
 def _acquired(descriptor: int, place: int) -> bool:
-    """Lock a byte, or give up; gives whether it had to wait. Raises OSError, and ImportError on Windows."""
+    """Lock a byte, or give up; returns whether it had to wait. Raises OSError, and ImportError on Windows."""
     import fcntl
 
     pause, ends = PAUSES[0], time.monotonic() + PATIENCE
