@@ -87,6 +87,12 @@ class BucketDirectory:
         self.loaded[found[same]], self.used[found[same]] = True, before.used[same]
         return same
 
+    def rolled_back(self, failed: BucketDirectory) -> BucketDirectory:
+        """This directory after a call that failed, which has only cut buckets. What it has loaded stays in memory."""
+        found, same = self.copy(), np.searchsorted(failed.starts, self.starts)
+        found.loaded, found.used = failed.loaded[same], failed.used[same]
+        return found
+
     # ---- which bucket ----
 
     def of(self, hashes: Hashes) -> Ints:
@@ -117,6 +123,16 @@ class BucketDirectory:
         return np.flatnonzero(missing if now is None else missing & (self.due <= now) & (self.due != self.never))
 
     # ---- members ----
+
+    def forget_members(self) -> None:
+        """The slots of buckets are not known any more: the next commit finds them again."""
+        self.members = None
+
+    def note_loaded(self, i: int, slots: Ints, call: int) -> None:
+        """The keys of a bucket are in memory, in these slots, and this call uses them."""
+        if self.members is not None:
+            self.members[i] = np.sort(slots)
+        self.loaded[i], self.used[i] = True, call
 
     def find_members(self, live: Ints, hashes: Hashes) -> None:
         """Find the slots of each bucket among all slots; `hashes` are by slot."""

@@ -101,7 +101,7 @@ class DurableState(StoredState):
         return header
 
     def follow(self) -> Header:
-        """Take up what another writer has committed: keys of buckets that have changed leave memory.
+        """Read what another writer has committed: keys of changed buckets are evicted from memory.
 
         Raises PageError. Then, and after an interrupt, the state in memory is unusable.
         """
@@ -111,7 +111,6 @@ class DurableState(StoredState):
         if header is None:
             raise PageError(f"the state is gone from the store {self.transaction.store!r}")
         same = self.buckets.keep_loaded(before)
-        self.buckets.loaded |= self.buckets.keys == 0
         slots = engine.live
         if len(slots):
             engine.gone = slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]
@@ -157,7 +156,7 @@ class DurableState(StoredState):
         for i in some.tolist():
             if self.buckets.keys[i]:
                 self._drop_bucket(i)
-        self.buckets.members = None
+        self.buckets.forget_members()
 
     def _drop_bucket(self, i: int) -> None:
         self.logs.release(int(self.buckets.starts[i]), NO_INTS)
@@ -165,7 +164,7 @@ class DurableState(StoredState):
         self.buckets.clear(i)
 
     def load_all(self) -> None:
-        """Bring everything into memory."""
+        """Load all buckets."""
         self.load([], 0, None, everything=True)
 
     def _load_bucket(self, i: int) -> None:
@@ -182,11 +181,9 @@ class DurableState(StoredState):
                     self._load_elements(slots, some)
             self.codec.restore_counts(slots)
             self.logs.loaded(start, bucket.logs, slots)
-            if buckets.members is not None:
-                buckets.members[i] = np.sort(slots)
-            buckets.loaded[i], buckets.used[i] = True, self.call
+            buckets.note_loaded(i, slots, self.call)
         except BaseException:
-            buckets.members = None
+            buckets.forget_members()
             self.codec.forget(bucket.stored)  # keys are in memory as a whole, or not at all
             raise
 
@@ -292,26 +289,26 @@ class DurableState(StoredState):
     # ---- elsewhere ----
 
     def move(self, store: Store) -> None:
-        """Go on with another store, which has the same pages."""
+        """Continue on another store, which has the same pages."""
         self.transaction.store = store
         self.transaction.claim()
 
     def detach(self) -> None:
-        """The state is in memory alone from now on: no segment of it is anywhere else."""
+        """Keep the state only in memory from now on, without segments in a store."""
         self.logs.detach()
 
     # ---- what is not in memory ----
 
     @property
     def absent(self) -> tuple[int, int]:
-        """Return how many keys and elements are in the store alone."""
+        """The number of keys and elements that are only in the store."""
         missing = self.buckets.absent()
         elements = int(self.buckets.elements[missing].sum()) + self.buffered.absent
         return int(self.buckets.keys[missing].sum()), elements
 
     @property
     def due(self) -> Any:
-        """The least watermark at which something that is in the store alone is due; None if nothing is."""
+        """The least watermark at which a key that is only in the store is due; None if none is."""
         due = self.buckets.due[self.buckets.absent()].min(initial=self.buckets.never).item()
         missing = [] if due == self.buckets.never else [due]
         return min([*missing, *self.buffered.due], default=None)
@@ -326,8 +323,4 @@ class DurableState(StoredState):
         self.transaction.rollback()
         self.buffered.rollback(mark.buffered)
         self.logs.rollback(mark.next_number)
-        buckets = mark.buckets.copy()
-        # buckets are only ever cut
-        same = np.searchsorted(self.buckets.starts, mark.buckets.starts)
-        buckets.loaded, buckets.used = self.buckets.loaded[same], self.buckets.used[same]
-        self.buckets = buckets
+        self.buckets = mark.buckets.rolled_back(self.buckets)
