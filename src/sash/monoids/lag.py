@@ -11,7 +11,7 @@ LAG of SQL: a null is a row. The state holds the last n + 1 rows:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, in_range, number, one_kind
@@ -40,7 +40,6 @@ class Lag(Monoid):
     identity: Any = ()
     exact = True
     nullable = (0,)
-    _columns: ClassVar[type[_LagOnColumns]]
 
     def __init__(self, n: int = 1) -> None:
         self.n = check_rows(self.name, n)
@@ -49,7 +48,7 @@ class Lag(Monoid):
             self.interpreted_only = f"its state holds n + 1 rows, and n is above {MOST_COMPILED}"
 
     def typed(self, *kinds: Kind) -> Monoid:
-        return self._columns(self.n, one_kind(self, kinds))
+        return LagOnColumns(self.n, one_kind(self, kinds))
 
     def lift(self, x: Any) -> Any:
         return (x,)
@@ -91,6 +90,9 @@ class Delta(_Change):
     TypeError or ValueError if n is no number of rows.
     """
 
+    def typed(self, *kinds: Kind) -> Monoid:
+        return DeltaOnColumns(self.n, one_kind(self, kinds))
+
     def change(self, now: Any, before: Any) -> Any:
         difference = now - before
         return difference if isinstance(difference, float) else in_range(difference, "delta")
@@ -108,7 +110,8 @@ class PctChange(_Change):
     Raises TypeError for inputs that are no numbers, TypeError or ValueError if n is no number of rows.
     """
 
-    exact = True
+    def typed(self, *kinds: Kind) -> Monoid:
+        return PctChangeOnColumns(self.n, one_kind(self, kinds))
 
     def change(self, now: Any, before: Any) -> Any:
         return relative_change(now, before)
@@ -136,9 +139,10 @@ def relative_change(now: Any, before: Any) -> Any:
 # ---- on columns ----
 
 
-class _LagOnColumns(Monoid):
-    """The n-th row before: (rows, (x, …)), at most n + 1 rows, the newest first."""
+class LagOnColumns(Monoid):
+    """`Lag` on a column of values, or of codes: (rows, (x, …)), at most n + 1 rows, the newest first."""
 
+    name = "lag"
     exact = True
     nullable = (0,)
 
@@ -163,13 +167,7 @@ class _LagOnColumns(Monoid):
         return a[1][self.n] if a[0] > self.n else None
 
 
-class LagOnColumns(_LagOnColumns):
-    """`Lag` on a column: the values, or the codes of other values."""
-
-    name = "lag"
-
-
-class _ChangeOnColumns(_LagOnColumns):
+class _ChangeOnColumns(LagOnColumns):
     """Two of the last n + 1 rows: (rows, there, (x, …)); bit i of `there` is set if row i is not null."""
 
     domain = ("number",)
@@ -223,9 +221,6 @@ class PctChangeOnColumns(_ChangeOnColumns):
 
     def change(self, now: Any, before: Any) -> Any:
         return relative_change(now, before)
-
-
-Lag._columns, Delta._columns, PctChange._columns = LagOnColumns, DeltaOnColumns, PctChangeOnColumns
 
 
 def _shifted(length: int) -> Callable[[Any, Any, int], Any]:
