@@ -130,6 +130,8 @@ def both(text: str) -> Any:
         ("epoch(day)", 1714521600.0),
         ("u > timestamp '2024-05-01 23:00:00'", True),
         ("t - timestamp '2024-05-01 09:00:00'", datetime.timedelta(minutes=30)),
+        ("t - null", None),
+        ("hour(null + day)", None),
         ("not null", None),
         ("null + 1", None),
         ("sign(-x)", -1.0),

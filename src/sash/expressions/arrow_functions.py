@@ -75,7 +75,7 @@ def _quotient(function: str, a: Datum, b: Datum) -> Datum:
     if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
         is_null = a.as_py() is None or b.as_py() is None
         return pa.scalar(None if is_null else float(np.fmod(a.as_py(), b.as_py())), pa.float64())
-    rows = _rows(a, b)
+    rows = len(b) if isinstance(a, pa.Scalar) else len(a)
     a, b = as_array(a, rows), as_array(b, rows)
     missing = np.asarray(pc.or_(a.is_null(), b.is_null()))
     left, right = (np.asarray(pc.fill_null(one, 1.0)) for one in (a, b))
@@ -88,9 +88,7 @@ def _moments(function: str, a: Datum, b: Datum) -> Datum:
         raise UnfitOperands
     a, b = (cast_to(one, pa.timestamp("us")) if is_.is_date(one.type) else one for one in (a, b))
     if is_.is_null(a.type) or is_.is_null(b.type):
-        other = b.type if is_.is_null(a.type) else a.type
-        nothing = pa.scalar(None, other)
-        return nothing if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar) else as_array(nothing, _rows(a, b))
+        return pa.scalar(None, b.type if is_.is_null(a.type) else a.type)
     if is_.is_timestamp(a.type) and is_.is_timestamp(b.type):
         if function == "+":
             raise UnfitOperands
@@ -98,11 +96,6 @@ def _moments(function: str, a: Datum, b: Datum) -> Datum:
     if is_number(a.type) or is_number(b.type):
         raise UnfitOperands
     return (pc.add_checked if function == "+" else pc.subtract_checked)(a, b)
-
-
-def _rows(a: Datum, b: Datum) -> int:
-    """The number of rows of two operands, of which one at most is a scalar."""
-    return len(b) if isinstance(a, pa.Scalar) else len(a)
 
 
 def _negate(_node: CallNode, operands: list[Datum]) -> Datum:
