@@ -160,6 +160,8 @@ def test_a_store_has_the_order() -> None:
         Operator(query, store=store).process(other)
     with pytest.raises(PageError):
         Operator(query, schema_with_categories(other), store=store)
+    with pytest.raises(ValueError, match="the given schema lacks the ordered categories of a column"):
+        _ = Operator(query, pa.schema([("size", ORDERED)]), store=store).offset
 
 
 def test_a_schema_alone_does_not_have_the_order() -> None:

@@ -111,19 +111,18 @@ def test_a_damaged_root_is_refused() -> None:
     assert query().operator(store=store).metrics.rows_in == 5
 
 
-def test_state_of_before_needs_its_schema() -> None:
-    """Roots were empty once: such state is opened with the first batch, and nothing is said of it before."""
+def test_a_root_without_a_schema_is_incomplete() -> None:
     store = MemoryStore()
     query().operator(store=store).process(batch(0), offset=5)
     root = opened(store.pages["root"])
     root.parts.pop()
     store.pages["root"] = root.sealed()
-    op = query().operator(store=store)
-    with pytest.raises(ValueError, match=r"offset is in the state .* query.operator\(schema, store=…\)"):
-        _ = op.offset
-    with pytest.raises(ValueError, match="watermark is in the state"):
-        _ = op.watermark
-    assert query().operator(SCHEMA, store=store.copy()).offset == 5
+    says = "page 'root' with the schema of the rows is missing"
+    for open_it in (lambda: query().operator(store=store), lambda: query().reader(store).offset):
+        with pytest.raises(PageError, match=says):
+            open_it()
+    op = query().operator(SCHEMA, store=store)
+    assert op.offset == 5
     op.process(batch(9))
     assert (op.offset, op.metrics.rows_in) == (5, 10)
 

@@ -56,6 +56,8 @@ def test_a_page_that_is_not_what_it_was_is_named(kind: str, fault: str, tmp_path
         else:
             store.put_many({name: faults[fault]})
         if fault == "missing" and kind == "root":
+            with pytest.raises(PageError, match="page 'root' with the schema of the rows is missing"):
+                QUERY.operator(store=store)
             op = QUERY.operator(batch(0).schema, store=store)  # the header tells the state
             assert op.offset == 3
             return

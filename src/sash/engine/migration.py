@@ -51,12 +51,8 @@ def migrate_store(
         raise ValueError(f"the store {store!r} has no state to migrate: open the new query on it")
     plain = _plain(from_query)
     schema = stored_schema(plain, store) if schemas is None else schemas[0]
-    if schema is None:
-        raise ValueError(
-            f"the state in the store {store!r} was written before stores had the schema of the rows: open it with "
-            "the old query, take a snapshot, and migrate that"
-        )
     header = store.get_many([HEADER])[0]
+    assert schema is not None
     assert header is not None
     mode = stored_mode(plain.fingerprint(schema), header)
     old = Operator(plain, schema, mode=mode, store=store)

@@ -188,11 +188,11 @@ class OperatorBase:
             raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def _require_opened(self, what: str) -> None:
-        """Raises ValueError if the store has state that could not be opened yet, because its schema is unknown."""
+        """Raises ValueError if the store has state that the first batch opens: the schema lacks ordered categories."""
         if self.schema is None and self.store is not None and has_state(self.store):
             raise ValueError(
-                f"{what} is in the state of the store, which was written before stores had the schema of the rows: "
-                "use query.operator(schema, store=…)"
+                f"{what} is in the state of the store, and the given schema lacks the ordered categories of a column: "
+                "use query.operator(store=…), for the store has them"
             )
 
     # ---- after a failure ----

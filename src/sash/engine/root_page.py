@@ -2,7 +2,7 @@
 
 It makes a store complete by itself: an operator can be opened before its first batch. It also tells a store that has
 lost its header from an empty one. Another query is refused with what has changed. In a snapshot, which has a schema of
-its own, the root has the query alone; in state of earlier versions it may be empty.
+its own, the root has the query alone.
 """
 
 from __future__ import annotations
@@ -37,12 +37,17 @@ def root_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def stored_schema(query: Query, store: Store) -> pa.Schema | None:
-    """The schema of the rows whose state a store has; None if the store is empty, or its root page has no schema.
+    """The schema of the rows whose state a store has; None if the store is empty.
 
     Raises PageError if the state is damaged, or of another query.
     """
-    (root,) = store.get_many([ROOT])
+    header, root = store.get_many([HEADER, ROOT])
     schema = root_schema(root)
+    if schema is None and header is not None:
+        raise PageError(
+            f"{_LABEL} with the schema of the rows is missing from the store {store!r}: its state is incomplete. Pass "
+            "the schema to open it"
+        )
     if root is not None and schema is not None:
         require_query(query, schema, root, _LABEL)
     return schema

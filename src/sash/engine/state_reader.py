@@ -121,10 +121,7 @@ class StateReader(OperatorBase):
             assert self.store is not None
             schema = self._given_schema or stored_schema(self.query, self.store)
             if schema is None:
-                raise ValueError(
-                    f"the state in the store {self.store!r} was written before stores had the schema of the rows: "
-                    "use query.reader(store, schema)"
-                )
+                raise PageError(f"the state is gone from the store {self.store!r}")
             self.mode = stored_mode(self.query.bind(schema).fingerprint, header)
             self._open(schema)
         self._header, self._is_complete = header, True
