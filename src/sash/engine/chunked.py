@@ -38,7 +38,7 @@ def is_chunkable(bound_query: BoundQuery) -> bool:
 
 
 def over_sorted(
-    query: Query, schema: pa.Schema, clock: Callable[[], float] = time.time, threads: int | None = None
+    query: Query, schema: pa.Schema, clock: Callable[[], float], threads: int | None
 ) -> ChunkedExecutor | Operator:
     """An executor for batches sorted by key and time: a ChunkedExecutor if the query allows it, else an operator.
 

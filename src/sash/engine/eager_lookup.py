@@ -44,9 +44,7 @@ from sash.plan.planner import element_kind
 class EagerLookup:
     """A lookup of some keys in an eager engine."""
 
-    def __init__(
-        self, engine: EagerEngine, columns: list[pa.Array], watermark: Watermark, closed: str | None = None
-    ) -> None:
+    def __init__(self, engine: EagerEngine, columns: list[pa.Array], watermark: Watermark, closed: str | None) -> None:
         self.engine, self.state, self.watermark, self.closed = engine, engine.state, watermark, closed
         self.rows = len(columns[0]) if columns else 1
         found = self.state.keys.find([key_column(column) for column in columns], self.rows, insert=False).slots

@@ -91,7 +91,7 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, value_type(field.type)) for field in schema])
 
 
-def encode_as(column: pa.Array, kind: pa.DataType, categories: pa.Array | None = None) -> pa.Array:
+def encode_as(column: pa.Array, kind: pa.DataType, categories: pa.Array | None) -> pa.Array:
     """Plain values as a column of their original type; `categories`: those of an ordered dictionary."""
     if column.type == kind:
         return column
@@ -115,9 +115,9 @@ def format_key(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
     return f" of key {values}" if values else ""
 
 
-def key_text(names: Sequence[str], columns: Sequence[pa.Array], at: int = 0) -> str:
-    """The key of a row of its columns as text, such as symbol='A', venue='X'."""
-    return ", ".join(f"{name}={format_value(column[at])}" for name, column in zip(names, columns, strict=True))
+def key_text(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
+    """The key of the first row of its columns as text, such as symbol='A', venue='X'."""
+    return ", ".join(f"{name}={format_value(column[0])}" for name, column in zip(names, columns, strict=True))
 
 
 def format_value(scalar: pa.Scalar) -> str:

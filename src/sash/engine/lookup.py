@@ -84,8 +84,8 @@ class Lookup:
         engine: LiveEngine,
         columns: list[pa.Array],
         waiting: TimedRows | None,
-        reads_only: bool = False,
-        closed: str | None = None,
+        reads_only: bool,
+        closed: str | None,
     ) -> None:
         self.bound_query, self.engine, self.reads_only = engine.bound_query, engine, reads_only
         self.closed = closed

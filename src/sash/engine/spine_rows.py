@@ -10,7 +10,6 @@ a whole number that decides it: an event is before 2.5 if it is before 3, and at
 
 from __future__ import annotations
 
-import time as clocks
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +65,7 @@ class SpineRows:
 
 
 def order_spine(
-    given: SpineTables, bound_query: BoundQuery, threads: RowThreads, clock: Callable[[], float] = clocks.time
+    given: SpineTables, bound_query: BoundQuery, threads: RowThreads, clock: Callable[[], float]
 ) -> SpineRows:
     """Order the events and the spine by key and time. Raises TypeError or ValueError, naming a column that differs."""
     axis, table, spine = bound_query.time, given.events, given.spine

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sash.plan.queries import Queries
 
 
-def explain_queries(queries: Queries, schema: pa.Schema | None = None, sample: Any = None) -> str:
+def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> str:
     """The plan of several queries as text. Raises as `Query.plan` does; a note names the query."""
     lines = [f"Queries: {', '.join(queries.queries)}"]
     counted = [] if sample is None else dispatch.count_operations(queries, sample)

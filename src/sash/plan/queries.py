@@ -135,7 +135,7 @@ class Queries:
         return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.queries.items())})"
 
 
-def share_key(query: Query, ordered: bool = False) -> Any:
+def share_key(query: Query, ordered: bool) -> Any:
     """The properties that queries must have in common to share state.
 
     With emit="changes" and "eager" a result leaves when it differs from the one before, which depends on all results

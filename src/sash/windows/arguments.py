@@ -91,7 +91,7 @@ def same_calendar(offset: Any, every: Any) -> None:
         )
 
 
-def time_zone(value: Any, size: Any, every: Any, moved: Any = 0) -> str | None:
+def time_zone(value: Any, size: Any, every: Any, moved: Any) -> str | None:
     """The name of a time zone, or None. Raises TypeError or ValueError if it is none, or has no effect."""
     if value is None:
         return None
