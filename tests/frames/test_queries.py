@@ -87,9 +87,9 @@ def test_no_two_frames_have_an_array_in_common() -> None:
 def test_rows_are_sorted_once_for_each_key_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
     sorted_by: list[Any] = []
 
-    def counted(table: Any, encoded: Any, bound_query: Any, *more: Any) -> Any:
+    def counted(table: Any, encoded: Any, bound_query: Any, *more: Any, **named: Any) -> Any:
         sorted_by.append(bound_query.by)
-        return row_order.order_rows(table, encoded, bound_query, *more)
+        return row_order.order_rows(table, encoded, bound_query, *more, **named)
 
     monkeypatch.setattr(execute_queries, "order_rows", counted)
     queries = some().queries

@@ -88,6 +88,10 @@ class LiveAggregate:
         """Whether every row has had a value, so that counts are not needed."""
         self.is_plain = self.values.plain_result is not None and len(self.views) == 1
         """Whether results are a column of 64-bit numbers."""
+        self.counts_results = (
+            not self.is_plain or spec.monoid.empty is not None or assigner.bound_query.query.emit != "final"
+        )
+        """Whether the numbers of values in windows are needed beside the results."""
         self._rows: PlacedRows = self.kernel.no_rows
         """Rows of this step that are not lifted yet."""
         self.recoded: list[tuple[int, CodeMapping]] = []
@@ -274,7 +278,9 @@ class LiveAggregate:
             self._live = self.states, self._counts
             self._versions = versions
         given, self._rows = self._rows, self.kernel.no_rows
-        return self.kernel.slide(self.windows[number], self._fields[number], *self._live, given, asked)
+        return self.kernel.slide(
+            self.windows[number], self._fields[number], *self._live, given, asked, self.counts_results
+        )
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
@@ -287,16 +293,21 @@ class LiveAggregate:
         at_rows = alike and rows.order is not None and all(found[w].slots is rows.slots for w in members)
         order = rows.order if at_rows and rows.order is not None else NO_INTS
         los, on, places = starts_by_size(longest, [found[w] for w in members], alike)
-        wanted = NONE_WANTED if alike and all(found[w].all_on for w in members) else on
+        wanted = NONE_WANTED if on.strides[0] == 0 else on
         (out, valid, low, high), missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
         counted, back = len(low) > 0, _inverse(order)
         lows = low.reshape(sizes, count) if counted else los
         highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)
-        if not missing and alike and self.is_plain:
+        if self.is_plain and missing == sizes * count - sum(len(found[w]) for w in members):
             parts = out[0].reshape(sizes, count)
-            cut = [part[back] for part in parts] if len(order) else parts
+            if not alike:
+                parts = [part[at] for part, at in zip(parts, places, strict=True)]
+                if self.counts_results:
+                    lows, highs = ([of[k][at] for k, at in enumerate(places)] for of in (lows, highs))
+            elif len(order):
+                parts = [part[back] for part in parts]
             plain = self.values.plain_column
-            return {w: [(plain(cut[k]), lows[k], highs[k])] for k, w in enumerate(members)}
+            return {w: [(plain(parts[k]), lows[k], highs[k])] for k, w in enumerate(members)}
         made = {}
         for k, w in enumerate(members):
             self.failed_in = found[w]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,10 @@ from sash.plan.bound_query import MODES
 from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
+
+
+After = Literal["peers", "rows", "nothing"]
+"""What may follow sorted rows: peers of the last one, later rows and other keys, or nothing."""
 
 
 class Operator(AtomicCalls):
@@ -211,12 +215,18 @@ class Operator(AtomicCalls):
         bound_query = query.bind(schema)
         return token_of(Pages(store, bound_query.fingerprint), stored_time_type(bound_query))
 
+    def process_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Process all rows at once, in mode "sorted"; results of slides are ordered by key, then by end."""
+        assert self.mode == "sorted"
+        self.output.sort_by_key()
+        return self.call(lambda progress: self._process(batch, progress, "nothing"))
+
     # ---- partials: windows that another operator continues ----
 
     def absorb(self, batch: pa.RecordBatch) -> None:
         """Process rows in mode "sorted" and drop their results. No peer of the last row may follow."""
         assert self.mode == "sorted"
-        self.call(lambda progress: self._process(batch, progress, settled=True))
+        self.call(lambda progress: self._process(batch, progress, "rows"))
 
     def export_partials(self) -> list[pa.RecordBatch]:
         """Return the partials of the operator's only key, for each group of windows, for `import_partials`."""
@@ -269,7 +279,7 @@ class Operator(AtomicCalls):
         self._require_schema("finish")
         return self._finish
 
-    def _process(self, batch: pa.RecordBatch, now: Progress, settled: bool = False) -> tuple[pa.RecordBatch, Changes]:
+    def _process(self, batch: pa.RecordBatch, now: Progress, after: After = "peers") -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: the operator takes no further rows")
         first, behind = now.rows_in, now.rows_in + batch.num_rows
@@ -281,42 +291,40 @@ class Operator(AtomicCalls):
         arrival = np.arange(first, behind)
         table = plain_batch(batch, self.plain)
         if arrived.all_taken:
-            return self._taken(TimedRows(table, arrived.time, arrival), now, changes, settled), changes
+            return self._taken(TimedRows(table, arrived.time, arrival), now, changes, after), changes
         taken, put_aside = arrived.taken, ~arrived.taken
         late = chosen_rows(batch, self.schema, self.plain, put_aside)
         changes["late"], changes["untimed"] = now.late + arrived.late_rows, now.untimed + arrived.untimed_rows
         if self.mode != "sorted":
             changes["late_rows"] = (*now.late_rows, late)
         given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
-        found = self._taken(given, now, changes, settled)
+        found = self._taken(given, now, changes, after)
         if self.output.takes_late:
             found = self.output.with_late(found, late, arrival[put_aside])
         return found, changes
 
-    def _taken(self, given: TimedRows, now: Progress, changes: Changes, settled: bool) -> pa.RecordBatch:
+    def _taken(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
         """Process rows that are not late, and return what is due. Raises ValueError if an expression fails.
 
         Such rows are refused on arrival: in the reorder buffer they would fail every later call.
         """
         self.fallible.check(given.table)
         if self.mode == "sorted":
-            found, more = self._sorted_step(given, now, closing=False, settled=settled)
+            found, more = self._sorted_step(given, now, after)
             changes.update(more)
             return found
         return self.backend.step(given, finite(changes["watermark"]))
 
-    def _sorted_step(
-        self, given: TimedRows, now: Progress, closing: bool, settled: bool = False
-    ) -> tuple[pa.RecordBatch, Changes]:
+    def _sorted_step(self, given: TimedRows, now: Progress, after: After) -> tuple[pa.RecordBatch, Changes]:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = joined_rows([now.held, given])
         self.sorted_rows.check(given.table, given.time)
-        peers = not closing and not settled and self.bound_query.time is not None
+        peers = after == "peers" and self.bound_query.time is not None
         hold = self.sorted_rows.waiting(given.table, given.time) if peers else 0
         rest = len(given) - hold
         before = given.time[-1].item() if len(given) and self.bound_query.time is not None else now.before
-        result = self._live.sorted_step(given, rest, before, closing)
+        result = self._live.sorted_step(given, rest, before, after == "nothing")
         return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
 
     def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
@@ -328,7 +336,7 @@ class Operator(AtomicCalls):
         over: Changes = {"watermark": math.inf}
         if self.mode != "sorted":
             return self.backend.advance(None, closing=True), over
-        found, changes = self._sorted_step(self._live.nothing, now, closing=True)
+        found, changes = self._sorted_step(self._live.nothing, now, "nothing")
         return found, changes | over
 
     def __repr__(self) -> str:

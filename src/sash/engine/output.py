@@ -8,8 +8,8 @@ longer than computing them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of
 from sash.plan.derived_columns import source_column
 from sash.plan.types import value_type
+
+SlideOrder = Literal["end", "key", "found"]
+"""The order of slides in a batch: by their ends, by slots and ends, or as the engine finds them, slot by slot."""
 
 
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -65,7 +68,7 @@ class Output:
         """The ordered categories of the output's columns, by place."""
         self.projector = Projector(bound_query)
         self.has_names = any(window.name for window in bound_query.windows)
-        self.key_by_key = mode == "given" and len(bound_query.windows) == 1
+        self.slide_order: SlideOrder = "found" if mode == "given" and len(bound_query.windows) == 1 else "end"
 
     def _categories(self) -> dict[int, pa.Array]:
         bound_query = self.bound_query
@@ -77,6 +80,10 @@ class Output:
         known = {name: categories_of(bound_query.schema.field(source)) for name, source in names}
         places = self.schema.get_field_index
         return {places(name): found for name, found in known.items() if found is not None and places(name) >= 0}
+
+    def sort_by_key(self) -> None:
+        """Order slides by slot and end from now on."""
+        self.slide_order = "key"
 
     def empty(self) -> pa.RecordBatch:
         """A batch without results."""
@@ -121,27 +128,26 @@ class Output:
             return self.typed(self._one_window(keys, step.found[0]))
         places = [None if chosen is None else np.flatnonzero(chosen[i]) for i in range(len(step.found))]
         parts = [self.slide_columns(keys, found, at) for found, at in zip(step.found, places, strict=True)]
-        if self.key_by_key:
+        if self.slide_order == "found":
             return self.typed(parts[0])
-        ends = [
-            found.results.ends if at is None else found.results.ends[at]
-            for found, at in zip(step.found, places, strict=True)
-        ]
-        order = array(np.argsort(np.concatenate(ends), kind="stable"))
+
+        def joined(of: Sequence[Any]) -> Any:
+            return np.concatenate([one if at is None else one[at] for one, at in zip(of, places, strict=True)])
+
+        order = np.argsort(joined([found.results.ends for found in step.found]), kind="stable")
+        if self.slide_order == "key":
+            order = order[np.argsort(joined([found.results.slots for found in step.found])[order], kind="stable")]
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
-        return self.typed([column.take(order) for column in columns])
+        return self.typed([column.take(array(order)) for column in columns])
 
     def _one_window(self, keys: KeyTable, found: WindowResults) -> list[pa.Array]:
         """The columns of one window's slides in order; what windows of the same slides share is computed once."""
         of, common = found.results, found.results.common
-        if "order" not in common:
-            common["order"] = _by_end(of)
-        order = None if self.key_by_key else common["order"]
-        name = f"keys, {'as found' if order is None else 'by end'}"
-        if name not in common:
+        if self.slide_order not in common:
+            order = ORDERS[self.slide_order](of)
             slots, ends = (of.slots, of.ends) if order is None else (of.slots[order], of.ends[order])
-            common[name] = keys.keys(slots), self.bound(ends)
-        by, ends = common[name]
+            common[self.slide_order] = order, keys.keys(slots), self.bound(ends)
+        order, by, ends = common[self.slide_order]
         starts = self.bound(of.starts if order is None else of.starts[order])
         results = self._results(found)
         if order is not None:
@@ -151,7 +157,7 @@ class Output:
     def merged(self, found: Sequence[pa.RecordBatch], rows: Sequence[Ints]) -> pa.RecordBatch:
         """Results of several steps over different keys in the order of one; `rows`: the places of rows, if per row."""
         joined = together(found, self.schema)
-        if self.key_by_key and not self.bound_query.per_row:
+        if self.slide_order == "found" and not self.bound_query.per_row:
             return joined
         if self.bound_query.per_row:
             order = np.concatenate(rows)
@@ -216,6 +222,13 @@ class Output:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
+def _by_key(found: WindowRanges) -> Ints | None:
+    """The stable order of results by their slots and ends; None if they are in order."""
+    if found.by_slide and found.life is None:  # slot by slot
+        return None
+    return np.lexsort((found.ends, found.slots))
+
+
 def _by_end(found: WindowRanges) -> Ints | None:
     """The stable order of results by their ends; None if they are in order."""
     numbers, count = found.ident, len(found)
@@ -228,3 +241,11 @@ def _by_end(found: WindowRanges) -> Ints | None:
     order, counts = np.empty(count, np.int64), np.empty((1 << (width - 1).bit_length()) + 1, np.int64)
     call_loop(radix_pass, "", (numbers - least, NO_INTS, 0, counts, order))
     return order
+
+
+ORDERS: dict[SlideOrder, Callable[[WindowRanges], Ints | None]] = {
+    "end": _by_end,
+    "key": _by_key,
+    "found": lambda _: None,
+}
+"""The order of the results of one window; None if they are in it."""

@@ -124,7 +124,7 @@ class PaneAssigner(ArenaAssigner):
         k, his, los = (_joined([part[i] for part in parts]) for i in (1, 2, 3))
         longest = WindowRanges(
             self.places[members[0]], slots, everyone(len(slots)), slide_grid.starts(window, k),
-            slide_grid.ends(window, k), k, None, los[0], his, life=life, by_slide=True, all_on=True,
+            slide_grid.ends(window, k), k, None, los[0], his, life=life, by_slide=True, all_on=True, every_lo=los[0],
         )  # fmt: skip
         return {w: self._shorter(w, longest, los[i]) if i else longest for i, w in enumerate(members)}
 
@@ -133,12 +133,13 @@ class PaneAssigner(ArenaAssigner):
         assert longest.his is not None
         size, place, held = self.windows[w].size, self.places[w], los < longest.his
         if held.all():
-            return replace(longest, window=place, starts=longest.ends - size, los=los)
+            return replace(longest, window=place, starts=longest.ends - size, los=los, every_lo=los)
         at = np.flatnonzero(held)
         slots, ends, k = longest.slots[at], longest.ends[at], longest.ident[at]
         return WindowRanges(
             place, slots, everyone(len(at)), ends - size, ends, k, None, los[at], longest.his[at],
             life=None if longest.life is None else longest.life[at], by_slide=True, all_on=True, among=at,
+            every_lo=los,
         )  # fmt: skip
 
     def _due(self, members: list[int], of: Ints, limits: Ints, backs: Ints, restarts: bool) -> Slides:

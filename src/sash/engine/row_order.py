@@ -90,8 +90,12 @@ def order_rows(
     bound_query: BoundQuery,
     threads: RowThreads,
     clock: Callable[[], float] = clocks.time,
+    by_appearance: bool = False,
 ) -> RowOrder:
-    """Order rows. Rows that are in order already cost one scan of times and keys."""
+    """Order rows. Rows that are in order already cost one scan of times and keys.
+
+    by_appearance: order keys by their first rows; else in any order.
+    """
     rows = table.num_rows
     time, timed = times_of(table, bound_query, clock)
     if timed is not None:
@@ -99,6 +103,8 @@ def order_rows(
         table, time = table.take(array(chosen)), time[chosen]
     columns = [encoded[name] if timed is None and name in encoded else table.column(name) for name in bound_query.by]
     codes = key_codes(columns, table.num_rows, threads)
+    if by_appearance:
+        codes = _by_appearance(*codes)
     ties = [ranks(table.column(name)) for name in bound_query.ties]
     return place_rows(rows, timed, time if bound_query.time is not None else None, codes, ties, threads)
 
@@ -149,6 +155,17 @@ def key_codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[
             return near
     keys = keys_of([key_column(column) for column in columns], rows)
     return keys.codes.astype(index_type(keys.count)), keys.count
+
+
+def _by_appearance(codes: Places | None, bound: int) -> tuple[Places | None, int]:
+    """Codes that count up in the order in which they first occur."""
+    if codes is None:
+        return codes, bound
+    first = np.full(bound, len(codes))
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last write remains
+    number = np.empty(bound, codes.dtype)
+    number[np.argsort(first, kind="stable")] = np.arange(bound)
+    return number[codes], bound
 
 
 def _near(column: pa.Array, rows: int, threads: RowThreads) -> tuple[Places, int] | None:

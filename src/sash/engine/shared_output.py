@@ -36,6 +36,10 @@ class SharedOutput(Output):
         self.members = combination.members
         self.outputs = {name: Output(member.bound_query, mode) for name, member in self.members.items()}
 
+    def sort_by_key(self) -> None:
+        for output in self.outputs.values():
+            output.sort_by_key()
+
     @property
     def takes_late(self) -> bool:
         return any(output.takes_late for output in self.outputs.values())

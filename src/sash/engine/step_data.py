@@ -184,6 +184,8 @@ class WindowRanges:
     """Whether there is a result everywhere."""
     among: Ints | None = None
     """For slides: the places among those of the longest window of the same slides; None: it has the same."""
+    every_lo: Ints | None = None
+    """For slides: the first element at each slide of that longest window, or the one after its last if it has none."""
     common: dict[str, Any] = field(default_factory=dict)
     """What the output computes once for all windows with the same slides: their order, keys and ends."""
 

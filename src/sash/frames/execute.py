@@ -16,7 +16,7 @@ import pyarrow as pa
 from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import ResultColumn
-from sash.engine.key_values import encode_as, key_column, keys_of
+from sash.engine.key_values import encode_as
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.frames.adapter import Adapter, FrameResult
 from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
@@ -83,7 +83,7 @@ def compute(query: Query, frame: Adapter) -> Any:
         return frame.with_results(results, None)
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
-    return operated(operator.bound_query, given, rows, _operated(operator, rows))
+    return operated(operator.bound_query, given, rows, operator.process_all(rows.table))
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ class FrameTable:
         return cls(frame, read, pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain)))
 
 
-def operated(bound_query: BoundQuery, given: FrameTable, rows: SortedFrame, found: pa.Table) -> Any:
+def operated(bound_query: BoundQuery, given: FrameTable, rows: SortedFrame, found: pa.RecordBatch) -> Any:
     """A frame of the results of an operator."""
     if bound_query.per_row:
         return _per_row(bound_query, given.frame, rows, found)
     types = {name: column.type for name, column in given.read.items()}
-    return given.frame.of_slides(_slides(bound_query, rows, found, types))
+    return given.frame.of_slides(_slides(bound_query, found, types))
 
 
 def frame_field(name: str, column: Any) -> pa.Field:
@@ -152,31 +152,22 @@ def frame_results(bound_query: BoundQuery, found: Sequence[ResultColumn]) -> lis
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 
 
-def _operated(operator: Operator, rows: SortedFrame) -> pa.Table:
-    return pa.Table.from_batches([operator.process(rows.table), operator.finish()])
-
-
 def _made(values: pa.Array) -> ResultColumn:
     return ResultColumn(values.type, made=values)
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    chunks = [chunk for chunk in column.chunks if len(chunk)] or column.chunks[:1]
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 # ---- per row ----
 
 
-def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: pa.Table) -> Any:
+def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: pa.RecordBatch) -> Any:
     width = len(bound_query.schema)
     given = None
     if bound_query.query.emit == "changes":
-        given = _joined(found.column(width - 1)).to_numpy()
+        given = found.column(width - 1).to_numpy()
     back = places(rows, given)
     sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
     results = [
-        FrameResult(field.name, _made(back.put(_joined(found.column(width + i)))), source)
+        FrameResult(field.name, _made(back.put(found.column(width + i))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
     ]
     return frame.with_results(results, back.kept)
@@ -193,19 +184,8 @@ def source_of(bound_query: BoundQuery, output: OutputSpec) -> str | None:
 # ---- per slide ----
 
 
-def _slides(
-    bound_query: BoundQuery, rows: SortedFrame, found: pa.Table, types: dict[str, pa.DataType]
-) -> list[FrameResult]:
-    """Order slides by the first appearance of their keys, then by their ends, then by window."""
-    columns = {name: _joined(found.column(name)) for name in found.schema.names}
-    ends = columns["window_end"]
-    numbers = bound_query.time.numbers(ends)[0] if bound_query.time is not None else ends.to_numpy()
-    both = [
-        pa.concat_arrays([known, key_column(columns[name])])
-        for name, known in zip(bound_query.by, rows.keys.columns, strict=True)
-    ]
-    codes = keys_of(both, rows.keys.count + len(ends)).codes[rows.keys.count :] if both else np.zeros(len(ends))
-    order = pa.array(np.lexsort((numbers, codes)))
+def _slides(bound_query: BoundQuery, found: pa.RecordBatch, types: dict[str, pa.DataType]) -> list[FrameResult]:
+    """Slides, ordered by the first appearance of their keys, then by their ends, then by window."""
     sources = dict(zip(bound_query.by, bound_query.by, strict=True))
     if bound_query.time is not None:
         sources |= dict.fromkeys(validation.SLIDE, bound_query.time.column)
@@ -213,9 +193,9 @@ def _slides(
         source = source_of(bound_query, one)
         sources |= {one.name: source} if source is not None else {}
     made = []
-    for name, column in columns.items():
-        values = column.take(order)
+    for name, column in zip(found.schema.names, found.columns, strict=True):
+        values = column
         if name in bound_query.by:
-            values = encode_as(values, types[name], categories_of(bound_query.schema.field(name)))
+            values = encode_as(column, types[name], categories_of(bound_query.schema.field(name)))
         made.append(FrameResult(name, _made(values), sources.get(name)))
     return made

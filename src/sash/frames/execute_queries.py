@@ -93,6 +93,7 @@ class SharedRows:
         taken = [name for query in group.members.values() for name in (*validation.labels(query), *query.aggregates)]
         self.given = FrameTable.of(group, frame, numbered=False, taken=taken)
         self.bound_query = group.bind(self.given.table.schema)
+        self.slides = not all(query.per_row for query in group.members.values())
 
     @cached_property
     def order(self) -> RowOrder:
@@ -100,7 +101,7 @@ class SharedRows:
         by = encoded(self.given.read, self.bound_query.by)
         threads = RowThreads(self.bound_query.query.options.threads)
         try:
-            return order_rows(self.given.table, by, self.bound_query, threads)
+            return order_rows(self.given.table, by, self.bound_query, threads, by_appearance=self.slides)
         except (pa.ArrowException, TypeError, KeyError) as error:
             raise NeedsOperator from error
 
@@ -141,7 +142,6 @@ def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
         order = None
     operator = SharedOperator(group, rows.given.table.schema, mode="sorted")
     sorted_frame = ordered(rows.given.table, operator.bound_query, order)
-    first, last = operator.process(sorted_frame.table), operator.finish()
-    found = {name: pa.Table.from_batches([first[name], last[name]]) for name in group.members}
+    found = operator.process_all(sorted_frame.table)
     views = group.combination(rows.given.table.schema).members
     return {name: operated(views[name].bound_query, rows.given, sorted_frame, found[name]) for name in group.members}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.key_values import Keys, decode, key_column, keys_of
+from sash.engine.key_values import decode
 from sash.engine.row_order import RowOrder, order_rows
 from sash.frames.adapter import Ints
 from sash.kernels.column.column_kernels import Places, RowThreads
@@ -34,7 +34,6 @@ class SortedFrame:
     """By row: its place in the input; None if it is the same."""
     timed: NDArray[np.bool_]
     """By row of the input: whether it has a time."""
-    keys: Keys
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -62,14 +61,13 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 
 def ordered(table: pa.RecordBatch, bound_query: BoundQuery, rows: RowOrder | None = None) -> SortedFrame:
-    """Sort rows. Cheap if they are sorted already, or their order is given."""
+    """Sort rows, keys by their first rows. Cheap if they are sorted already, or their order is given."""
     if rows is None:
-        rows = order_rows(table, {}, bound_query, RowThreads(bound_query.query.options.threads))
+        threads = RowThreads(bound_query.query.options.threads)
+        rows = order_rows(table, {}, bound_query, threads, by_appearance=True)
     timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
-    given = table if rows.timed is None else table.filter(array(timed))
-    keys = keys_of([key_column(given.column(name)) for name in bound_query.by], given.num_rows)
     source = rows.source
-    return SortedFrame(table if source is None else table.take(array(source)), source, timed, keys)
+    return SortedFrame(table if source is None else table.take(array(source)), source, timed)
 
 
 @dataclass(frozen=True)

@@ -221,13 +221,15 @@ class LiveKernel(Columnar):
         counts: ValueCounts,
         rows: PlacedRows,
         asked: AskedRanges,
+        counted: bool = True,
     ) -> tuple[LoopResults, int]:
         """Lift rows, then compute results over ranges of elements; also returns how many are null.
 
-        The counts of results are empty if every row has a value. Raises AggregateError.
+        The counts of results are empty if every row has a value, or if they are not to be `counted`. Raises
+        AggregateError.
         """
         progress = np.zeros(2, np.int64)
-        results = self._room(asked[2].size, len(counts.before) > 0)
+        results = self._room(asked[2].size, counted and len(counts.before) > 0)
         kernel = live_loops.slide_sizes if window.sizes else live_loops.slide_slots
         given = states if self.compiled else states[0]
         arguments = (window.spec, window.storage, *fields, given, counts, rows, asked, results, progress)

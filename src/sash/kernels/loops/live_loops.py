@@ -184,7 +184,8 @@ def one_size(
             if lo < hi:
                 least = before[offset + (lo & mask)]
                 most = totals[s, 0] if hi == heads[s, BACK] else before[offset + (hi & mask)]
-            low[k], high[k] = least, most
+            if len(low) > 0:
+                low[k], high[k] = least, most
         valid[k] = False
         if least < most and (len(wanted) == 0 or wanted[j]):
             move(window, x, first, after, offset, mask, lo, hi)
@@ -228,7 +229,8 @@ def several_sizes(
                 least, until = 0, 0
                 if lo < hi:
                     least, until = before[offset + (lo & mask)], most
-                low[at], high[at] = least, until
+                if len(low) > 0:
+                    low[at], high[at] = least, until
             valid[at] = False
             if least < until and (len(wanted) == 0 or wanted[k, j]):
                 emit(y, valid, at, monoid.lower(window.answer(answered, hi - lo)))
