@@ -14,6 +14,7 @@ import sash
 from sash.engine import many_sizes as many_sizes_of_frames
 from sash.engine import row_order
 from sash.frames import execute_queries
+from sash.kernels.column import prefix_sums
 from sash.kernels.column.column_kernels import coded
 from tests.shared.several_queries import SharedCase, shared_cases
 
@@ -186,3 +187,52 @@ def test_each_of_many_sizes_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(joined) == 9
     for name, query in queries.queries.items():
         np.testing.assert_array_equal(found[name]["high"], query.run(given)["high"])
+
+
+def sums_of(sizes: list[int], window: Any) -> sash.Queries:
+    aggregates: Any = {"total": sash.sum("x"), "mean": sash.mean("x")}
+    return sash.Queries(**{f"last_{n}": sash.Query(window(n), by="k", on="t", **aggregates) for n in sizes})
+
+
+@pytest.mark.parametrize("kind", ["halves", "one spike", "infinite", "nulls"])
+@pytest.mark.parametrize("order", ["by time", "by key", "at random", "without times"])
+@pytest.mark.parametrize("window", [sash.Count, sash.Time, lambda n: sash.Time(n, closed="both")])
+def test_sums_of_many_sizes_at_once(window: Any, order: str, kind: str) -> None:
+    """Also where results are not certain."""
+    random = np.random.default_rng(5)
+    rows = 90
+    x = random.integers(-8, 9, rows) / 2
+    x[40] = {"one spike": 1e300, "infinite": np.inf}.get(kind, 0.5)
+    times = np.arange(rows) // 2
+    if order == "at random":
+        random.shuffle(times)
+    table = pa.table(
+        {
+            "k": random.choice(["a", "b", "c"], rows, p=[0.8, 0.15, 0.05]),
+            "t": pa.array(times, mask=random.random(rows) < 0.2 if order == "without times" else None),
+            "x": pa.array(x, mask=random.random(rows) < 0.2 if kind == "nulls" else None),
+        }
+    )
+    if order == "by key":
+        table = table.sort_by([("k", "ascending"), ("t", "ascending")])
+    queries = sums_of([1, 2, 3, 5, 19, 60, 200, 300, 7, 11], window)
+    for name, found in queries.run(table).items():
+        assert repr(found.to_pylist()) == repr(queries.queries[name].run(table).to_pylist())
+
+
+@pytest.mark.parametrize("window", [sash.Count, sash.Time])
+def test_sums_of_many_sizes_split_a_row_once(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+
+    def counted(kernel: Any, arguments: Any) -> Any:
+        called.append(kernel)
+        return coded(kernel, arguments)
+
+    monkeypatch.setattr(many_sizes_of_frames, "coded", counted)
+    given = {**columns(), "k": np.zeros(60), "t": np.arange(60)}
+    queries = sums_of([1, 2, 7, 9, 30, 60, 400, 500], window)
+    found = queries.run(given)
+    rows, ranges = ("sum_of_sizes", "mean_of_sizes"), ("sum_of_ranges", "mean_of_ranges")
+    assert called == [getattr(prefix_sums, name) for name in (rows if window is sash.Count else ranges)]
+    for name, query in queries.queries.items():
+        np.testing.assert_array_equal(found[name]["mean"], query.run(given)["mean"])

@@ -84,6 +84,20 @@ def test_digits(frame: str, keys: int, over: str, stream: str) -> None:
         assert [*compress(found["max"], finite)] == [*compress(largest(stream, key, over), finite)]
 
 
+@pytest.mark.parametrize("stream", ADVERSARIAL)
+@pytest.mark.parametrize("over", WINDOWS)
+def test_digits_of_many_sizes(over: str, stream: str) -> None:
+    """Several windows at once, whose sums are differences of the same prefix sums."""
+    kind = type(WINDOWS[over])
+    sizes = {str(n): kind(n) for n in (1, WIDTH, 200, 500)}
+    got = sash.rolling(table(stream, 3), sizes, by="k", on="t", sum=sash.sum("x"), mean=sash.mean("x"))
+    for key in range(3):
+        rows = got.filter(np.equal(got.column("k"), key))
+        for function in ("sum", "mean"):
+            found = rows.column(f"{function}_{WIDTH}").to_pylist()
+            assert worst_error(found, exact(function, stream, key, over)) < GOALS[function], function
+
+
 LONG = 100_000
 WIDE = 5000
 

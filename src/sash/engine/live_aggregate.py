@@ -296,8 +296,8 @@ class LiveAggregate:
         wanted = NONE_WANTED if on.strides[0] == 0 else on
         (out, valid, low, high), missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
         counted, back = len(low) > 0, _inverse(order)
-        lows = low.reshape(sizes, count) if counted else los
-        highs = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)
+        lows: Any = low.reshape(sizes, count) if counted else los
+        highs: Any = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)
         if self.is_plain and missing == sizes * count - sum(len(found[w]) for w in members):
             parts = out[0].reshape(sizes, count)
             if not alike:

@@ -1,6 +1,7 @@
-"""Results of one aggregate over Count windows of many sizes, computed together in stateless execution.
+"""Results of one aggregate over windows of many sizes, computed together in stateless execution.
 
-inputs, in order ──▶ sizes ascending: each joined from the one before ──▶ in the order of the rows, a column a window
+inputs, in order ─┬▶ min, max of Count windows: sizes ascending, each joined from the one before ─┬▶ in the order of the
+                  └▶ sums and means of floats: differences of prefix sums ────────────────────────┘  rows, a column each
 
 The columns are rows of one block of memory: huge pages, which small arrays do not get, halve the time to write to them.
 """
@@ -8,12 +9,14 @@ The columns are rows of one block of memory: huge pages, which small arrays do n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from sash.engine.column_inputs import Inputs, ResultColumn
+from sash.engine.size_groups import stacked
 from sash.kernels.column.column_kernels import ColumnKernel, CountBounds, RangeBounds, RowThreads, coded
+from sash.kernels.column.exact_sum import PIECE
 from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.column.size_ladder import steps
 from sash.kernels.loops.array_types import Numbers
@@ -22,26 +25,52 @@ FEWEST = 3
 """The least number of windows to compute together."""
 
 SHARE = 8
-"""The least number of windows for a thread: each thread doubles its way up to its smallest size."""
+"""The least number of windows for a thread: each thread begins anew."""
+
+LONGEST = 1 << 20
+"""The longest window in rows for prefix sums: a thread needs some 50 bytes for each."""
+
+Bounds = CountBounds | RangeBounds
 
 
-def together(
-    inputs: Inputs, given: Mapping[int, CountBounds | RangeBounds], threads: RowThreads
-) -> dict[int, ResultColumn]:
+def together(inputs: Inputs, given: Mapping[int, Bounds], threads: RowThreads) -> dict[int, ResultColumn]:
     """The results of the windows that can be computed together, by their numbers."""
     kernel = inputs.kernel
-    if not isinstance(kernel, ColumnKernel) or kernel.joined is None or inputs.places is not None:
+    if not isinstance(kernel, ColumnKernel) or inputs.places is not None or not len(inputs.x):
         return {}
     if inputs.results is not inputs.rows:  # those of a spine
         return {}
-    sizes = {w: bounds.longest for w, bounds in given.items() if isinstance(bounds, CountBounds)}
-    if len(sizes) < FEWEST or not len(inputs.x):
-        return {}
-    ladder = SizeLadder(inputs, kernel, sorted(sizes, key=lambda w: sizes[w]), sizes)
-    shares = max(1, min(threads.threads, len(sizes) // SHARE))
-    cuts = [len(sizes) * i // shares for i in range(shares + 1)]
-    SharedWork(ladder.run, list(itertools.pairwise(cuts))).run(shares)
-    return {w: inputs.in_rows_order(ladder.out[i]) for i, w in enumerate(ladder.windows)}
+    counted = [w for w, one in given.items() if isinstance(one, CountBounds)]
+    if kernel.joined is not None and len(counted) >= FEWEST:
+        sizes = {w: given[w].longest for w in counted}
+        ladder = SizeLadder(inputs, kernel, sorted(counted, key=lambda w: sizes[w]), sizes)
+        _shared(ladder.run, len(counted), threads)
+        return {w: inputs.in_rows_order(ladder.out[i]) for i, w in enumerate(ladder.windows)}
+    found: dict[int, ResultColumn] = {}
+    if kernel.of_sizes is not None:
+        for windows in _alike({w: one for w, one in given.items() if one.longest <= LONGEST}):
+            if len(windows) >= FEWEST:
+                sums = PrefixSums(inputs, kernel, [given[w] for w in windows])
+                _shared(sums.run, len(sums.distinct), threads)
+                sums.finish()
+                certain = [i for i in range(len(windows)) if not sums.uncertain[i]]
+                found |= {windows[i]: inputs.in_rows_order(sums.out[i]) for i in certain}
+    return found
+
+
+def _alike(given: Mapping[int, Bounds]) -> list[list[int]]:
+    """The windows in groups: Count windows, and ranges that have one array of ends."""
+    groups: dict[int | None, list[int]] = {}
+    for w, one in given.items():
+        groups.setdefault(None if isinstance(one, CountBounds) else id(one.his), []).append(w)
+    return list(groups.values())
+
+
+def _shared(run: Callable[[int, int], None], windows: int, threads: RowThreads) -> None:
+    """Share windows among threads."""
+    shares = max(1, min(threads.threads, windows // SHARE))
+    cuts = [windows * i // shares for i in range(shares + 1)]
+    SharedWork(run, list(itertools.pairwise(cuts))).run(shares)
 
 
 class SizeLadder:
@@ -76,3 +105,56 @@ class SizeLadder:
             written = self.out[at]
             at += 1
         return at
+
+
+class PrefixSums:
+    """Windows whose sums are differences of prefix sums, and their results."""
+
+    def __init__(self, inputs: Inputs, kernel: ColumnKernel, bounds: Sequence[Bounds]) -> None:
+        assert kernel.of_sizes is not None
+        self.inputs = inputs
+        self.kernel = kernel.of_sizes[isinstance(bounds[0], RangeBounds)]
+        first: dict[int, int] = {}
+        """Count windows that no key exceeds are equal."""
+        self.same = [
+            i if isinstance(one, RangeBounds) else first.setdefault(one.longest, i) for i, one in enumerate(bounds)
+        ]
+        self.distinct = [i for i, same in enumerate(self.same) if i == same]
+        self.bounds = [bounds[i] for i in self.distinct]
+        self.out = np.empty((len(bounds), inputs.rows.rows))
+        self.uncertain = np.zeros(len(bounds), np.bool_)
+        """By window: whether it has results that must be computed otherwise."""
+
+    def run(self, first: int, stop: int) -> None:
+        """Compute the windows [first, stop) of those that are distinct, some at once."""
+        rows = self.inputs.rows
+        room = np.empty((SHARE, len(rows)))
+        for at in range(first, stop, SHARE):
+            windows = self.distinct[at : min(at + SHARE, stop)]
+            found = room[: len(windows)]
+            uncertain = self._compute(self.bounds[at : at + len(windows)], found)
+            self.uncertain[windows] = uncertain > 0
+            if uncertain.all():  # so will be the others: values that are not finite, or differ too much
+                self.uncertain[self.distinct[at:stop]] = True
+                return
+            for w, column in zip(windows, found, strict=True):
+                rows.gather_into(column, self.out[w])
+
+    def finish(self) -> None:
+        """Copy the results of equal windows: each has a column of its own."""
+        for i, same in enumerate(self.same):
+            if i != same:
+                self.out[i], self.uncertain[i] = self.out[same], self.uncertain[same]
+
+    def _compute(self, some: Sequence[Bounds], found: Numbers) -> Numbers:
+        """The results of windows in the order of keys; returns how many pieces of each are uncertain."""
+        longest, uncertain = max(one.longest for one in some), np.zeros(len(some), np.int64)
+        scratch = np.empty((4, max(PIECE, longest) + 2 * longest + 2))
+        given: tuple[object, ...]
+        if isinstance(some[0], RangeBounds):
+            given = stacked([one.los for one in some if isinstance(one, RangeBounds)]), some[0].his, longest
+        else:
+            given = np.array([one.longest for one in some]), some[0].edges
+        arguments = (self.inputs.x, *given, found, uncertain, scratch)
+        coded(self.kernel, arguments)(*arguments)
+        return uncertain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     return los, on, places
 
 
-def stacked(parts: Sequence[Ints]) -> Ints:
+def stacked(parts: Sequence[Any]) -> Any:
     """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
     block = parts[0].base
     if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]) > 0:

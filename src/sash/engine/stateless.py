@@ -23,7 +23,7 @@ from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
-from sash.engine.many_sizes import together
+from sash.engine.many_sizes import FEWEST, together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
@@ -128,7 +128,7 @@ class StatelessExecutor:
 
     def cells(self, table: pa.RecordBatch, rows: RowOrder) -> tuple[ResultCells, list[CountBounds | RangeBounds]]:
         """The results of each aggregate over each window, and the bounds of the windows. Raises NeedsOperator."""
-        given = [self._bounds(window, rows, table) for window in self.bound_query.windows]
+        given = self._all_bounds(rows, table)
         found: ResultCells = {}
         columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
@@ -147,6 +147,20 @@ class StatelessExecutor:
         return {(s, p): column for s, column in found.items()}
 
     # ---- bounds ----
+
+    def _all_bounds(self, rows: RowOrder, table: pa.RecordBatch) -> list[CountBounds | RangeBounds]:
+        """The bounds of all windows; those of Time windows that differ in size alone are found together."""
+        windows = self.bound_query.windows
+        found: dict[int, CountBounds | RangeBounds] = {}
+        for closed in ("right", "both"):
+            alike = [w for w, window in enumerate(windows) if window.closed == closed and _is_plain_time(window)]
+            if len(alike) >= FEWEST:
+                rules = [threshold(windows[w].size, rows.time.dtype, closed == "right") for w in alike]
+                sizes = np.array([size for size, _, _ in rules], rows.time.dtype)
+                kernel = bounds.BY_SIZES[rules[0][2]]
+                made = self.threads.starts(kernel, rows.time, (sizes, earliest(rows.time.dtype)), rows.edges)
+                found |= zip(alike, made, strict=True)
+        return [found[w] if w in found else self._bounds(one, rows, table) for w, one in enumerate(windows)]
 
     def _bounds(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
         edges, time, count = rows.edges, rows.time, len(rows)
@@ -314,6 +328,11 @@ def projected(projector: Projector, cells: Mapping[tuple[int, int], ResultColumn
         return [cells[output.cells[0][:2]] for output in outputs]
     columns = [projector.output(one, lambda w, number: cells[w, number].arrow()) for one in outputs]
     return [ResultColumn(column.type, made=column) for column in columns]
+
+
+def _is_plain_time(window: WindowSpec) -> bool:
+    """Is it a Time window of a fixed length that ends at its row?"""
+    return window.kind == "time" and not window.shift and window.calendar_size is None
 
 
 def _ordinals(rows: RowOrder) -> Numbers:

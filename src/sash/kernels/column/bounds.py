@@ -138,6 +138,30 @@ BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False
 """By whether the start is in the window, and by where windows end."""
 
 
+def _by_sizes(closed: bool) -> Any:
+    """Bounds of windows of several sizes that end after the last of the row's peers; `los` has a row for each size."""
+
+    def over(values: Any, given: Any, edges: Any, first: int, stop: int, los: Any, his: Any) -> None:
+        sizes, least = given
+        key = key_at(edges, first)
+        while first < stop:
+            begin, end = edges[key], edges[key + 1]
+            upto = min(end, stop)
+            if upto > first:
+                for k in range(len(sizes)):
+                    _starts(values, sizes[k], least, closed, begin, first, upto, los[k])
+                _behind_peers(values, end, first, upto, his)
+                first = upto
+            key += 1
+
+    over.__name__ = over.__qualname__ = f"by_sizes.{'closed' if closed else 'open'}"
+    return over
+
+
+BY_SIZES = {closed: _by_sizes(closed) for closed in (True, False)}
+"""By whether the start is in the window."""
+
+
 @noinline
 def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
     """The first row of a row's window, by bisection."""

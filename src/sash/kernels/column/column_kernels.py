@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import bounds, exact_sum, group_rows, min_max, numpy_loops, size_ladder, sum_mean, variance
+from sash.kernels.column import (
+    bounds,
+    exact_sum,
+    group_rows,
+    min_max,
+    numpy_loops,
+    prefix_sums,
+    size_ladder,
+    sum_mean,
+    variance,
+)
 from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 from sash.kernels.jit.state_layout import DTYPES
@@ -60,6 +70,8 @@ class ColumnKernel:
     """How many values a window must hold to have a result."""
     joined: Any = None
     """The kernel that joins the results of overlapping windows to those of longer ones, for many sizes at once."""
+    of_sizes: tuple[Any, Any] | None = None
+    """The kernels of many windows at once that share prefix sums, over Count windows and over ranges."""
     recompute: tuple[Any, Any] = (None, None)
     """Slower kernels for uncertain results, over Count windows and over ranges. They are separate kernels, compiled
     only for data that needs them."""
@@ -82,12 +94,18 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
     if one in (m.Sum, DurationSum):
         if number == "float":
             recompute = sum_mean.sum_rows_recomputed, sum_mean.sum_ranges_recomputed
-            return ColumnKernel(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", recompute=recompute)
+            shared = prefix_sums.sum_of_sizes, prefix_sums.sum_of_ranges
+            return ColumnKernel(
+                sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", of_sizes=shared, recompute=recompute
+            )
         return ColumnKernel(None, sum_mean.word_sums, 0, "int")
     if one is m.Mean:
         if number == "float":
             recompute = sum_mean.mean_rows_recomputed, sum_mean.mean_ranges_recomputed
-            return ColumnKernel(sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", recompute=recompute)
+            shared = prefix_sums.mean_of_sizes, prefix_sums.mean_of_ranges
+            return ColumnKernel(
+                sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", of_sizes=shared, recompute=recompute
+            )
         return ColumnKernel(None, sum_mean.word_means, 0, "float")
     if one is m.Var and isinstance(monoid, m.Var):
         recompute = variance.var_rows_recomputed, None
@@ -156,6 +174,17 @@ class RowThreads:
         lengths = self.loop(kernel, rows, before, (los, his))
         shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
         return RangeBounds(los, his, shortest, longest)
+
+    def starts(self, kernel: Any, values: Numbers, given: tuple[Any, Any], edges: Places) -> list[RangeBounds]:
+        """The bounds of windows of many sizes that end alike; the starts are rows of one array."""
+        rows, kind = len(values), index_type(len(values))
+        los, his = np.empty((len(given[0]), rows), kind), np.empty(rows, kind)
+        self.loop(kernel, rows, (values, given, edges), (los, his))
+        held, found = np.empty(rows, kind), []
+        for starts in los:
+            np.subtract(his, starts, out=held)
+            found.append(RangeBounds(starts, his, int(held.min(initial=rows)), int(held.max(initial=0))))
+        return found
 
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
         """Which ranges hold at least `least` rows."""
