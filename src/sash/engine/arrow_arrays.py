@@ -81,7 +81,7 @@ def taken(column: pa.Array, places: Ints) -> pa.Array:
     kind = word_type(column.type)
     if kind is None or column.null_count:
         return column.take(array(places))
-    return pa.Array.from_buffers(column.type, len(places), [None, pa.py_buffer(words_of(column, kind)[places])])
+    return pa.Array.from_buffers(column.type, len(places), [None, pa.py_buffer(words_of(column, kind).take(places))])
 
 
 def bits_of(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:

@@ -301,11 +301,11 @@ class LiveAggregate:
         if self.is_plain and missing == sizes * count - sum(len(found[w]) for w in members):
             parts = out[0].reshape(sizes, count)
             if not alike:
-                parts = [part[at] for part, at in zip(parts, places, strict=True)]
+                parts = [part.take(at) for part, at in zip(parts, places, strict=True)]
                 if self.counts_results:
                     lows, highs = ([of[k][at] for k, at in enumerate(places)] for of in (lows, highs))
             elif len(order):
-                parts = [part[back] for part in parts]
+                parts = parts.take(back, axis=1)
             plain = self.values.plain_column
             return {w: [(plain(parts[k]), lows[k], highs[k])] for k, w in enumerate(members)}
         made = {}

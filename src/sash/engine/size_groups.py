@@ -17,18 +17,18 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     window's results among those of the longest. `alike`: all windows have the ends of the longest; then no places.
     """
     if alike:
-        los = stacked([one.los for one in found])  # type: ignore[misc]
+        los = stacked([one.los for one in found])
         if all(one.all_on for one in found):
             return los, np.broadcast_to(everyone(los.shape[1]), los.shape), []
         return los, np.stack([one.on for one in found]), []
     if longest.among is None and all(one.every_lo is not None for one in found):
-        los = stacked([one.every_lo for one in found])  # type: ignore[misc]
+        los = stacked([one.every_lo for one in found])
         return los, np.broadcast_to(everyone(los.shape[1]), los.shape), places_among(longest, found)
     los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
     on = np.zeros(los.shape, np.bool_)
     places = places_among(longest, found)
     for k, one in enumerate(found):
-        los[k, places[k]], on[k, places[k]] = one.los, one.on  # type: ignore[assignment]
+        los[k, places[k]], on[k, places[k]] = one.los, one.on
     return los, on, places
 
 

@@ -66,9 +66,11 @@ def time_starts(
 
 def count_starts(slots: Any, begin: Any, his: Any, size: int, heads: Any, column: int, los: Any) -> None:
     """The first element of windows of `size` rows."""
-    for i in range(len(slots)):
+    for i in range(len(slots)):  # apart from the heads, so that four are found at once
         los[i] = max(his[i] - size, begin[i])
-        heads[slots[i], column] = los[i]
+    for i in range(len(slots)):
+        if i + 1 == len(slots) or slots[i + 1] != slots[i]:
+            heads[slots[i], column] = los[i]
 
 
 def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any, bound: Any) -> int:
