@@ -132,6 +132,9 @@ def test_several_sizes_of_what_selects_nothing() -> None:
     few = {name: windows[name] for name in list(windows)[:-1]}
     assert chosen(windows, sash.sum("x")) == chosen(windows, sash.var("i")) == "FlatFIT"
     assert chosen(few, sash.sum("x")) == "TwoStacksLite"
+    slides = {f"w{n}": Time(f"{n}h", every="1m") for n in range(1, PANE_SIZES + 1)}
+    assert chosen(slides, sash.sum("x")) == "FlatFIT"
+    assert chosen(dict(list(slides.items())[:-1]), sash.sum("x")) == "TwoStacksLite"
     assert chosen(windows, sash.sum("i")) == "SubtractOnEvict", "faster than any that answers several sizes"
     assert chosen(windows, sash.sum("x"), prefer="latency") == "DABALite"
 

@@ -146,9 +146,9 @@ class Output:
         if self.slide_order not in common:
             order = ORDERS[self.slide_order](of)
             slots, ends = (of.slots, of.ends) if order is None else (of.slots[order], of.ends[order])
-            common[self.slide_order] = order, keys.keys(slots), self.bound(ends)
-        order, by, ends = common[self.slide_order]
-        starts = self.bound(of.starts if order is None else of.starts[order])
+            common[self.slide_order] = order, keys.keys(slots), ends, self.bound(ends)
+        order, by, numbers, ends = common[self.slide_order]
+        starts = self.bound(of.starts_at(order, numbers))
         results = self._results(found)
         if order is not None:
             results = [taken(column, order) for column in results]
@@ -170,7 +170,7 @@ class Output:
     def slide_columns(self, keys: KeyTable, found: WindowResults, places: Ints | None) -> list[pa.Array]:
         """The columns of one window's slides."""
         of = found.results
-        slots, starts, ends, results = of.slots, of.starts, of.ends, self._results(found)
+        slots, starts, ends, results = of.slots, of.starts_at(None, of.ends), of.ends, self._results(found)
         if places is not None:
             slots, starts, ends = slots[places], starts[places], ends[places]
             results = [taken(column, places) for column in results]

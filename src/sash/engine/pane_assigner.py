@@ -133,13 +133,13 @@ class PaneAssigner(ArenaAssigner):
         assert longest.his is not None
         size, place, held = self.windows[w].size, self.places[w], los < longest.his
         if held.all():
-            return replace(longest, window=place, starts=longest.ends - size, los=los, every_lo=los)
+            return replace(longest, window=place, starts=None, length=size, los=los, every_lo=los)
         at = np.flatnonzero(held)
-        slots, ends, k = longest.slots[at], longest.ends[at], longest.ident[at]
+        slots, ends, k, his = (of.take(at) for of in (longest.slots, longest.ends, longest.ident, longest.his))
         return WindowRanges(
-            place, slots, everyone(len(at)), ends - size, ends, k, None, los[at], longest.his[at],
+            place, slots, everyone(len(at)), None, ends, k, None, los.take(at), his,
             life=None if longest.life is None else longest.life[at], by_slide=True, all_on=True, among=at,
-            every_lo=los,
+            length=size, every_lo=los,
         )  # fmt: skip
 
     def _due(self, members: list[int], of: Ints, limits: Ints, backs: Ints, restarts: bool) -> Slides:

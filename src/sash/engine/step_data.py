@@ -163,7 +163,8 @@ class WindowRanges:
     slots: Ints
     on: Flags
     """Whether there is a result: false for a count window that is not full yet."""
-    starts: Numbers
+    starts: Numbers | None
+    """None for windows of a fixed `length`."""
     ends: Numbers
     ident: Ints
     """For slides: a stable number that identifies the slide in later revisions."""
@@ -184,6 +185,8 @@ class WindowRanges:
     """Whether there is a result everywhere."""
     among: Ints | None = None
     """For slides: the places among those of the longest window of the same slides; None: it has the same."""
+    length: Any = None
+    """For slides: what starts are before their ends, if starts are not given."""
     every_lo: Ints | None = None
     """For slides: the first element at each slide of that longest window, or the one after its last if it has none."""
     common: dict[str, Any] = field(default_factory=dict)
@@ -191,6 +194,12 @@ class WindowRanges:
 
     def __len__(self) -> int:
         return len(self.slots)
+
+    def starts_at(self, order: Ints | None, ends: Numbers) -> Numbers:
+        """The starts in an order (None: as they are) in which these are the ends."""
+        if self.starts is None:
+            return ends - self.length
+        return self.starts if order is None else self.starts[order]
 
 
 @dataclass
