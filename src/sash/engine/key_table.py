@@ -24,7 +24,7 @@ from sash.engine.arrow_arrays import word_type, words_of
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_columns import BytesColumn, WordColumn, is_word
 from sash.kernels.loops import key_loops
-from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import gather_words
@@ -163,9 +163,16 @@ class KeyTable:
             if isinstance(column, BytesColumn):
                 columns.append(column.decode(words))
             else:
-                nulls = self._gathered(self._null_word(position), slots) >> position % _BITS
-                columns.append(column.decode(words, nulls & 1 == 0))
+                columns.append(column.decode(words, self._valid(position, slots)))
         return columns
+
+    def _valid(self, position: int, slots: Ints) -> Flags | None:
+        """Whether a column is not null in the keys of live slots; None if it is in none."""
+        word, known = self._null_word(position), int(self._counts[KNOWN])
+        if len(slots) > known and not self._matrix()[:known, word].any():  # fewer keys to look at than slots
+            return None
+        found: Flags = self._gathered(word, slots) >> position % _BITS & 1 == 0
+        return found
 
     def _gathered(self, word: int, slots: Ints) -> Ints:
         """A word of the records of live slots."""
