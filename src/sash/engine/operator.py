@@ -38,7 +38,6 @@ from sash.plan.category_order import UnknownCategories, require_categories, sche
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
-
 After = Literal["peers", "rows", "nothing"]
 """What may follow sorted rows: peers of the last one, later rows and other keys, or nothing."""
 
