@@ -49,18 +49,24 @@ def test_the_nth_bit_without_an_instruction_for_it(word: int, n: int) -> None:
     assert compiled(_broadword_nth_bit, np.uint64(word), np.uint64(n)) == bits[n]
 
 
-def slide(arrays: Any, length: int, old: Any, new: Any) -> None:
-    """As a kernel."""
-    slide_arrays(arrays, length, old, new)
+def slide(arrays: Any, old: Any, new: Any, steps: int, found: Any) -> None:
+    """As a kernel, of arrays of five keys."""
+    slide_arrays(arrays, 5, old, new, steps, 2, found)
 
 
 @given(st.lists(st.lists(keys, min_size=5, max_size=5), min_size=ARRAYS, max_size=ARRAYS), st.integers(0, 4), keys)
 def test_arrays(drawn: list[list[int]], removed: int, inserted: int) -> None:
+    """A second step removes what the first one has inserted, and inserts what it has removed."""
     given_arrays = [sorted(values) for values in drawn]
     expected = [sorted([*values[:removed], *values[removed + 1 :], inserted]) for values in given_arrays]
-    old = np.array([values[removed] for values in given_arrays])
-    new = np.full(ARRAYS, inserted)
+    old = [values[removed] for values in given_arrays]
+    new = [inserted] * ARRAYS
     for run in (slide, lambda *arguments: compiled(slide, *arguments)):
-        arrays = np.array([*np.transpose(given_arrays).ravel(), *[2**63 - 1] * ARRAYS])
-        run(arrays, 5, old, new)
-        assert arrays[: 5 * ARRAYS].reshape(5, ARRAYS).T.tolist() == expected
+        for steps, after in ((1, expected), (2, given_arrays)):
+            arrays = np.array([*np.transpose(given_arrays).ravel(), *[2**63 - 1] * ARRAYS])
+            found = np.zeros(2 * 3 * ARRAYS, np.int64)
+            run(arrays, np.array([*old, *new]), np.array([*new, *old]), steps, found)
+            assert arrays[: 5 * ARRAYS].reshape(5, ARRAYS).T.tolist() == after
+            results = found.reshape(2, 3, ARRAYS)
+            assert results[0].tolist() == np.transpose(expected)[2:5].tolist()
+            assert results[1].tolist() == (np.transpose(after)[2:5] if steps == 2 else 0 * results[1]).tolist()

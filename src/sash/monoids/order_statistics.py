@@ -60,10 +60,11 @@ def interpolated(low: float, high: float, fraction: float) -> float:
     >>> interpolated(1.0, 2.0, 0.25), interpolated(-1.7e308, 1.7e308, 0.5), interpolated(-math.inf, 0.0, 0.5)
     (1.25, 0.0, -inf)
     """
+    if fraction == 0.5:
+        middle = low * 0.5 + high * 0.5
+        return low if low == high else middle  # compiled, no branch: nobody could predict it
     if fraction == 0.0 or low == high:
         return low
-    if fraction == 0.5:
-        return low * 0.5 + high * 0.5
     step = high - low
     if math.isinf(step):
         return low * (1.0 - fraction) + high * fraction

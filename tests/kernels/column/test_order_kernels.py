@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels, order_kernels, quantiles, rank_compression, rank_sets
+from sash.kernels.column import column_kernels, order_kernels, rank_compression, value_buckets, wide_quantiles
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
 from sash.kernels.column.order_kernels import OrderKernel, order_kernel_of
 from sash.monoids.order_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
@@ -117,9 +117,8 @@ def how(request: pytest.FixtureRequest) -> Iterator[str]:
             patch.setattr(column_kernels, "coded", lambda kernel, _: kernel)
             patch.setattr(rank_compression, "LEAST_CHUNK", 3)
             patch.setattr(rank_compression, "_SHORT", 2)
-            patch.setattr(rank_sets, "_NEAR", 0)
-            patch.setattr(rank_sets, "SELDOM", 1)
-            patch.setattr(quantiles, "SELDOM", 1)
+            patch.setattr(value_buckets, "BUCKET", 2)
+            patch.setattr(wide_quantiles, "PATIENCE", 1)
             patch.setattr(order_kernels, "_INDEXED", 8)
             patch.setattr(order_kernels, "table_bits", lambda longest: int(longest).bit_length())  # nearly full
         yield request.param

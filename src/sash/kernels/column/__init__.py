@@ -7,8 +7,9 @@
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round
 `variance`        var and std
 `order_kernels`   the kernels of order statistics, and their execution:
-                  `quantiles` (and medians), `window_ranks`, `modes`, `distinct_counts`, on the keys of `order_keys`,
-                  ranked by `rank_compression`, in sets of ranks (`rank_sets`)
+                  `narrow_quantiles` and `wide_quantiles` (and medians), `window_ranks`, `modes`, `distinct_counts`,
+                  on the keys of `order_keys`, ranked by `rank_compression` or in `value_buckets`, in sets of ranks
+                  (`rank_sets`)
 `group_rows`      group rows by key by counting, gather and scatter; `numpy_loops`: the same for few rows, in NumPy
 
 All but `column_kernels`, `order_kernels` and `numpy_loops` are loops in plain Python that run only compiled. Each has

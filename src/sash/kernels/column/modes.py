@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.order_keys import float_bits
-from sash.kernels.column.rank_compression import rank_chunk
+from sash.kernels.column.rank_compression import chunk_length, rank_chunk
 
 _ONE = np.uint64(1)
 
@@ -36,9 +36,10 @@ def modes(
     row = first
     while row < stop:
         begin = los[row]
-        length = rank_chunk(keys, begin, his[row] - begin, ranks, order, sorting)
+        length = chunk_length(his[row] - begin, len(keys) - begin)
         if length == 0:  # the last windows are empty
             return
+        rank_chunk(keys, begin, length, ranks, order, sorting)
         leaves = _start(keys, begin, length, ranks, order, (numbers, counts, tree))
         low = high = begin
         while row < stop and his[np.uint64(row)] <= begin + length:

@@ -1,8 +1,8 @@
 """The column kernels of order statistics, and their execution: ranges of rows, a thread each.
 
               keys          narrow windows          wide windows
-    median    order_keys    quantiles: sorted       quantiles: sets of ranks
-    quantile                arrays, eight at once
+    median    order_keys    narrow_quantiles:       wide_quantiles: sets of ranks
+    quantile                sorted arrays
     rank                    window_ranks: compared  window_ranks: sets of ranks
     mode                    modes: a tournament of counts
     distinct                distinct_counts: a table of counts, or of the last row of each key
@@ -22,10 +22,12 @@ from sash.kernels.column import (
     column_kernels,
     distinct_counts,
     modes,
+    narrow_quantiles,
     order_keys,
-    quantiles,
     rank_compression,
     rank_sets,
+    value_buckets,
+    wide_quantiles,
     window_ranks,
 )
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, coded, index_type
@@ -169,10 +171,10 @@ def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
         return OrderKernel((), "same", (None, modes.modes), (_no_scratch, _mode_scratch))
     if isinstance(monoid, Quantile | Median) and one in (Quantile, Median):
         result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
-        kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
-        scratch = _arrays_scratch, _set_scratch
-        by_rows = quantiles.narrow_quantile_rows, quantiles.wide_quantile_rows
-        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW, by_rows)
+        kernels = narrow_quantiles.narrow_quantiles, wide_quantiles.wide_quantiles
+        scratch = _arrays_scratch, _bucket_scratch
+        by_rows = narrow_quantiles.narrow_quantile_rows, wide_quantiles.wide_quantile_rows
+        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, narrow_quantiles.NARROW, by_rows)
     if isinstance(monoid, Rank) and one in (Rank, PercentRank):
         method, is_percent = METHODS.index(monoid.method), one is PercentRank
         narrow = 0 if method == window_ranks.DENSE else window_ranks.NARROW
@@ -227,28 +229,31 @@ def _no_scratch(_longest: int, _keys: int) -> Any:
 
 
 def _arrays_scratch(longest: int, _keys: int) -> Any:
-    return (np.empty(ARRAYS * (longest + 1), np.int64), *(np.empty(ARRAYS, np.int64) for _ in range(6)))
+    """The sorted arrays, what leaves and enters them, what is found in them, and the progress of their ranges."""
+    steps = narrow_quantiles.BATCH
+    vectors = longest + 1, steps, steps, 3 * steps, 1, 1, 1, 1
+    return tuple(_at_once(*((ARRAYS * length, np.int64) for length in vectors)))
 
 
 def _at_once(*arrays: tuple[int, Any]) -> list[Numbers]:
     """Arrays of these lengths and types in one allocation: a large one gets large pages, of which few are missed."""
     cuts = np.cumsum([0, *(-(-length * np.dtype(kind).itemsize // 64) * 64 for length, kind in arrays)])
-    room = np.empty(cuts[-1], np.uint8)
+    room = np.empty(cuts[-1] + 64, np.uint8)
+    room = room[-room.ctypes.data % 64 :]  # vectors of 64 bytes that cross no border of the cache take half the time
     return [
         room[cut : cut + length * np.dtype(kind).itemsize].view(kind)
         for cut, (length, kind) in zip(cuts, arrays, strict=False)
     ]
 
 
+def _sorting(length: int, index: Any) -> list[tuple[int, Any]]:
+    """The arrays in which a chunk is sorted: two of words, counts."""
+    return [(length, np.uint64), (length, np.uint64), (rank_compression.counts_needed(), index)]
+
+
 def _ranking(length: int, index: Any) -> list[tuple[int, Any]]:
-    """The arrays in which a chunk is ranked: ranks, order, two of words, counts."""
-    return [
-        (length, index),
-        (length, index),
-        (length, np.uint64),
-        (length, np.uint64),
-        (rank_compression.counts_needed(), index),
-    ]
+    """The arrays in which a chunk is ranked: ranks, order, and those to sort in."""
+    return [(length, index), (length, index), *_sorting(length, index)]
 
 
 def _set_scratch(longest: int, keys: int) -> Any:
@@ -257,6 +262,19 @@ def _set_scratch(longest: int, keys: int) -> Any:
     of_set = (rank_sets.words_needed(length), np.uint64), (rank_sets.blocks_needed(length), index)
     ranks, order, *sorting, words, blocks = _at_once(*_ranking(length, index), *of_set)
     return ranks, order, words, blocks, tuple(sorting)
+
+
+def _bucket_scratch(longest: int, keys: int) -> Any:
+    length = wide_quantiles.bucketed_length(longest, keys)
+    index = index_type(length)
+    places, count = value_buckets.places_needed(length), value_buckets.buckets_needed(length)
+    of_set = (rank_sets.words_needed(places), np.uint64), (rank_sets.blocks_needed(places), index)
+    of_buckets = (count + 1, index), (count, index), (value_buckets.SAMPLE, np.float64), (length, np.int64)
+    arrays = _at_once(
+        (length, index), (places, index), *of_set, *_sorting(length, index), *of_buckets, (length, index), (6, np.int64)
+    )
+    ranks, order, words, blocks = arrays[:4]
+    return ranks, order, words, blocks, tuple(arrays[4:7]), tuple(arrays[7:])
 
 
 def _rank_scratch(longest: int, keys: int) -> Any:

@@ -33,7 +33,10 @@ _SIGN = np.uint64(1 << 63)
 
 
 def chunk_length(window: int, rows: int) -> int:
-    """The length of a chunk that begins with a window of this many rows, with `rows` up to the end of the column."""
+    """The length of a chunk that begins with a window of this many rows, with `rows` up to the end of the column.
+
+    0 if the window is empty and the column ends there.
+    """
     return min(max(LEAST_CHUNK, _CHUNK * window), rows)
 
 
@@ -42,15 +45,23 @@ def counts_needed() -> int:
     return _PASSES << _DIGIT
 
 
-def rank_chunk(keys: Any, begin: int, window: int, ranks: Any, order: Any, sorting: Any) -> int:
-    """Rank the keys of a chunk that begins with a window: ranks[row], and order[rank], the row, from `begin` on.
+def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorting: Any) -> None:
+    """Rank the keys of a chunk: ranks[row], and order[rank], the row, from `begin` on.
 
-    `sorting` are arrays to work in: two of as many words as the chunk has rows, and counts. Returns the length of the
-    chunk; 0 if the window is empty and the column ends there.
+    `sorting` are arrays to work in, as of `sorted_rows`.
     """
-    length = chunk_length(window, len(keys) - begin)
-    if length == 0:
-        return 0
+    words, mask = sorted_rows(keys, begin, length, sorting)
+    for rank in range(length):
+        row = words[np.uint64(rank)] & mask
+        ranks[row] = rank
+        order[np.uint64(rank)] = row
+
+
+def sorted_rows(keys: Any, begin: int, length: int, sorting: Any) -> tuple[Any, Any]:
+    """Words in the order of the keys from `begin` on, and the mask of the bits that are the row, counted from there.
+
+    `sorting` are arrays to work in: two of as many words as there are rows, and counts.
+    """
     words, spare, counts = sorting
     least = greatest = keys[begin]
     differences = 0
@@ -82,12 +93,7 @@ def rank_chunk(keys: Any, begin: int, window: int, ranks: Any, order: Any, sorti
         words, spare = spare, words
     if shift > same:
         _settle(keys, begin, length, row_bits, words, spare)
-    mask = np.uint64((1 << row_bits) - 1)
-    for rank in range(length):
-        row = words[np.uint64(rank)] & mask
-        ranks[row] = rank
-        order[np.uint64(rank)] = row
-    return length
+    return words, np.uint64((1 << row_bits) - 1)
 
 
 def _bit_length(word: Any) -> int:

@@ -3,9 +3,8 @@
     words    0110… 0010… 0000… …        64 ranks each
     blocks   ├──── 1,024 ranks ────┤    how many are in the set
 
-Adding and removing take O(1), counting those below a rank O(16 + ranks / 1,024), half of it in vectors. A cursor, that
-is a word and the number of ranks before it, finds the n-th rank in O(1) if n and the set have changed little. It needs
-the blocks only if it often moves far; until then nobody counts them.
+Adding and removing take O(1), counting those below a rank O(16 + ranks / 1,024), half of it in vectors, and so does
+finding the n-th rank.
 """
 
 from __future__ import annotations
@@ -15,15 +14,8 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.jit.word_operations import bit_count
-from sash.monoids.algebra import noinline
 
 BLOCK_WORDS = 16
-_NEAR = 32
-"""The words that a cursor passes one by one before its move counts as far."""
-
-SELDOM = 8
-"""So many times a cursor moves far, word by word, before the blocks are counted."""
-
 _ONE, _SIX, _TEN, _LAST = np.uint64(1), np.uint64(6), np.uint64(10), np.uint64(63)
 
 
@@ -73,32 +65,16 @@ def count_below(words: Any, blocks: Any, rank: Any) -> int:
     return before + bit_count(words[word] & ((_ONE << (rank & _LAST)) - _ONE))
 
 
-@noinline
-def moved_to(words: Any, blocks: Any, cursor: Any, n: int) -> tuple[Any, int, int]:
-    """Move a cursor to the word of the n-th rank, counted from 0.
+def count_blocks(words: Any, blocks: Any) -> None:
+    """Count the ranks in each block."""
+    for i in range(len(blocks)):
+        blocks[i] = 0
+        for at in range(BLOCK_WORDS * i, BLOCK_WORDS * (i + 1)):
+            blocks[i] += bit_count(words[np.uint64(at)])
 
-    A cursor is a word, the number of ranks before it, and how many times it has moved far. When that becomes greater
-    than `SELDOM` the blocks are counted; from then on the caller updates them.
-    """
-    word, before, far = cursor
-    steps = _NEAR
-    while steps > 0 or far < SELDOM:
-        steps -= 1
-        if before > n:
-            word -= _ONE
-            before -= bit_count(words[word])
-        else:
-            after = before + bit_count(words[word])
-            if after > n:
-                return word, before, far + int(steps < 0)
-            before = after
-            word += _ONE
-    if far == SELDOM:
-        far += 1
-        for i in range(len(blocks)):
-            blocks[i] = 0
-            for at in range(BLOCK_WORDS * i, BLOCK_WORDS * (i + 1)):
-                blocks[i] += bit_count(words[np.uint64(at)])
+
+def word_of(words: Any, blocks: Any, n: int) -> tuple[Any, int]:
+    """The word of the n-th rank, counted from 0, and the number of ranks before that word."""
     block, before = 0, 0
     while before + int(blocks[block]) <= n:
         before += int(blocks[block])
@@ -109,4 +85,4 @@ def moved_to(words: Any, blocks: Any, cursor: Any, n: int) -> tuple[Any, int, in
         before = after
         word += _ONE
         after += bit_count(words[word])
-    return word, before, far
+    return word, before

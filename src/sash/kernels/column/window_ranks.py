@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.column.rank_compression import rank_chunk
+from sash.kernels.column.rank_compression import chunk_length, rank_chunk
 from sash.kernels.column.rank_sets import add, clear, count_below, remove
 
 NARROW = 256
@@ -56,9 +56,10 @@ def wide_ranks(
     row = begin_row
     while row < stop:
         begin = los[row]
-        length = rank_chunk(keys, begin, his[row] - begin, ranks, order, sorting)
+        length = chunk_length(his[row] - begin, len(keys) - begin)
         if length == 0:  # the last windows are empty
             return
+        rank_chunk(keys, begin, length, ranks, order, sorting)
         _first_of_equals(keys, begin, length, order, firsts, counts)
         clear(words, blocks, length)
         low = high = begin

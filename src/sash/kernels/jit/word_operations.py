@@ -57,21 +57,27 @@ def mixed(key: Any) -> Any:
     return np.uint64((hashed ^ hashed >> 32) * _MULTIPLIERS[1] & _64_BITS)
 
 
-def slide_arrays(arrays: Any, length: int, old: Any, new: Any) -> None:
-    """Remove a key from each of eight sorted arrays and insert another one.
+def slide_arrays(arrays: Any, length: int, old: Any, new: Any, steps: int, place: int, found: Any) -> None:
+    """Remove a key from each of eight sorted arrays and insert another one, several times.
 
-    Key i of array j is arrays[8 * i + j]; behind `length` keys follows one that is not less than any. Without a branch:
+    Key i of array j is arrays[8 * i + j]; behind `length` keys follows one that is not less than any. Step t removes
+    old[8 * t + j] and inserts new[8 * t + j]; then the keys at `place`, the next ones and the last ones are those at
+    24 * t + j, + 8 and + 16 of `found`. Without a branch:
 
         sorted       1 3 5 7 9     remove 3:  t[i] = s[i] if s[i] < 3 else s[i + 1]       1 5 7 9
         insert 8     1 5 7 8 9                s[i] = min(max(t[i - 1], 8), t[i])
     """
-    for number in range(ARRAYS):
-        before, key = _LEAST, arrays[number]
-        for i in range(length):
-            following = arrays[ARRAYS * (i + 1) + number]
-            kept = key if key < old[number] else following
-            arrays[ARRAYS * i + number] = min(max(before, new[number]), kept)
-            before, key = kept, following
+    for step in range(steps):
+        for number in range(ARRAYS):
+            removed, inserted = old[ARRAYS * step + number], new[ARRAYS * step + number]
+            before, key = _LEAST, arrays[number]
+            for i in range(length):
+                following = arrays[ARRAYS * (i + 1) + number]
+                kept = key if key < removed else following
+                arrays[ARRAYS * i + number] = min(max(before, inserted), kept)
+                before, key = kept, following
+            for i, at in enumerate((place, place + 1, length - 1)):
+                found[ARRAYS * (3 * step + i) + number] = arrays[ARRAYS * at + number]
 
 
 def prefetch(values: Any, at: Any) -> None:
@@ -161,7 +167,7 @@ def _nth_bit(typing: Any, word: Any, n: Any) -> Any:
 
 
 @intrinsic
-def _slide_arrays(typing: Any, arrays: Any, length: Any, old: Any, new: Any) -> Any:
+def _slide_arrays(typing: Any, arrays: Any, length: Any, old: Any, new: Any, steps: Any, place: Any, found: Any) -> Any:
     vector = ir.VectorType(ir.IntType(64), ARRAYS)
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -169,28 +175,38 @@ def _slide_arrays(typing: Any, arrays: Any, length: Any, old: Any, new: Any) -> 
             data = context.make_array(signature.args[place])(context, builder, args[place]).data
             return builder.bitcast(data, vector.as_pointer())
 
-        def at(address: Any) -> Any:
-            value = builder.load(address)
+        def at(values: Any, place: Any) -> Any:
+            value = builder.load(builder.gep(values, [place]))
             value.align = 8
             return value
 
         def chosen(a: Any, b: Any, first: Any, second: Any) -> Any:
             return builder.select(builder.icmp_signed("<", a, b), first, second)
 
-        keys, removed, inserted = pointer(0), at(pointer(2)), at(pointer(3))
-        before = cgutils.alloca_once_value(builder, ir.Constant(vector, [_LEAST] * ARRAYS))
-        key = cgutils.alloca_once_value(builder, at(keys))
-        with cgutils.for_range(builder, args[1]) as loop:
-            following = at(builder.gep(keys, [builder.add(loop.index, ir.Constant(loop.index.type, 1))]))
-            here, last = builder.load(key), builder.load(before)
-            kept = chosen(here, removed, here, following)
-            last = chosen(last, inserted, inserted, last)
-            builder.store(chosen(last, kept, last, kept), builder.gep(keys, [loop.index])).align = 8
-            builder.store(kept, before)
-            builder.store(following, key)
+        keys, olds, news, results = pointer(0), pointer(2), pointer(3), pointer(6)
+        _, length, _, _, steps, place, _ = args
+        one, three = (ir.Constant(length.type, value) for value in (1, 3))
+        before = cgutils.alloca_once(builder, vector)
+        key = cgutils.alloca_once(builder, vector)
+        with cgutils.for_range(builder, steps) as step:
+            removed, inserted = at(olds, step.index), at(news, step.index)
+            builder.store(ir.Constant(vector, [_LEAST] * ARRAYS), before)
+            builder.store(at(keys, ir.Constant(length.type, 0)), key)
+            with cgutils.for_range(builder, length) as loop:
+                following = at(keys, builder.add(loop.index, one))
+                here, last = builder.load(key), builder.load(before)
+                kept = chosen(here, removed, here, following)
+                last = chosen(last, inserted, inserted, last)
+                builder.store(chosen(last, kept, last, kept), builder.gep(keys, [loop.index])).align = 8
+                builder.store(kept, before)
+                builder.store(following, key)
+            result = builder.mul(step.index, three)
+            for source in (place, builder.add(place, one), builder.sub(length, one)):
+                builder.store(at(keys, source), builder.gep(results, [result])).align = 8
+                result = builder.add(result, one)
         return context.get_dummy_value()
 
-    return types.none(arrays, types.int64, old, new), build
+    return types.none(arrays, types.int64, old, new, types.int64, types.int64, found), build
 
 
 @intrinsic
