@@ -44,3 +44,11 @@ def test_who_gets_how_many_rows() -> None:
     assert bench.rows_of("bottleneck", "quantile 0.9", 10, sizes) == 0, "it has none"
     assert bench.rows_of("polars", "count_distinct", 1000, sizes) == sizes.folded // 1000
     assert bench.rows_of("polars", "count_distinct", 10_000, sizes) == 0, "its share does not hold two windows"
+
+
+@pytest.mark.parametrize("name", ["median", "quantile 0.9"])
+def test_the_same_results_by_time(name: str) -> None:
+    frame, period = bench.timed(X), f"{500 * WIDTH}us"
+    ours = bench.by_time_of("sash on polars", frame, name, period)["out"].to_numpy()
+    for rival, own in {"pandas": frame.to_pandas(), "polars": frame}.items():
+        np.testing.assert_allclose(ours, np.asarray(bench.by_time_of(rival, own, name, period)["out"]), rtol=1e-12)
