@@ -224,7 +224,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
+@pytest.mark.usefixtures("interpreted_trees")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_state_does_not_have_is_refused_in_words(name: str) -> None:
     refuses(*REFUSED[name])
