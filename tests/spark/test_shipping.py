@@ -28,8 +28,16 @@ for name in sys.argv[2:]:
     sys.modules[name] = None  # as if it were not installed
 with open(sys.argv[1], "rb") as file:
     shipped = pickle.load(file)
+class Handle:  # what Spark's process on the driver needs of a processor needs no sash
+    def getMapState(self, *_):
+        return None
+
 try:
-    shipped.init(None) if hasattr(shipped, "init") else shipped([])
+    if hasattr(shipped, "init"):
+        shipped.init(Handle())
+        shipped.handleInputRows((0,), [], None)
+    else:
+        shipped([])
 except RuntimeError as error:
     print(error)
 """
@@ -56,6 +64,21 @@ def test_an_executor_without_sash_says_so(tmp_path: Path, kind: str, missing: li
     assert done.returncode == 0, done.stderr
     where = f"the executor on {socket.gethostname()} (Python: {sys.executable})"
     assert done.stdout == f"{where} does not have {named}: {REMEDY}\n"
+
+
+def test_modules_are_searched_for_garbage_until_they_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sash.spark import worker_io
+
+    calls: list[None] = []
+    monkeypatch.setattr(worker_io.gc, "freeze", lambda: calls.append(None))
+    monkeypatch.setattr(worker_io, "_frozen", set())
+    for _ in range(3):
+        there(by_value(task(), "the task"))
+        worker_io.freeze_modules()
+    assert len(calls) == 1
+    monkeypatch.setitem(sys.modules, "one_more", sys)
+    worker_io.freeze_modules()
+    assert len(calls) == 2
 
 
 def there(shipped: Any) -> Any:

@@ -43,26 +43,35 @@ def by_value(task: Task, name: str) -> Task:
 
 
 def processor_by_value(processor: Any) -> Any:
-    """A processor of DataFrames, of a class that cloudpickle sends by value; it raises as `by_value`."""
+    """A processor of DataFrames, of a class that cloudpickle sends by value; it raises as `by_value`.
+
+    Its state variables are declared without it: when a stream starts, Spark waits for a process on the driver that
+    calls `init` alone, and imports take three times as long as that.
+    """
     from pyspark.sql.streaming import StatefulProcessor
 
-    unpacked = _unpacking(processor)
+    unpacked, variable = _unpacking(processor), processor.STATE
 
     class Shipped(StatefulProcessor):  # type: ignore[misc]
         """The processor, unpacked where Spark calls it."""
 
         def init(self, handle: Any) -> None:
-            self.processor = unpacked()
-            self.processor.init(handle)
+            self.handle, self.state, self.processor = handle, handle.getMapState(*variable), None
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802
-            return self.processor.handleInputRows(key, rows, timerValues)
+            return self.opened().handle_rows(key, rows, timerValues)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802
-            return self.processor.handleExpiredTimer(key, timerValues, expiredTimerInfo)
+            return self.opened().handle_timer(key, timerValues, expiredTimerInfo)
+
+        def opened(self) -> Any:
+            if self.processor is None:
+                self.processor = unpacked()
+                self.processor.open(self.handle, self.state)
+            return self.processor
 
         def close(self) -> None:
-            self.processor.close()
+            """Nothing to release."""
 
     return Shipped()
 
@@ -98,6 +107,7 @@ def _unpacking(task: Any) -> Callable[[], Any]:
                     f"{where} has sash {found} and the driver has {version}: install the same version in both places"
                 )
             try:
+                importlib.import_module("sash.spark.worker_io").freeze_modules()
                 return pickle.loads(content)
             except ImportError as error:
                 raise RuntimeError(

@@ -27,11 +27,11 @@ def emitted(slides: int) -> tuple[int, int, int]:
     stream = FakeStream(QUERY, SCHEMA, shards=1)
     stream.batch([pa.record_batch([np.arange(KEYS), np.zeros(KEYS, np.int64), np.ones(KEYS)], schema=SCHEMA)])
     processor = ShardProcessor(stream.spec_now())
-    processor.handle, processor.pages = stream.timers[0], stream.state[0]
+    processor.open(stream.timers[0], stream.state[0])
     now, fired = stream.spec_now().clock.timer(slides), next(iter(stream.timers[0].set))
     tracemalloc.start()
     arrow, most, nbytes, blobs = pa.total_allocated_bytes(), 0, 0, 0
-    for frame in processor.handleExpiredTimer((0,), Moment(now), Moment(fired)):
+    for frame in processor.handle_timer((0,), Moment(now), Moment(fired)):
         most = max(most, tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - arrow)
         tracemalloc.reset_peak()
         found = [blob for blob in frame["results"] if blob is not None]

@@ -6,7 +6,7 @@ It is a processor of `transformWithStateInPandas`, of which Spark sends each Dat
 `transformWithState`, collects all that a shard gives. A checkpoint belongs to one of the two. Rows are few and fat
 blobs, so that the way through pandas costs little.
 
-The engine is imported lazily: Spark starts a process on the driver for `init` alone, and waits for it.
+The engine is imported lazily: the driver, which plans, does without it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ _NAMES = ("shard", "results", "side", *NAMES)
 class ShardProcessor:
     """Runs the operator of a shard on the pages in Spark's state."""
 
+    STATE = ("pages", "page string", "bytes binary")
+    """The name and the types of the state variable, a map."""
+
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
 
-    def init(self, handle: Any) -> None:
-        """Called in each task, and once on the driver to find the state variables."""
-        self.handle = handle
-        self.pages = handle.getMapState("pages", "page string", "bytes binary")
+    def open(self, handle: Any, pages: Any) -> None:
+        """Take the handle of Spark's timers, and the state variable that `STATE` declares."""
+        self.handle, self.pages = handle, pages
 
-    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
+    def handle_rows(self, key: Any, rows: Iterable[Any], times: Any) -> Iterator[Any]:
+        """DataFrames of the output for DataFrames of packed rows."""
         packed = [row for frame in rows for row in packed_rows(frame)]
-        return message_only(self._run(key, packed, timerValues))
+        return message_only(self._run(key, packed, times))
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802
-        return message_only(self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs()))
-
-    def close(self) -> None:
-        """Does nothing: there are no resources to release."""
+    def handle_timer(self, key: Any, times: Any, info: Any) -> Iterator[Any]:
+        """DataFrames of the output when a timer has fired."""
+        return message_only(self._run(key, [], times, info.getExpiryTimeInMs()))
 
     def _run(self, key: Any, packed: list[PackedRow], times: Any, fired: int | None = None) -> Iterator[Any]:
         from sash.spark.stream.shard_task import ShardTask
