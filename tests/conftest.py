@@ -26,7 +26,7 @@ from tests.interpreted import (  # noqa: F401
 )
 from tests.shared.cross_section import left_out
 from tests.shared.effort import PROFILE
-from tests.shared.quick_java import QUICK_JAVA
+from tests.shared.quick_java import QUICK_LOCAL
 
 # No deadline and no health check on speed: a first call may compile, and the machine may be busy. No explanation of
 # failures, which traces every line.
@@ -146,18 +146,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from sash.spark import session
 
     folder = tmp_path_factory.mktemp("spark")
-    made = session(
-        master="local[2]",
-        **{
-            "sql.shuffle.partitions": 2,
-            "sql.warehouse.dir": folder / "warehouse",
-            "local.dir": folder / "local",
-            "driver.memory": "1g",
-            **QUICK_JAVA,
-        },
-    )
+    settings = {
+        "sql.shuffle.partitions": 2,
+        "sql.warehouse.dir": folder / "warehouse",
+        "local.dir": folder / "local",
+        "driver.memory": "1g",
+        "connect.grpc.binding.port": 0,  # any that is free
+        **QUICK_LOCAL,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SWITCHED_OFF.items():
+            patch.setenv(name, value)  # the JVM hands it to all workers, those of Connect too
+        made = session(master="local[2]", **settings)
     made.sparkContext.setLogLevel("OFF")
-    made.sparkContext.environment.update(SWITCHED_OFF)
     yield made
     made.stop()
 
@@ -173,7 +174,7 @@ def _interpreted_as_workers(request: pytest.FixtureRequest) -> None:
 def compiled_workers(spark: Any) -> Iterator[None]:
     """Let Spark's workers compile. Most tests do not: what Spark does with rows and state does not depend on it."""
     environment = spark.sparkContext.environment
+    environment.update(dict.fromkeys(SWITCHED_OFF, "0"))
+    yield
     for name in SWITCHED_OFF:
         del environment[name]
-    yield
-    environment.update(SWITCHED_OFF)

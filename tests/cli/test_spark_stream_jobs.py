@@ -21,6 +21,7 @@ from sash.cli.job_pipeline import PreparedJob
 from sash.cli.page.query_board import QueryBoard
 from sash.testing import assert_same
 from tests.cli.typed import in_a_process, in_a_terminal, typed
+from tests.interpreted import SWITCHED_OFF
 
 JOB = """\
 [source]
@@ -319,6 +320,6 @@ def test_explain_takes_the_engine_of_the_job() -> None:
 def test_console_in_a_terminal() -> None:
     write(0, ROWS)
     Path("job.toml").write_text(JOB.format(kind="parquet").replace('"parquet"\npath = "results"', '"console"'))
-    done = in_a_terminal("run", "job.toml", NO_COLOR="1")
+    done = in_a_terminal("run", "job.toml", NO_COLOR="1", **SWITCHED_OFF)
     assert done.code == 0
     assert '{"t":1,"k":"a","x":3.0,"high":3.0,"n":1}\n' in done.out

@@ -8,3 +8,6 @@ QUICK_JAVA = {
     "sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """For `sash.spark.session(**QUICK_JAVA)`."""
+
+QUICK_LOCAL = {**QUICK_JAVA, "python.daemon.module": "tests.shared.worker_daemon"}
+"""The same for a session on this machine, whose workers are forked with their imports."""

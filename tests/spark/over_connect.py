@@ -1,10 +1,11 @@
 """The cases of parity over Spark Connect, in a process of their own: a classic session and Connect do not mix.
 
-`python -m tests.spark.over_connect` says how many agree, and fails with the first that does not.
+`python -m tests.spark.over_connect ADDRESS` says how many agree, and fails with the first that does not.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +20,6 @@ from sash.spark.batch import partition_task
 from sash.spark.spark_types import spark_schema
 from sash.testing import assert_same
 from tests.shared.effort import THOROUGH
-from tests.shared.quick_java import QUICK_JAVA
 from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
 EACH_TIME = ("all windows of rows, by ('k', 'j')", "all windows with every, by ('j',)")
@@ -49,10 +49,14 @@ def check_as_of(frame: Any, table: Any) -> None:
     assert_same(found.sort_by("row"), expected.sort_by("row"))
 
 
-def main() -> None:
+def main(address: str) -> None:
     warnings.simplefilter("error", UserWarning)
-    settings = {"sql.shuffle.partitions": 2, "sql.execution.arrow.maxRecordsPerBatch": 16, "log.level": "OFF"}
-    spark = sash.spark.session(remote="local[2]", **settings, **QUICK_JAVA)
+    settings = {
+        "sql.shuffle.partitions": 2,
+        "sql.execution.arrow.maxRecordsPerBatch": 16,
+        "sql.session.timeZone": "UTC",
+    }
+    spark = sash.spark.session(remote=address, **settings)
     assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     partition_task.ROWS = 1
     table = rows()
@@ -68,4 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,11 +33,19 @@ def test_what_is_seldom_run_is_there() -> None:
     assert CASES.keys() >= SELDOM
 
 
-def test_so_it_does_over_connect() -> None:
-    # with this set the server takes a port that is free, not always the same
-    # workers load queries of the tests by name
-    surroundings = os.environ | SWITCHED_OFF | {"SPARK_TESTING": "1", "PYTHONPATH": os.getcwd()}
-    program = [sys.executable, "-m", over_connect.__name__]
+@pytest.fixture
+def connect_server(spark: Any) -> Iterator[int]:
+    """The port of a server of Spark Connect, in the JVM of the session."""
+    java = spark.sparkContext._jvm
+    service = getattr(getattr(java.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    service.start(spark.sparkContext._jsc.sc())
+    yield service.localPort()
+    service.stop(java.scala.Option.empty(), java.scala.Option.empty())
+
+
+def test_so_it_does_over_connect(connect_server: int) -> None:
+    surroundings = os.environ | SWITCHED_OFF
+    program = [sys.executable, "-m", over_connect.__name__, f"sc://localhost:{connect_server}"]
     done = subprocess.run(program, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(len(over_connect.CHOSEN)), "agree"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import sash.spark
-from tests.shared.quick_java import QUICK_JAVA
+from tests.shared.quick_java import QUICK_LOCAL
 from tests.spark.cases import SCHEMA
 from tests.spark.stream.running import source, start
 from tests.spark.stream.stream_rows import STREAMS
@@ -18,7 +18,7 @@ QUERY = STREAMS["rows, changes"]
 
 
 def main(folder: Path) -> None:
-    settings = {"sql.shuffle.partitions": 2, "log.level": "OFF", "local.dir": folder / "local", **QUICK_JAVA}
+    settings = {"sql.shuffle.partitions": 2, "log.level": "OFF", "local.dir": folder / "local", **QUICK_LOCAL}
     spark = sash.spark.session(master="local[2]", **settings)
     start(QUERY.run(source(spark, folder / "in", SCHEMA)), folder).awaitTermination()
 

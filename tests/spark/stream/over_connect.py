@@ -11,7 +11,7 @@ from pathlib import Path
 import sash.spark
 from sash.testing import assert_same
 from tests.shared.queries import loose
-from tests.shared.quick_java import QUICK_JAVA
+from tests.shared.quick_java import QUICK_LOCAL
 from tests.spark.cases import SCHEMA, in_one_order
 from tests.spark.stream.running import files, source, start
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected
@@ -20,7 +20,7 @@ QUERY = STREAMS["all windows with every, by ('k', 'j')"]
 
 
 def main(folder: Path) -> None:
-    spark = sash.spark.session(remote="local[2]", **QUICK_JAVA, **{"sql.shuffle.partitions": 2, "log.level": "OFF"})
+    spark = sash.spark.session(remote="local[2]", **QUICK_LOCAL, **{"sql.shuffle.partitions": 2, "log.level": "OFF"})
     assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
     stream = source(spark, files(folder / "in", arriving(QUERY, seed=3, batches=2)), SCHEMA)
     with sash.spark.monitor(start(QUERY.run(stream), folder)) as watched:

@@ -20,7 +20,7 @@ from tests.spark.stream.running import done, files, source, start
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
 QUERY = Query(Time(50), by="k", on="t", lateness=5, late="error", high=sash.max("x"), n=sash.count())
-BATCHES = 4
+BATCHES = 3
 
 
 def rows(number: int) -> pa.RecordBatch:

@@ -48,12 +48,12 @@ def rows(count: int = 60) -> pa.Table:
 
 
 def arriving(table: pa.Table) -> list[list[pa.RecordBatch]]:
-    """The rows out of order within the lateness, in two micro-batches, and a last one that closes all."""
+    """The rows out of order within the lateness, in one micro-batch, and a last one that closes all."""
     draw = random.Random(4)
     order = sorted(range(table.num_rows), key=lambda t: t + draw.random() * 5)
     shuffled = table.take(order).combine_chunks()
     end = pa.Table.from_pylist([{"k": "end", "t": 1000, "n": 0}], SCHEMA)
-    return [[batch] for batch in (*shuffled.to_batches(max_chunksize=30), *end.to_batches())]
+    return [[batch] for batch in (*shuffled.to_batches(max_chunksize=60), *end.to_batches())]
 
 
 def test_a_stream_gives_what_a_batch_gives(spark: Any, tmp_path: Path) -> None:
