@@ -150,7 +150,7 @@ def _show_summary(done: Any, as_json: bool, to: Any) -> None:
 
 
 def _counted(counts: dict[str, Any]) -> str:
-    """Counters for people, such as "7 rows in, 6 rows out, 1 late"; those that nobody counted are left out."""
+    """Counters for people, such as "7 rows in, 6 rows out, 1 late"; counters that are unknown are left out."""
     names = {"rows_in": "rows in", "rows_out": "rows out"}
     wanted = {name: number for name, number in counts.items() if number or (name in names and number is not None)}
     return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"

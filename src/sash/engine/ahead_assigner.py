@@ -1,4 +1,4 @@
-"""AheadAssigner: windows that hold rows after their own row. A row waits until the windows of it have all their rows.
+"""AheadAssigner: windows that hold rows after their own row. A row waits until its windows are complete.
 
     rows          · · · · · · · ▼ · · · │
     Count(5, shift=2)       └─────────┘ │      the row ▼ has its result when two more rows have come

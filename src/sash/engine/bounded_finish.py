@@ -30,7 +30,7 @@ _SHARE = 4
 
 
 def closes_in_groups(backend: LiveBackend) -> bool:
-    """Are there keys in the store alone, and can all be closed without the others?"""
+    """Are there keys that are only in the store, and can keys be closed independently?"""
     durable = backend.durable
     if backend.bound is None or durable is None or backend.engine.ahead is not None:
         return False

@@ -8,9 +8,9 @@ A segment has elements [start, stop) of several keys of a bucket; keys have numb
 the bucket page, and go to a segment when they take some KiB and would be written a second time. So a call writes what
 is new, and the keys of its buckets.
 
-Windows slide, so segments die in the order in which they were written, and are deleted from the front. A key that has
-no rows any more keeps its segments: a log of which less than half is alive is written anew. The bucket page says which
-segments there are, first to last, and of which calls, as one number; so it does not grow with them.
+Windows slide, so segments are no longer needed in the order in which they were written, and are deleted from the front.
+A key without new rows keeps its segments: if less than half of a log is live, it is rewritten. The bucket page has the
+numbers of the first and last segment, and one checksum of the calls that wrote them, so it does not grow with them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class BucketLogs:
             ranges.fill(self._column(a), segment)
 
     def detach(self) -> None:
-        """The state is in memory alone from now on: no segment of it is anywhere else."""
+        """Keep the state only in memory from now on, without segments in a store."""
         self.engine.table[NUMBER][:] = -1
         for a, arena in enumerate(self.arenas):
             self.engine.table[tail_name(a)][:] = 0

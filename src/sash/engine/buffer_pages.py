@@ -110,7 +110,7 @@ class BufferPages:
         )
 
     def release(self, watermark: Any, everything: bool) -> list[TimedRows]:
-        """Rows that wait in the store and are due: they are in memory from now on."""
+        """Load the buffered rows that are due from the store."""
         due = {
             page.number
             for page in self.waiting
@@ -198,12 +198,12 @@ class BufferPages:
 
     @property
     def absent(self) -> int:
-        """The number of rows that are in the store alone."""
+        """The number of rows that are only in the store."""
         return sum(page.rows for page in self.waiting if not page.in_memory)
 
     @property
     def due(self) -> list[Any]:
-        """The watermarks at which pages that are in the store alone are due."""
+        """The watermarks at which pages that are only in the store are due."""
         left = self.settled  # rows below it have left, also where their page is not in memory
         lows = [page.low if left is None else max(page.low, left) for page in self.waiting if not page.in_memory]
         return [after(low) for low in lows]

@@ -53,12 +53,12 @@ class JointStore(StoreOwner):
         self._waiting.update(pages)
 
     def get(self, names: Sequence[str]) -> list[bytes | None]:
-        """Pages as the operators have written them, also those that wait."""
+        """Pages as the operators have written them, including uncommitted ones."""
         found = self.store.get_many(names)
         return [self._waiting.get(name, page) for name, page in zip(names, found, strict=True)]
 
     def commit(self) -> None:
-        """Write all pages that wait, or none."""
+        """Write all uncommitted pages, or none."""
         pages = self._waiting
         if not self._has_root:
             pages = {**pages, ROOT: wrap(KIND, ANY, [json.dumps({"groups": self.groups}).encode()])}
@@ -66,7 +66,7 @@ class JointStore(StoreOwner):
         self._waiting, self._has_root = {}, True
 
     def discard(self) -> None:
-        """Forget the pages that wait."""
+        """Discard the uncommitted pages."""
         self._waiting = {}
 
 

@@ -1,12 +1,11 @@
 """Lookup: the aggregates of some keys now, or at a time, without a change of state.
 
-The structures that are alive in the slots of the keys answer. Rows of theirs that still wait take their places first,
-by a step that is undone after the look. A window without `every` is the one that would end at that time; with `every`
-it is the slide in progress.
+The live structures in the slots of the keys answer. Buffered rows of these keys are processed first, in a step that is
+undone after the lookup. A window without `every` is the one that would end at that time; with `every` it is the slide
+in progress.
 
-A key without rows that wait costs what its structures take to go from where they stand to the window asked for: O(1)
-⊕ for a window of rows that ends at the watermark. The structures of a key whose step is undone are rebuilt by the
-next lookup or the next row.
+Without buffered rows, a lookup costs the ⊕ that structures take to advance to the window: O(1) for a window of rows
+that ends at the watermark. The structures of a key whose step is undone are rebuilt by the next lookup or the next row.
 """
 
 from __future__ import annotations
@@ -73,10 +72,10 @@ Pairs = dict[tuple[int, int], pa.Array]
 
 
 class Lookup:
-    """Some keys of an engine, whose windows are asked for.
+    """A lookup of some keys in an engine.
 
-    Rows of theirs that wait take their places first, by a step of the engine that the caller has to undo, if there was
-    one (`has_stepped`). `reads_only`: nothing but lookups will ask the structures of the engine.
+    `begin` processes their buffered rows in a step of the engine, if there are any; the caller undoes it
+    (`has_stepped`). `reads_only`: the engine is used for lookups only.
     """
 
     def __init__(

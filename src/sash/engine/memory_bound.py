@@ -1,12 +1,12 @@
-"""The bound on memory: keys that were not used for long are in the store alone.
+"""The bound on memory: the least recently used keys are only in the store.
 
     after a call      live state   ████████████████████▌ │ bound
                       leave        ░░░░░░░░░               buckets, the least recently used first
                       arrays are packed: ████████│
 
-Buckets are the unit: a bucket is loaded as a whole, so it leaves as a whole. After a commit the store has every bucket
-as it is in memory, so that nothing has to be written. Rows of the reorder buffer are in pages of their own, which are
-read when the watermark reaches them: they leave where they alone take half of the bound.
+Buckets are loaded and evicted as a whole. After a commit the store has every bucket as it is in memory, so eviction
+writes nothing. Rows of the reorder buffer are in pages of their own, which are read when the watermark reaches them:
+they are evicted if they alone take half of the bound.
 
 What a call itself needs is in memory during the call: the buckets of its own keys, and those with a result due.
 """

@@ -25,8 +25,8 @@ class Pages(StoreOwner):
     call fails at `commit` or after it, it is unknown whether the store has its pages: they are doubtful until a later
     call has written them again, or deleted those that the state does not need.
 
-    A page knows its name and its generation: the call that has written it. One in the place of another, or of another
-    call than the header says, is refused when it is read.
+    A page contains its name and its generation, which identifies the call that wrote it. A page under another name, or
+    from another call than the header lists, is refused when it is read.
     """
 
     def __init__(self, store: Store, fingerprint: str) -> None:

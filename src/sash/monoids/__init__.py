@@ -1,4 +1,4 @@
-"""The algebra of aggregates: the classes. `sash.max("price")` and the like bind one to columns."""
+"""The algebra of aggregates: the classes. Functions such as `sash.max("price")` bind one to columns."""
 
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.bloom import Bloom

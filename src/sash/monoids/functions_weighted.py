@@ -48,7 +48,8 @@ def ewm_mean(  # noqa: PLR0913 (public, keyword-only)
     window without values gives null. Result: a float.
 
     halflife: after which age a weight has halved: a number of rows, or a duration such as "10m", by the time of `on`.
-    alpha: instead of `halflife`, what a row takes off the weights of those before: 1 - 0.5 ** (1 / halflife).
+    alpha: instead of `halflife`, the smoothing factor: each row reduces the weights of earlier ones by this part,
+        1 - 0.5 ** (1 / halflife).
     span, com: instead of `halflife`, as in pandas: alpha = 2 / (span + 1), alpha = 1 / (1 + com).
     times: whether a number as `halflife` is in units of `on`, for columns of numbers; else it is in rows.
     ignore_nulls: whether a half-life in rows does not count the rows that are null.

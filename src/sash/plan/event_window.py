@@ -116,7 +116,7 @@ class Window:
 
         Raises ValueError for a time behind the last one, TypeError where a time is missing or of another kind than
         the sizes, KeyError for a missing column; the window is as before then. What an aggregate or a policy raises is
-        passed on; if it was amid a change, the window refuses to go on until it is cleared.
+        passed on; if the window was being changed, it refuses further calls until it is cleared.
         """
         self._require_intact()
         now = self._read(time)

@@ -27,7 +27,7 @@ class Options:
     shards: over how many shards a stream on Spark spreads its keys.
     store: where operators save their state.
     memory: how much memory the live state of an operator may take between calls, in bytes or as text such as "256MB"
-        or "256 MiB"; the least recently used keys are then in the store alone. Needs a store.
+        or "256 MiB"; the least recently used keys are then only in the store. Needs a store.
 
     >>> import sash
     >>> sash.Options(prefer="latency")

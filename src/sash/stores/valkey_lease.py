@@ -3,7 +3,7 @@
     {prefix}:lease     the writer's random token and who it is; expires `seconds` after its last renewal
     {prefix}:commit    the last write: the token of its writer and a number
 
-Each write checks both in the script that writes. So a writer whose lease has expired can go on as long as nobody else
+Each write checks both in the script that writes. So a writer whose lease has expired can continue as long as no other
 has written, and never after: the other one has left its token in `commit`. The same check finds a server that has lost
 writes which it had confirmed, by a restart or a failover.
 """
@@ -206,7 +206,7 @@ def _holder(lease: bytes) -> str:
 
 
 def _renew_until(lease: weakref.ref[WriterLease], ended: threading.Event, pause: float) -> None:
-    """Renew a lease until it ends, is lost, or nobody holds its object any more."""
+    """Renew a lease until it ends, is lost, or its object is garbage collected."""
     while not ended.wait(pause):
         held = lease()
         if held is None:

@@ -1,6 +1,6 @@
 """The server of a page: files, figures as JSON, and events, on a port or on a Unix socket.
 
-    GET /                              the page; with ?token= it sets a cookie and goes on without it
+    GET /                              the page; with ?token= it sets a cookie and redirects to /
     GET /page.css, /page.js, …         its files
     GET /events                        server-sent events: the figures of all queries, each second
     GET /api/queries                   the same, once
