@@ -71,7 +71,7 @@ def test_evict_many_says_what_is_wrong(structure: type[BulkEvict]) -> None:
     with pytest.raises(ValueError, match=r"evict_many\(-1\): n must be at least 0"):
         window.evict_many(-1)
     for n in (1.0, "1", None):
-        with pytest.raises(TypeError, match=r"evict_many\(n\) takes a whole number of elements; got "):
+        with pytest.raises(TypeError, match=r"n of evict_many\(n\) must be a whole number of elements; got "):
             window.evict_many(n)  # type: ignore[arg-type]
     assert window.query() == 6
     window.evict_many(np.int64(2))  # type: ignore[arg-type]

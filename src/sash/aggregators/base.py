@@ -71,13 +71,9 @@ class Aggregator:
         try:
             return step(*arguments)
         except Exception as error:
-            self._refuse_steps(error)
+            refuse = functools.partial(_refuse, f"{type(error).__name__}: {error}", type(self).__name__)
+            vars(self).update((name, refuse) for name in STEPS if hasattr(self, name))
             raise
-
-    def _refuse_steps(self, error: Exception) -> None:
-        """Refuse all steps until cleared."""
-        refuse = functools.partial(_refuse, f"{type(error).__name__}: {error}", type(self).__name__)
-        vars(self).update((name, refuse) for name in STEPS if hasattr(self, name))
 
     def clear(self) -> None:
         """Empty the window and release its memory."""

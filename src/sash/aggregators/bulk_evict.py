@@ -16,11 +16,11 @@ must be monotone: if it is true for a prefix, it is true for every shorter one. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.in_order import InOrder, State
+from sash.aggregators.suffix_query import whole
 from sash.monoids import Monoid
 
 if TYPE_CHECKING:
@@ -144,10 +144,7 @@ class BulkEvict(InOrder):
 
         Raises IndexError if there are fewer, ValueError if n is negative, TypeError if it is no integer.
         """
-        try:
-            n = index(n)
-        except TypeError:
-            raise TypeError(f"evict_many(n) takes a whole number of elements; got {n!r}") from None
+        n = whole("n of evict_many(n)", n)
         if n < 0:
             raise ValueError(f"evict_many({n}): n must be at least 0")
         if n > len(self):
@@ -188,11 +185,7 @@ class BulkEvict(InOrder):
         self._total = None
         levels = self._stored
         if levels is None:
-            try:
-                return step(*arguments)
-            except Exception as error:
-                self._refuse_steps(error)
-                raise
+            return super()._step(step, *arguments)
         levels.begin()
         try:
             result = step(*arguments)
@@ -236,7 +229,7 @@ class BulkEvict(InOrder):
     def flush(self) -> None:
         """Wait until the window as it is now is in its store. Does nothing for a window in memory.
 
-        Raises FlushError if the store fails; the window goes on, and tries again with the next calls.
+        Raises FlushError if the store fails; the window stays usable, and the next calls try again.
         """
         if self._stored is not None:
             self._stored.flush()

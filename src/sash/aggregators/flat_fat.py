@@ -346,10 +346,7 @@ class FlatFAT(RangeQuery):
 
     def update(self, i: int, *row: Any) -> None:
         """Replace the i-th oldest element, counted from 0. Raises IndexError if there is none."""
-        i = self._checked("update", i)
-        if self._inputs > 1 and len(row) == 1 and isinstance(row[0], tuple):
-            row = row[0]
-        self.replace(i, self.monoid.lifted(row))
+        self.replace(self._checked("update", i), self._lifted(row))
 
     def _checked(self, method: str, i: int) -> int:
         if (i := whole(f"{method}(i)", i)) not in range(len(self)):
