@@ -74,3 +74,13 @@ def test_other_emissions(emit: Any) -> None:
     query = sash.Query(sash.Time(20), by="k", on="t", lateness=5, emit=emit, high=sash.max("x"))
     (found,) = count_operations(sash.Queries(one=query, two=query), ROWS)
     assert found.together == found.apart["one"] == found.apart["two"] > 0
+
+
+def test_the_text_has_a_rate_where_the_sample_has_times() -> None:
+    times = pa.array([1_000 * t for t in range(200)], pa.timestamp("ms"))
+    rows = ROWS.set_column(1, "t", times)
+    queries = sash.Queries(one=sash.Query(10, by="k", on="t", high=sash.max("x")))
+    (found,) = count_operations(queries, rows)
+    assert found.span == 199_000
+    assert f"⊕ per second, counted: {found.together / 199:.4g} together" in queries.explain(sample=rows)
+    assert "⊕ per second, counted" not in queries.explain(sample=rows.slice(0, 1))

@@ -227,3 +227,13 @@ def test_with_a_store_it_answers_the_same(window: Any) -> None:
     keys = {"k": ["a", "b", "nobody"]}
     assert within.lookup(keys).equals(without.lookup(keys))
     assert sash.engine.Operator.restore(query, without.snapshot()).lookup(keys).equals(without.lookup(keys))
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_key_whose_rows_are_all_later_has_empty_windows(emit: Any) -> None:
+    query = sash.Query(sash.Time(9), by="k", on="t", lateness=9, emit=emit, n=sash.count(), high=sash.max("t"))
+    operator = query.operator(pa.schema({"k": pa.string(), "t": pa.int64()}))
+    operator.process(pa.record_batch({"k": ["a", "b", "b"], "t": [10, 13, 14]}))
+    found = operator.lookup({"k": ["b", "a", "unknown", "b"]}, at=12).to_pydict()
+    assert found["n"] == [0, 1, None, 0]
+    assert found["high"] == [None, 10, None, None]

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.kernels.loops.array_types import Numbers
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.windows.specs import CLOSED
@@ -70,9 +70,15 @@ def require_before(last: Numbers, at: Any, closed: str, window: WindowSpec) -> N
         )
 
 
-def with_empty(bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array) -> pa.Array:
-    """Results with the empty value of their aggregate for keys that are not known."""
+def with_empty(
+    bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array, among: Flags | None = None
+) -> pa.Array:
+    """Results with the empty value of their aggregate in place of nulls, which keys have that are not known.
+
+    among: the rows that get it; None: all.
+    """
     window, aggregate = bound_query.windows[pair[0]], bound_query.aggregates[pair[1]]
     if aggregate.monoid.empty is None or window.full or not column.null_count:
         return column
-    return pc.if_else(column.is_null(), aggregate.array([aggregate.monoid.empty])[0], column)
+    missing = column.is_null() if among is None else pc.and_(column.is_null(), pa.array(among))
+    return pc.if_else(missing, aggregate.array([aggregate.monoid.empty])[0], column)

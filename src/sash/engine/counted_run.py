@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sash.engine.input_checks import record_batch
+from sash.engine.key_values import decode
 from sash.engine.op_counter import OpCounter
 from sash.engine.operator import Operator
 from sash.engine.shared_output import SharedOperator
@@ -31,6 +33,8 @@ class CountedOperations:
 
     schema: pa.Schema
     rows: int
+    span: float
+    """The time from the first row of the sample to the last, in units of the time column; 0 without one."""
     together: int
     apart: dict[str, int]
 
@@ -73,8 +77,17 @@ def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
         apart = {name: _counted(query, batch) for name, query in group.members.items()}
         first, *others = group.members.values()
         together = apart[next(iter(apart))] if all(first == one for one in others) else _counted(group, batch)
-        found.append(CountedOperations(schema_with_categories(batch), batch.num_rows, together, apart))
+        schema = schema_with_categories(batch)
+        found.append(CountedOperations(schema, batch.num_rows, _span(group, schema, batch), together, apart))
     return found
+
+
+def _span(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) -> float:
+    axis = group.bind(schema).time
+    if axis is None:
+        return 0.0
+    times, timed = axis.numbers(decode(batch.column(axis.column)))
+    return float(np.ptp(times[timed])) if timed.any() else 0.0
 
 
 def _counted(query: Query, batch: pa.RecordBatch) -> int:

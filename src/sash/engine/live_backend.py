@@ -16,7 +16,7 @@ from sash.engine.arrow_arrays import no_rows
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.bounded_finish import close_groups, closes_in_groups
-from sash.engine.closed_lookup import holds_own_time
+from sash.engine.closed_lookup import holds_own_time, with_empty
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
@@ -232,10 +232,12 @@ class LiveBackend(Backend):
                 self._take_waiting(self.durable)
             finally:
                 self.durable.transaction.forget_reads()
-        waiting = None
+        waiting = later = None
         if self.buffer is not None and len(self.buffer):
             waiting = self.buffer.rows()
-            waiting = waiting if at is None else waiting.take(self._visible(waiting.time, at))
+            if at is not None:
+                later = waiting.take(np.flatnonzero(waiting.time > at))
+                waiting = waiting.take(self._visible(waiting.time, at))
             if closed is not None and not holds_own_time(closed):
                 waiting = waiting.take(np.flatnonzero(waiting.time < at))
         found = Lookup(self.engine, columns, waiting, self.reads_only, closed)
@@ -245,7 +247,11 @@ class LiveBackend(Backend):
         self._marks = None, None
         try:
             found.begin()
-            return self.look(found, at, last, watermark)
+            results = self.look(found, at, last, watermark)
+            if later is not None and len(later):
+                known = found.keys_in(later)
+                return {pair: with_empty(self.bound_query, pair, one, known) for pair, one in results.items()}
+            return results
         finally:
             if found.has_stepped:
                 self.recover()

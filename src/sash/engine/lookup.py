@@ -33,7 +33,7 @@ from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import below, moved_bounds, moved_times
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
-from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
@@ -118,6 +118,13 @@ class Lookup:
         asked.find(self.keys, self.rows)
         mine = np.flatnonzero(asked.find(self._key_columns(waiting), len(waiting), insert=False).slots >= 0)
         return waiting.take(mine) if len(mine) else None
+
+    def keys_in(self, rows: TimedRows) -> Flags:
+        """Which of the keys asked for have some of these rows."""
+        table = KeyTable(self.engine.keys.types)
+        table.find(self._key_columns(rows), len(rows))
+        found: Flags = table.find(self.keys, self.rows, insert=False).slots >= 0
+        return found
 
     def _key_columns(self, rows: TimedRows) -> list[pa.Array]:
         return [key_column(rows.table.column(name)) for name in self.bound_query.by]

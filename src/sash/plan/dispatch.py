@@ -111,7 +111,9 @@ def _hint(data: Any) -> str:
     if not isinstance(data, dict):
         return ""
     odd = [name for name, column in data.items() if not isinstance(column, np.ndarray)]
-    return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}" if odd else " without columns"
+    if not odd:
+        return " without columns"
+    return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}: make it an array, or the dict a pyarrow.table"
 
 
 def _host(name: str, what: str) -> ModuleType:

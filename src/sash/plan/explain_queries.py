@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sash.plan import dispatch
+from sash.plan.bound_query import BoundQuery
 from sash.plan.combined_query import COMMON, Combination, CombinedQuery, QueryView
 from sash.plan.default_schema import default_schema
 from sash.plan.explain import ELEMENTS, table
@@ -39,7 +40,7 @@ def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> 
     groups = queries.groups()
     for number, group in enumerate(groups, 1):
         lines += ["", f"state {number} of {len(groups)}: {', '.join(group.members)}", *_indented(_group(group, schema))]
-        lines += [] if sample is None else _indented(_counts(counted[number - 1]))
+        lines += [] if sample is None else _indented(_counts(counted[number - 1], group.bind(schema)))
     if len(groups) > 1:
         lines += ["", "why apart", *_indented(_apart(groups))]
     return "\n".join(lines) + "\n"
@@ -137,14 +138,14 @@ def _elements(found: Plan) -> list[str]:
 
 
 def _slicing(slicing: Slicing, kind: str, found: Plan) -> str:
-    scale, unit = _unit(found) if kind == "time panes" else (1.0, "row")
+    scale, unit = _unit(found.bound_query) if kind == "time panes" else (1.0, "row")
     rates = ", ".join(f"{name} {float(rate) * scale:.4g}" for name, rate in slicing.rates.items())
     return f"cut by {slicing.technique}: {slicing.why} (partials per {unit}: {rates})"
 
 
-def _unit(found: Plan) -> tuple[float, str]:
+def _unit(bound_query: BoundQuery) -> tuple[float, str]:
     """How many units of the time column a second has, and what they are called."""
-    time = found.bound_query.time
+    time = bound_query.time
     return (1e9 / time.unit, "second") if time is not None and time.timed else (1.0, "unit of time")
 
 
@@ -156,7 +157,7 @@ def _costs(group: CombinedQuery, schema: pa.Schema, found: Plan) -> list[str]:
     together, apart = cost_of(found), OperationCost()
     for query in group.members.values():
         apart += cost_of(plan(query.bind(schema)))
-    scale, unit = _unit(found)
+    scale, unit = _unit(found.bound_query)
     lines = [_cost("⊕ per row", together.per_row, apart.per_row)]
     if apart.per_time:
         lines.append(_cost(f"⊕ per {unit} and key at slides", together.per_time * scale, apart.per_time * scale))
@@ -171,12 +172,16 @@ def _saved(together: float, apart: float) -> str:
     return f", {apart / together:.3g}× fewer" if together and apart > together else ""
 
 
-def _counts(counted: Any) -> list[str]:
-    """The ⊕ that the queries have taken on a sample."""
+def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
+    """The ⊕ that the queries have taken on a sample: all, and for each unit of its time."""
     apart = sum(counted.apart.values())
     each = ", ".join(f"{name} {number:,}" for name, number in counted.apart.items())
     saved = _saved(counted.together, apart)
-    return [f"⊕ on {counted.rows:,} rows, counted: {counted.together:,} together, {apart:,} apart ({each}){saved}"]
+    lines = [f"⊕ on {counted.rows:,} rows, counted: {counted.together:,} together, {apart:,} apart ({each}){saved}"]
+    scale, unit = _unit(bound_query)
+    if span := counted.span / scale:
+        lines.append(f"⊕ per {unit}, counted: {counted.together / span:.4g} together, {apart / span:.4g} apart")
+    return lines
 
 
 def _apart(groups: list[CombinedQuery]) -> list[str]:
