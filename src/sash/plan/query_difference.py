@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +96,14 @@ def difference(old: Description, new: Description) -> list[str]:
     aggregate n=count() added
     by: symbol → symbol, venue
     """
-    found = [*_windows(old["windows"], new["windows"]), *_aggregates(old["aggregates"], new["aggregates"])]
+    found = list(_named("windows", old["windows"], new["windows"], _window_change))
+    found += _named("aggregates", old["aggregates"], new["aggregates"], _aggregate_change)
     said = [{name: ", ".join(of[name]) or "nothing" for name in ("by", "on")} for of in (old, new)]
     for texts, of in zip(said, (old, new), strict=True):
         texts |= {name: of.get(name) or "none" for name in ("lateness", "forget", "min_periods")}
     found += [f"{name}: {text} → {said[1][name]}" for name, text in said[0].items() if text != said[1][name]]
     if "columns" in old and "columns" in new:
-        found += _columns(old["columns"], new["columns"])
+        found += _named("columns", old["columns"], new["columns"], _column_change)
         if not found:
             found += _codes(old.get("keys", {}), new.get("keys", {}))
     return found
@@ -141,20 +142,23 @@ def _key(meaning: Any) -> str:
 # ---- differences ----
 
 
-def _windows(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _named(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], change: Callable[..., str]) -> Iterator[str]:
+    """The changes of what has names: `change(name, before, after)` describes one, None where it is missing."""
     for name in [*old, *(name for name in new if name not in old)]:
-        named = f"window {name!r}:" if name else "window"
-        if name not in new:
-            yield f"{named} {window_text(old[name])} removed"
-        elif name not in old:
-            yield f"{named} {window_text(new[name])} added"
-        elif old[name] != new[name]:
-            (before, after) = ({**of[name], "size": ""} for of in (old, new))
-            sizes = before == after and "size" in old[name] and "size" in new[name]
-            texts = [of[name]["size"] if sizes else window_text(of[name]) for of in (old, new)]
-            yield f"{named} {texts[0]} → {texts[1]}"
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            yield change(name, before, after)
     if list(old) != list(new) and {*old} == {*new}:
-        yield f"the order of windows: {', '.join(old)} → {', '.join(new)}"
+        yield f"the order of {kind}: {', '.join(old)} → {', '.join(new)}"
+
+
+def _window_change(name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> str:
+    named = f"window {name!r}:" if name else "window"
+    if before is None or after is None:
+        return f"{named} {window_text(before or after or {})} {'added' if before is None else 'removed'}"
+    sizes = {**before, "size": ""} == {**after, "size": ""} and "size" in before and "size" in after
+    texts = [one["size"] if sizes else window_text(one) for one in (before, after)]
+    return f"{named} {texts[0]} → {texts[1]}"
 
 
 def window_text(window: Mapping[str, str]) -> str:
@@ -164,28 +168,16 @@ def window_text(window: Mapping[str, str]) -> str:
     return f"{window.get('kind', '')}({', '.join([*values, *map('='.join, rest)])})"
 
 
-def _aggregates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for name in [*old, *(name for name in new if name not in old)]:
-        if name not in new:
-            yield f"aggregate {name}={old[name]} removed"
-        elif name not in old:
-            yield f"aggregate {name}={new[name]} added"
-        elif old[name] != new[name]:
-            yield f"aggregate {name}: {old[name]} → {new[name]}"
-    if list(old) != list(new) and {*old} == {*new}:
-        yield f"the order of aggregates: {', '.join(old)} → {', '.join(new)}"
+def _aggregate_change(name: str, before: str | None, after: str | None) -> str:
+    if before is None or after is None:
+        return f"aggregate {name}={before or after} {'added' if before is None else 'removed'}"
+    return f"aggregate {name}: {before} → {after}"
 
 
-def _columns(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for name in [*old, *(name for name in new if name not in old)]:
-        if name not in new:
-            yield f"column {name} removed"
-        elif name not in old:
-            yield f"column {name} of type {new[name]} added"
-        elif old[name] != new[name]:
-            yield f"column {name}: {old[name]} → {new[name]}"
-    if list(old) != list(new) and {*old} == {*new}:
-        yield f"the order of columns: {', '.join(old)} → {', '.join(new)}"
+def _column_change(name: str, before: str | None, after: str | None) -> str:
+    if after is None:
+        return f"column {name} removed"
+    return f"column {name} of type {after} added" if before is None else f"column {name}: {before} → {after}"
 
 
 def _codes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
