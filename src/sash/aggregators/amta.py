@@ -76,9 +76,6 @@ class AMTA(BulkEvict):
             return 1 << (largest.bit_length() + 1).bit_length()
         return super().slots(field, largest)
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.levels[0, self.E] = v
         after = self.E + 2

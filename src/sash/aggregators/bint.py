@@ -43,9 +43,6 @@ class BInt(RangeQuery):
     F: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         level = 0
         interval = self.E

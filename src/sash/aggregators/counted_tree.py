@@ -75,9 +75,6 @@ class CountedTree(InOrder):
 
     # ---- the window ----
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def aggregate(self) -> State:
         return self.identity if self.root == 0 else self.read(self)
 

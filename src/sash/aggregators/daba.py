@@ -52,9 +52,6 @@ class DABA(InOrder):
     both: State
     valid: bool
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.valid = False
         self.vals[self.E] = v

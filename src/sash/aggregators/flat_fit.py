@@ -48,9 +48,6 @@ class FlatFIT(RegisteredRanges):
     F: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.partials[self.E] = v
         self.E += 1

@@ -34,7 +34,7 @@ Indices and positions are half-open everywhere: `[F, B)` holds F and not B.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sash.aggregators.base import FRESH, STEPS, STORED, Aggregator, State, expect, fields, fold, require
 
@@ -57,6 +57,14 @@ class InOrder(Aggregator):
     push: Callable[[State], None]
     pop: Callable[[], None]
     elements: Callable[[], Iterator[State]]
+
+    if TYPE_CHECKING:  # fields of most structures, which declare them
+        F: int
+        E: int
+
+    def size(self) -> int:
+        """The number of elements: they are at [F, E), unless a structure overrides it."""
+        return self.E - self.F
 
     def drop(self, n: int) -> None:
         """Remove the n oldest elements: one by one, unless a structure overrides it."""

@@ -57,9 +57,6 @@ class LogMTA(BulkEvict):
     def slots(cls, field: str, largest: int) -> int:
         return 2 * super().slots(field, largest)  # a level has up to two blocks that are not all in the window
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.levels[0, self.E] = v
         self.E += 1

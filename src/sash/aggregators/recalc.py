@@ -31,9 +31,6 @@ class Recalc(SuffixQuery):
     F: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.vals[self.E] = v
         self.E += 1

@@ -55,9 +55,6 @@ class SlickDequeInv(RegisteredRanges):
     F: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         size = self.size()
         if size >= self.longest:  # from here on no range is the whole window

@@ -56,9 +56,6 @@ class SlickDequeNonInv(RegisteredRanges):
     E: int
     node: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         while self.H < self.T and self.picks_right(self.vals[self.T - 1], v):
             self.T -= 1

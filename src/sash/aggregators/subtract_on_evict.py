@@ -40,9 +40,6 @@ class SubtractOnEvict(InOrder):
     F: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.vals[self.E] = v
         self.E += 1

@@ -41,9 +41,6 @@ class TwoStacksLite(InOrder):
     B: int
     E: int
 
-    def size(self) -> int:
-        return self.E - self.F
-
     def push(self, v: State) -> None:
         self.deque[self.E] = v
         self.back = self.combine(self.back, v)
