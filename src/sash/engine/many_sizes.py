@@ -19,7 +19,7 @@ from sash.kernels.column.column_kernels import ColumnKernel, CountBounds, RangeB
 from sash.kernels.column.exact_sum import PIECE
 from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.column.size_ladder import steps
-from sash.kernels.loops.array_types import Numbers
+from sash.kernels.loops.array_types import NO_INTS, Numbers
 
 FEWEST = 3
 """The least number of windows to compute together."""
@@ -121,9 +121,16 @@ class PrefixSums:
         ]
         self.distinct = [i for i, same in enumerate(self.same) if i == same]
         self.bounds = [bounds[i] for i in self.distinct]
+        self.longest = max(one.longest for one in bounds)
+        self.lows = self._lows(max(PIECE, self.longest))
         self.out = np.empty((len(bounds), inputs.rows.rows))
         self.uncertain = np.zeros(len(bounds), np.bool_)
         """By window: whether it has results that must be computed otherwise."""
+
+    def _lows(self, piece: int) -> Numbers:
+        """For ranges: the first row of any window at the first row of each piece."""
+        starts = [one.los[::piece] for one in self.bounds if isinstance(one, RangeBounds)]
+        return np.minimum.reduce(starts).astype(np.int64) if starts else NO_INTS
 
     def run(self, first: int, stop: int) -> None:
         """Compute the windows [first, stop) of those that are distinct, some at once."""
@@ -148,13 +155,13 @@ class PrefixSums:
 
     def _compute(self, some: Sequence[Bounds], found: Numbers) -> Numbers:
         """The results of windows in the order of keys; returns how many pieces of each are uncertain."""
-        longest, uncertain = max(one.longest for one in some), np.zeros(len(some), np.int64)
-        scratch = np.empty((4, max(PIECE, longest) + 2 * longest + 2))
+        uncertain = np.zeros(len(some), np.int64)
+        scratch = np.empty((4, max(PIECE, self.longest) + 2 * self.longest + 2))
         given: tuple[object, ...]
         if isinstance(some[0], RangeBounds):
-            given = stacked([one.los for one in some if isinstance(one, RangeBounds)]), some[0].his, longest
+            given = stacked([one.los for one in some if isinstance(one, RangeBounds)]), some[0].his, self.lows
         else:
             given = np.array([one.longest for one in some]), some[0].edges
-        arguments = (self.inputs.x, *given, found, uncertain, scratch)
+        arguments = (self.inputs.x, *given, self.longest, found, uncertain, scratch)
         coded(self.kernel, arguments)(*arguments)
         return uncertain

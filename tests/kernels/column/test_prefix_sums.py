@@ -38,8 +38,9 @@ def test_what_is_certain_is_exact(name: str, piece: int, stream: str, monkeypatc
     scratch = np.empty((4, max(piece, *SIZES) + 2 * max(SIZES) + 2))
     given: Any = (np.array(SIZES), EDGES)
     if name.endswith("ranges"):
-        given = (np.array([starts(size) for size in SIZES]), np.arange(1, 61), max(SIZES))
-    getattr(prefix_sums, name)(x, *given, found, uncertain, scratch)
+        los = np.array([starts(size) for size in SIZES])
+        given = (los, np.arange(1, 61), los.min(axis=0)[:: max(piece, *SIZES)])
+    getattr(prefix_sums, name)(x, *given, max(SIZES), found, uncertain, scratch)
     assert stream != "not finite" or uncertain.all()
     assert stream not in ("close", "offset") or not uncertain.any()
     for k, size in enumerate(SIZES):

@@ -33,3 +33,17 @@ def test_any_number_of_threads(size: int, monkeypatch: pytest.MonkeyPatch) -> No
         for row, key in enumerate(rows["k"])
     ]
     assert shared["few"].tolist() == list(map(len, held))
+
+
+@pytest.mark.parametrize("window", [sash.Count, sash.Time])
+def test_any_number_of_threads_for_many_sizes(window: Any) -> None:
+    random = np.random.default_rng(3)
+    x = random.random(600) * 2.0 ** random.integers(-60, 0, 600)  # some digits of a sum are rounded
+    rows = {"k": random.integers(0, 3, 600), "t": np.arange(600), "x": x}
+    windows = {f"w{n}": window(n) for n in (*range(5, 90, 4), 400)}
+    alone, shared = (
+        sash.rolling(rows, windows, by="k", on="t", options=sash.Options(threads=threads), total=sash.sum("x"))
+        for threads in (1, 3)
+    )
+    for name in windows:
+        assert alone[f"total_{name}"].tolist() == shared[f"total_{name}"].tolist(), name

@@ -85,14 +85,13 @@ def between(scratch: Any, los: Any, his: Any, low: int, divides: bool, least: fl
 def _over_sizes(divides: bool, name: str) -> tuple[Any, Any]:
     """The kernels over Count windows and over ranges: `found[k, i]` is the result of window k at row i.
 
-    They return nothing, and count in `uncertain` the pieces of each window whose results are not certain.
+    They count in `uncertain` the pieces of each window whose results are not certain. `longest`, and for ranges `lows`,
+    the first row of each piece's windows, are those of all windows, of which a call may compute some: so results do not
+    depend on how many threads share the windows.
     """
 
     @numpy_division
-    def rows(x: Any, sizes: Any, edges: Any, found: Any, uncertain: Any, scratch: Any) -> None:
-        longest = 1
-        for k in range(len(sizes)):
-            longest = max(longest, sizes[k])
+    def rows(x: Any, sizes: Any, edges: Any, longest: int, found: Any, uncertain: Any, scratch: Any) -> None:
         for key in range(len(edges) - 1):
             begin, end = edges[key], edges[key + 1]
             at = begin
@@ -112,13 +111,10 @@ def _over_sizes(divides: bool, name: str) -> tuple[Any, Any]:
     rows.__qualname__ = f"prefix.{name}.rows"
 
     @numpy_division
-    def ranges(x: Any, los: Any, his: Any, longest: int, found: Any, uncertain: Any, scratch: Any) -> None:
+    def ranges(x: Any, los: Any, his: Any, lows: Any, longest: int, found: Any, uncertain: Any, scratch: Any) -> None:
         at, count = 0, len(his)
-        while at < count:
-            stop = min(at + max(exact_sum.PIECE, longest), count)
-            low = np.int64(los[0, at])
-            for k in range(1, len(los)):
-                low = min(low, np.int64(los[k, at]))
+        for piece in range(len(lows)):
+            stop, low = min(at + max(exact_sum.PIECE, longest), count), lows[piece]
             least = prefixed(x, low, np.int64(his[stop - 1]), scratch)
             for k in range(len(los)):
                 bad = int(least < 0.0)
