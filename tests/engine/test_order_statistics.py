@@ -142,6 +142,52 @@ def test_slides_hold_the_same_as_a_list_of_them() -> None:
                 assert agree(row[f"_{name}"], defined(bound.monoid, values), 1e-15), (name, row)
 
 
+def slides(query: Query, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results and those of a lookup, of an operator that is stored and opened again after each batch."""
+    store, found = MemoryStore(), list[dict[str, Any]]()
+    for batch in batches(given, 13):
+        operator = Operator(query, SCHEMA, store=store)
+        found += operator.process(batch).to_pylist()
+        found += operator.lookup({"k": ["a", "b"]}).to_pylist()
+    found += operator.finish().to_pylist()
+    return found
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "windows",
+    [
+        {"long": Time(9, every=2), "short": Time(4, every=2), "right": Time(6, every=3, closed="right")},
+        Count(7, every=3),
+    ],
+    ids=["in time", "in rows"],
+)
+@pytest.mark.parametrize("forget", [None, 3])
+def test_slides_over_single_rows_and_over_panes(windows: Any, forget: int | None) -> None:
+    """Beside `collect`, whose states grow, elements are panes, and multisets their states."""
+    given = [row for row in rows(110) if row["t"] % 40 < 27]
+    said: Any = {"by": "k", "on": "t", "forget": forget, "total": sash.sum("x"), "last": sash.last("s")}
+    by_rows, by_panes = (Query(windows, **said, **OF_SLIDES, **more) for more in ({}, {"all": sash.collect("s")}))
+    assert {one.structure for one in by_rows.plan(SCHEMA).choices.values()} > {"CountedTree", "FrequencyTree"}
+    assert "CountedTree" not in {one.structure for one in by_panes.plan(SCHEMA).choices.values()}
+    found, wanted = slides(by_rows, given), slides(by_panes, given)
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert agree(one, {name: other[name] for name in one}, 1e-14), (one, other)
+
+
+def test_compiled_slides_beside_those_of_multisets() -> None:
+    given, window = rows(200), Time(30, every=7)
+    made = {}
+    for more in ({}, {"all": sash.collect("x")}):
+        query = Query(window, by="k", on="t", middle=sash.median("x"), **more)
+        operator = Operator(query, SCHEMA)
+        found = [*(operator.process(batch) for batch in batches(given, 31)), operator.finish()]
+        made[operator.structures["", "middle"]] = [row["middle"] for batch in found for row in batch.to_pylist()]
+    assert list(made) == ["CountedTree", "SubtractOnEvict"]
+    assert agree(made["CountedTree"], made["SubtractOnEvict"])
+
+
 @interpreted
 def test_lookups() -> None:
     query, given = Query(Time(20), by="k", on="t", **OF_ROWS), rows(40)

@@ -9,7 +9,7 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.monoids import Rank
-from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, PANE_SIZES, Plan, WindowGroup
+from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, PANE_SIZES, Plan, WindowGroup, tree_of
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from tests.shared.discovery import monoids
 
@@ -147,7 +147,8 @@ def test_latency_takes_only_structures_of_constant_worst_case(name: str) -> None
     windows = {"a": Time("1h", every="1m"), "b": Time("2h", every="1m"), "c": Count(50, every=7)}
     plan = planned(windows, Options(prefer="latency"), r=bound)
     assert len(plan.choices) == 3
-    assert all(IN_ORDER[choice.structure].constant for choice in plan.choices.values())
+    tree = tree_of(bound.monoid)  # an order statistic has no structure but its tree
+    assert all(choice.structure == tree or IN_ORDER[choice.structure].constant for choice in plan.choices.values())
 
 
 def test_latency() -> None:
@@ -244,9 +245,17 @@ def test_order_statistics_run_on_trees_of_values() -> None:
     assert chosen(Policy(lambda t, p: t - p > 3, sash.count()), sash.median("x")) == "CountedTree"
 
 
-def test_order_statistics_of_panes_are_multisets() -> None:
-    assert chosen(Time("1h", every="1m"), sash.median("x")) == "SubtractOnEvict"
-    assert chosen(Time("1h", every="1m"), sash.mode("s"), structure="FrequencyTree") == "SubtractOnEvict"
+def test_slides_of_order_statistics_are_over_single_rows() -> None:
+    for window in (Time("1h", every="1m"), Count(50, every=7)):
+        (group,) = planned(window, r=sash.median("x"), n=sash.count()).groups
+        assert group.elements == f"rows of {group.kind}"
+        assert chosen(window, sash.mode("s"), structure="FrequencyTree") == "FrequencyTree"
+
+
+def test_order_statistics_beside_states_that_grow_are_multisets() -> None:
+    """A sketch for each row would take gigabytes."""
+    plan = planned(Time("1h", every="1m"), r=sash.median("x"), n=sash.approx_distinct("x"))
+    assert {one.structure for one in plan.choices.values()} == {"SubtractOnEvict", "TwoStacksLite"}
     assert chosen(Lifetime(), sash.median("x")) == FOLD
 
 

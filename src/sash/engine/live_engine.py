@@ -30,7 +30,7 @@ from sash.engine.key_table import LARGEST_IDLE, SMALLEST, KeyTable
 from sash.engine.key_table import FoundKeys as Keys
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import NOT_ASKED, LiveAggregate
-from sash.engine.pane_assigner import CountedPanes, PaneAssigner
+from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.result_errors import failed_place
 from sash.engine.row_assigner import RowAssigner
@@ -55,6 +55,8 @@ ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], Windo
     "rows": RowAssigner,
     "time panes": PaneAssigner,
     "row panes": CountedPanes,
+    "rows of time panes": SlidRows,
+    "rows of row panes": CountedSlidRows,
     "running": RunningAssigner,
 }
 
@@ -80,7 +82,7 @@ class LiveEngine:
         self.aggregates: list[list[LiveAggregate]] = []
         for s, series in enumerate(plan.groups):
             looks_ahead = bound_query.windows[series.windows[0]].shift > 0
-            made = AheadAssigner if looks_ahead else ASSIGNERS[series.kind]
+            made = AheadAssigner if looks_ahead else ASSIGNERS[series.elements]
             assigner = made(bound_query, series.windows, self.table, f"a{s}")
             self.assigners.append(assigner)
             self.aggregates.append(
@@ -105,14 +107,14 @@ class LiveEngine:
         self.sliding = self.room.sliding
         of_rows = [a for a in self.assigners if isinstance(a, RowAssigner)]
         at_rows = all(bound_query.windows[place].slide == "row" for a in of_rows for place in a.places)
-        in_panes = [a for a in self.assigners if type(a) is PaneAssigner]
+        in_panes = [a for a in self.assigners if isinstance(a, PaneAssigner) and not isinstance(a, CountedPanes)]
         is_free = at_rows and len(of_rows) + len(in_panes) == len(self.assigners)
         self.ahead = next((assigner for assigner in self.assigners if isinstance(assigner, AheadAssigner)), None)
         """The windows that hold rows after their own row."""
         self.any_order = bound_query.forget is None and not changes and is_free and self.ahead is None
         """Whether rows of different keys may be processed in any order without a change of results."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
-        self.pane_assigners = [a for a in self.assigners if isinstance(a, PaneAssigner)]
+        self.pane_assigners = [a for a in self.arena_assigners if a.elements == "panes"]
         self.coded = [aggregate for aggregate in self.all_aggregates if aggregate.dictionaries]
         self.least = earliest(self.numbers)
         self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)

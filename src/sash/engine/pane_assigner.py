@@ -5,6 +5,9 @@
     windows    ├─────────────────┤
                           ├──────────────┤
 
+Order statistics have no partials of bounded size: where a window has one, each row is a pane of its own, which lies
+between the same edges (`SlidRows`, `CountedSlidRows`).
+
 Edges of Time windows are times, edges of Count windows that slide in rows are row numbers. Rows are folded into their
 pane in order, so any ⊕ is allowed.
 """
@@ -77,7 +80,8 @@ class PaneAssigner(ArenaAssigner):
         self.pos, self.begin = np.empty(count, np.int64), np.empty(count, np.int64)
         self.fresh = np.empty(count, np.bool_)
         lows = self.table.wide[f"{self.name}.low"]
-        arguments = (rows.slots, rows.restarts, cuts, self.arena.heads, lows, self.pos, self.begin, self.fresh)
+        single, heads = self.elements == "rows", self.arena.heads
+        arguments = (rows.slots, rows.restarts, cuts, single, heads, lows, self.pos, self.begin, self.fresh)
         call_loop(assign_panes, self.cut_type.str, arguments)
         self.arena.reserve(rows.touched)
         self.at = self.located(rows.slots, self.pos)
@@ -91,7 +95,7 @@ class PaneAssigner(ArenaAssigner):
             self.arena.columns["first", w][places] = slide_grid.last_end(self.windows[w], cuts, strict=False) + 1
 
     def place(self, rows: StepRows) -> tuple[Any, ...]:
-        return rows.slots, self.at, self.fresh
+        return (rows.slots, self.at) if self.elements == "rows" else (rows.slots, self.at, self.fresh)
 
     # ---- results ----
 
@@ -245,6 +249,18 @@ class CountedPanes(PaneAssigner):
 
     def expiry(self, _slots: Ints, _expiry: Numbers, expires: Flags) -> None:
         expires[:] = False
+
+
+class SlidRows(PaneAssigner):
+    """Windows over single rows, with slides in time."""
+
+    elements: ClassVar[Elements] = "rows"
+
+
+class CountedSlidRows(CountedPanes):
+    """Windows over single rows, with slides in rows."""
+
+    elements: ClassVar[Elements] = "rows"
 
 
 def _joined(parts: Sequence[Ints]) -> Ints:

@@ -116,7 +116,8 @@ def _import_panes(
     last: Any,
 ) -> None:
     lows = np.concatenate([numbers(batch.column("low")) for batch in batches])
-    number = np.cumsum(np.append(True, lows[1:] != lows[:-1])) - 1
+    is_first = np.append(True, lows[1:] != lows[:-1]) | (assigner.elements == "rows")
+    number = np.cumsum(is_first) - 1
     count, heads, of = int(number[-1]) + 1, assigner.arena.heads, np.array([slot])
     heads[slot, BACK] = len(lows)  # space for all of them, because they are combined in place
     assigner.arena.reserve(of)
@@ -129,7 +130,7 @@ def _import_panes(
         assigner.arena.columns[aggregate.name, "before"][every[:count]] = np.cumsum(counts) - counts
         engine.table[aggregate.name, "totals"][slot] = counts.sum()
     heads[slot, BACK] = count
-    cuts = lows[np.flatnonzero(np.append(True, lows[1:] != lows[:-1]))]
+    cuts = lows[is_first]
     assigner.arena.columns["low"][every[:count]] = cuts
     engine.table[f"{assigner.name}.low"][slot] = cuts[-1]
     for w, window in enumerate(assigner.windows):

@@ -27,7 +27,7 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.live_engine import LiveEngine
 from sash.engine.metrics import replace
 from sash.engine.operator import Operator
-from sash.engine.pane_assigner import PaneAssigner
+from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
@@ -82,7 +82,9 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Any) -> Iterator[
 
 def gives_pieces(engine: LiveEngine) -> bool:
     """Is every result a slide in time, due by the watermark alone?"""
-    return _is_plain(engine) and all(type(assigner) is PaneAssigner for assigner in engine.assigners)
+    return _is_plain(engine) and all(
+        isinstance(a, PaneAssigner) and not isinstance(a, CountedPanes) for a in engine.assigners
+    )
 
 
 def _is_plain(engine: LiveEngine) -> bool:
@@ -114,6 +116,9 @@ def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResul
     groups = list(zip(engine.assigners, engine.aggregates, strict=True))
     for assigner, aggregates in groups:
         engine.take(assigner, aggregates, rows)
+    if not len(slots):  # rows that are elements are lifted together with the results
+        for assigner, aggregates in groups:
+            engine.found(assigner, aggregates, rows, [Ending(slots, now)])
     first, size = 0, FIRST
     while first < len(slots):
         some = slots[first : first + size]

@@ -99,7 +99,7 @@ class StateChecks:
     def _check_heads(self, assigner: ArenaAssigner, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         require((begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST), "a ring has no beginning or end")
-        in_time = type(assigner) is PaneAssigner
+        in_time = isinstance(assigner, PaneAssigner) and not isinstance(assigner, CountedPanes)
         for w, window in enumerate(assigner.windows):
             start = heads[:, assigner.start_column(w)]
             require((start >= 0) & (start <= back), "a window starts outside of its ring")
@@ -143,7 +143,7 @@ class StateChecks:
             self._check_before(columns["time"], entry, scalars["stamps"][:, LAST])
         elif isinstance(a, PaneAssigner):
             _check_rising(columns["low"], same, "edges of panes")
-            if type(a) is CountedPanes:
+            if isinstance(a, CountedPanes):
                 self._check_before(columns["low"], entry, scalars["keys"][:, ROWS])
                 require(columns["low"] >= 0, "a pane begins before the first row")
             else:

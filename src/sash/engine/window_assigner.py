@@ -5,6 +5,8 @@
     AheadAssigner    its rows                          Time and Count that end after their row
     PaneAssigner     partials between slide edges      Time with slides in time
     CountedPanes     partials between row numbers      Count with slides in rows
+    SlidRows         its rows                          Time with slides in time that have an order statistic
+    CountedSlidRows  its rows                          Count with slides in rows that have one
     RunningAssigner  one partial that only grows       Session, Punctuation, Lifetime
 
 An assigner handles coordinates only: times, row numbers, edges. `live_aggregate` computes the aggregates.

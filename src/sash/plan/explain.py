@@ -37,7 +37,14 @@ EMISSION = {
 LATE = {"drop": "are counted and dropped", "flag": "pass with _late true", "error": "raise an error"}
 """Texts for `late`."""
 
-ELEMENTS = {"rows": "single rows", "time panes": "panes", "row panes": "panes in rows", "running": "a running partial"}
+ELEMENTS = {
+    "rows": "single rows",
+    "time panes": "panes",
+    "row panes": "panes in rows",
+    "rows of time panes": "single rows, because an order statistic needs all values of a pane",
+    "rows of row panes": "single rows, because an order statistic needs all values of a pane",
+    "running": "a running partial",
+}
 """Texts for the elements of a group of windows."""
 
 
@@ -142,7 +149,7 @@ def _shared(found: Plan) -> list[str]:
     lines = []
     for group in found.groups:
         kept = f", kept once for {len(group.windows)} windows" if len(group.windows) > 1 else ""
-        lines.append(f"{_names(found, group.windows)}: {ELEMENTS[group.kind]}{kept}")
+        lines.append(f"{_names(found, group.windows)}: {ELEMENTS[group.elements]}{kept}")
         lines += _indented(_one_structure(found, group))
     return lines + _one_state(found)
 
@@ -230,7 +237,7 @@ def _state(found: Plan) -> list[str]:
     lines = []
     for group in found.groups:
         held = explain_text.elements(bound_query, group)
-        if group.kind == "rows":
+        if group.elements.startswith("rows"):
             held += f", each with {', '.join(_kept(found, group)) or 'only its position'}"
         else:
             held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"

@@ -113,6 +113,8 @@ def elements(bound_query: BoundQuery, group: WindowGroup) -> str:
     specs = [bound_query.windows[place] for place in group.windows]
     if group.kind == "running":
         return "one partial"
+    if group.single_rows:
+        return f"the rows of at most {most_panes(specs):,} panes"
     if group.kind in ("time panes", "row panes"):
         return f"at most {most_panes(specs):,} partials"
     return "; ".join(_longest(specs))

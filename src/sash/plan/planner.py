@@ -7,7 +7,8 @@ The elements of a group:
 rows         single rows, shared by all windows that end at a row, and by Count windows that slide in time; those of
              windows that end after their row are a group of their own
 time panes   panes between the starts and ends of Time windows that slide in time; one group per `closed`
-row panes    panes between the starts and ends of Count windows that slide in rows
+row panes    panes between the starts and ends of Count windows that slide in rows; where a window has an order statistic,
+             each row of such a group is a pane of its own
 running      one partial a key: Session, Punctuation, Lifetime
 """
 
@@ -88,6 +89,13 @@ class WindowGroup:
 
     kind: ElementKind
     windows: tuple[int, ...]
+    single_rows: bool = False
+    """Whether each pane is one row: the values of a pane would be a state that grows, which no array holds."""
+
+    @property
+    def elements(self) -> str:
+        """The elements that its windows are made of."""
+        return f"rows of {self.kind}" if self.single_rows else self.kind
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,20 @@ def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
         apart = place if kind == "running" else spec.closed if kind == "time panes" else None
         apart = "ahead" if spec.shift > 0 else apart
         groups.setdefault((kind, apart), []).append(place)
-    return tuple(WindowGroup(kind, tuple(places)) for (kind, _), places in groups.items())
+    return tuple(
+        WindowGroup(kind, tuple(places), kind.endswith("panes") and _are_values(bound_query, places))
+        for (kind, _), places in groups.items()
+    )
+
+
+def _are_values(bound_query: BoundQuery, places: Sequence[int]) -> bool:
+    """Has a window an order statistic, and none an aggregate whose states may be as large as a sketch?"""
+    if bound_query.query.emit == "eager":
+        return False
+    asked = {number for place, number in bound_query.projection.asked if place in places}
+    monoids = [typed(bound_query.aggregates[number]) for number in sorted(asked)]
+    others = [monoid for monoid in monoids if not tree_of(monoid)]
+    return len(others) < len(monoids) and not any(monoid.interpreted_only for monoid in others)
 
 
 def element_kind(spec: WindowSpec) -> ElementKind:
@@ -266,12 +287,13 @@ ON_TREE = "an order statistic: the values in a balanced tree that counts them"
 def _order_statistic(group: WindowGroup, forced: str | None, aggregate: AggregateSpec) -> Choice:
     """Single rows are values of a tree; a pane is a multiset, which the total takes in and off as a whole."""
     tree = tree_of(aggregate.monoid)
-    if forced not in (None, tree) and (group.kind == "rows" or forced != "SubtractOnEvict"):
+    in_tree = group.kind == "rows" or group.single_rows
+    if forced not in (None, tree) and (in_tree or forced != "SubtractOnEvict"):
         raise TypeError(
             f"Options(structure={forced!r}) does not fit {aggregate.name}={aggregate.monoid.name}, an order statistic: "
             f"use {tree!r}, or leave structure= out"
         )
-    if group.kind != "rows":
+    if not in_tree:
         return Choice("SubtractOnEvict", "an exact inverse: the multiset of the oldest comes off the total")
     return Choice(tree, ON_TREE if forced is None else FORCED)
 

@@ -95,15 +95,17 @@ def place_rows(slots: Any, times: Any, heads: Any, ring: Any, pos: Any, at: Any)
         ring[at[i]] = times[i]
 
 
-def assign_panes(slots: Any, restarts: Any, cuts: Any, heads: Any, lows: Any, pos: Any, begin: Any, fresh: Any) -> None:
-    """Assign a position to each row's pane, which begins at the row's cut; `fresh` rows begin one."""
+def assign_panes(
+    slots: Any, restarts: Any, cuts: Any, single_rows: bool, heads: Any, lows: Any, pos: Any, begin: Any, fresh: Any
+) -> None:
+    """Assign a position to each row's pane, which begins at the row's cut; `fresh` rows, or all, begin one."""
     for i in range(len(slots)):
         s = slots[i]
         p = heads[s, BACK]
         if restarts[i]:
             heads[s, BEGIN] = p
         # an evicted pane has ended, even if rows of the same cut follow
-        fresh[i] = p <= max(heads[s, BEGIN], heads[s, FRONT]) or lows[s, 0] != cuts[i]
+        fresh[i] = single_rows or p <= max(heads[s, BEGIN], heads[s, FRONT]) or lows[s, 0] != cuts[i]
         if fresh[i]:
             lows[s, 0] = cuts[i]
             heads[s, BACK] = p + 1
