@@ -194,8 +194,8 @@ def main(quick: bool) -> str:
             "the rows into buckets by value, and of 16, 15 and 22 in all the rest updates the set of ranks and "
             "its cursor, and sorts the buckets that the median visits. That of a random walk visits most of them: "
             "there 10 to 14 rank all values, of 21, 24 and 28. `count_distinct` takes 5 to 7 in the kernel up to "
-            "10,000 rows, and 12 over 100,000 different values, whose hash table of 4 MB is beyond the second- "
-            "level cache: a smaller one takes longer, because more keys collide."
+            "10,000 rows, and 12 over 100,000 different values, whose hash table of 4 MB is beyond the "
+            "second-level cache: a smaller one takes longer, because more keys collide."
         ),
     ]
     for kind, x in columns(sizes.rows).items():

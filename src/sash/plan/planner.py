@@ -7,8 +7,8 @@ The elements of a group:
 rows         single rows, shared by all windows that end at a row, and by Count windows that slide in time; those of
              windows that end after their row are a group of their own
 time panes   panes between the starts and ends of Time windows that slide in time; one group per `closed`
-row panes    panes between the starts and ends of Count windows that slide in rows; where a window has an order statistic,
-             each row of such a group is a pane of its own
+row panes    panes between the starts and ends of Count windows that slide in rows; in both kinds each row is a pane of
+             its own where a window has an order statistic
 running      one partial a key: Session, Punctuation, Lifetime
 """
 
