@@ -287,7 +287,8 @@ def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
         (
             f"{sizes.batches} micro-batches of {sizes.rows:,} rows, one a millisecond of event time, max and count, "
             "two cores, two shuffle partitions, results written to nowhere; the median without the first. "
-            "*pass-through* is an identity `mapInArrow`, *Spark* is `groupBy(window(…), key)`. Plans ran once "
+            "*pass-through* is an identity `mapInArrow`: rows to Python and back, without a "
+            "shuffle, state or its commit. *Spark* is `groupBy(window(…), key)`. Plans ran once "
             "before on few rows. " + many
         ),
         page.table(

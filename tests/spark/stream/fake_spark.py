@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from sash.plan import Query
+from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.plan_stream import output_schema, spec_of
 from sash.spark.stream.progress import FLOWS, LEVELS, TIMES
@@ -121,8 +122,7 @@ class FakeStream:
         counts["calls"] += 1
         shard = ShardTask(self.spec_now(), label, state, timers)
         for output in shard.run(packed, watermark, fired):
-            blobs = {"results": output.results, "side": output.side}
-            batch = pa.record_batch({name: pa.array([blob], pa.binary()) for name, blob in blobs.items()})
+            batch = pa.record_batch({"results": blob_column([output.results]), "side": blob_column([output.side])})
             self.results += self.unpack([batch])
             if output.progress is not None:
                 for name in (*FLOWS, *TIMES, *LEVELS):

@@ -18,6 +18,7 @@ from pyspark import cloudpickle
 
 import sash
 from sash import Query, Time
+from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream import live_state, local_directory
 from sash.spark.stream.local_directory import NAME, STALE, LocalDirectory, sweep
 from sash.spark.stream.local_pages import FOOT
@@ -214,7 +215,7 @@ def test_two_attempts_at_a_time_do_not_meet(committed: str) -> None:
     _, stream.state[0], stream.timers[0] = attempts[committed == "second"]
     for one in second:
         if one.results is not None:
-            batch = pa.record_batch({"results": [one.results], "side": pa.nulls(1, pa.binary())})
+            batch = pa.record_batch({"results": blob_column([one.results]), "side": blob_column([None])})
             stream.results += stream.unpack([batch])
     stream.greatest = max(stream.greatest, *(row.max_ts or 0 for row in clock_rows(stream, rows(4))))
     stream.watermark = max(stream.watermark, stream.greatest - stream.delay)

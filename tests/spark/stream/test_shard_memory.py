@@ -34,7 +34,7 @@ def emitted(slides: int) -> tuple[int, int, int]:
     for frame in processor.handle_timer((0,), Moment(now), Moment(fired)):
         most = max(most, tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - arrow)
         tracemalloc.reset_peak()
-        found = [blob for blob in frame["results"] if blob is not None]
+        found = list(frame["results"].dropna())
         nbytes, blobs = nbytes + sum(map(len, found)), blobs + len(found)
         del frame, found
     tracemalloc.stop()

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sash.engine.operator import Operator
 from sash.plan.query import Query
-from sash.spark.arrow_ipc import blob_of
+from sash.spark.arrow_ipc import blob_batch, blob_of
 from sash.spark.batch.pack_ranges import PACKED
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 from sash.spark.worker_io import message_only
@@ -79,10 +79,7 @@ class PartialFold:
                 piece = (number - len(self.lasts)) * WINDOWS + window
                 blob = blob_of(partials)
                 found += [(later, piece, False, blob) for later in range(number + 1, self.lasts[number] + 1)]
-        arrays = zip(*found, strict=True) if found else [[]] * len(PACKED)
-        return pa.RecordBatch.from_arrays(
-            [pa.array(values, field.type) for values, field in zip(arrays, PACKED, strict=True)], schema=PACKED
-        )
+        return blob_batch(found, PACKED)
 
 
 def window_of(piece: int) -> int | None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.engine.watermark import WatermarkTracker
-from sash.spark.arrow_ipc import blob_of, blob_slices
+from sash.spark.arrow_ipc import blob_batch, blob_of, blob_slices
 from sash.spark.row_groups import grouped
 from sash.spark.stream.hot_keys import key_name
 from sash.spark.stream.sharding import FIRST, labels, shard_of
@@ -49,13 +49,13 @@ class PackShards:
             good, malformed = self._split_malformed(batch)
             rows = [*self._shards(good.select(self.spec.packed.names), now), *self._malformed(malformed, now)]
             if rows:
-                yield _encode(rows)
+                yield blob_batch(rows, PACKED)
             latest = self._latest(good, now, latest)
         if has_rows:
             last = [latest]
             if latest.greatest is not None:
                 last.append(PackedRow(FIRST, max_ts=self.spec.clock.ticks(latest.greatest)))
-            yield _encode(last)
+            yield blob_batch(last, PACKED)
 
     def _split_malformed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows that could be parsed, and those that could not."""
@@ -89,8 +89,3 @@ class PackShards:
         by, row = self.spec.bound_query.by, batch.slice(place, 1)
         shard = labels(self.spec.shards)[int(shard_of(row, by, self.spec.shards)[0])]
         return PackedRow(FIRST, greatest=greatest, latest_key=key_name(row, by), latest_shard=shard)
-
-
-def _encode(rows: list[PackedRow]) -> pa.RecordBatch:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), PACKED, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=PACKED)

@@ -24,8 +24,8 @@ from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.spark_types import arrow_schema, spark_schema, wire
 from sash.spark.stream.checked_writer import with_checks
 from sash.spark.stream.pack_shards import PackShards
-from sash.spark.stream.processor import PROCESSED, ShardProcessor
-from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, TIMES
+from sash.spark.stream.processor import ShardProcessor
+from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
 from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, QUERY, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
@@ -53,7 +53,7 @@ def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: 
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
     # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
     blobs = packed.where(sf.col("max_ts").isNull())
-    processor, processed = processor_by_value(ShardProcessor(spec)), StructType.fromDDL(PROCESSED)
+    processor, processed = processor_by_value(ShardProcessor(spec)), spark_schema(PROCESSED)
     done = blobs.groupBy("shard").transformWithStateInPandas(processor, processed, "Append", "EventTime")
     unpack = by_value(UnpackShards(output_schema(spec), len(spec.results)), f"sash: unpack {outline(query)}")
     return with_checks(_observed(done, spec).mapInArrow(unpack, _schema(spec, data.schema)), spec)

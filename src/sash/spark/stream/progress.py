@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from sash.engine.metrics import Metrics
 
@@ -72,8 +74,8 @@ class ShardOutput(NamedTuple):
     """An output row of a shard: a blob of results, a blob of the side output, or its progress."""
 
     shard: int
-    results: bytes | None = None
-    side: bytes | None = None
+    results: pa.Buffer | None = None
+    side: pa.Buffer | None = None
     progress: ShardProgress | None = None
 
     def values(self) -> tuple[Any, ...]:
@@ -82,5 +84,9 @@ class ShardOutput(NamedTuple):
         return (self.shard, self.results, self.side, *progress)
 
 
-TYPES = dict.fromkeys(TIMES, "double") | dict.fromkeys(("hot_key", "latest_key"), "string")
-COLUMNS = ", ".join(f"{name} {TYPES.get(name, 'long')}" for name in NAMES)
+_TYPES = dict.fromkeys(TIMES, pa.float64()) | dict.fromkeys(("hot_key", "latest_key"), pa.string())
+PROCESSED = pa.schema(
+    [("shard", pa.int32()), ("results", pa.binary()), ("side", pa.binary())]
+    + [(name, _TYPES.get(name, pa.int64())) for name in NAMES]
+)
+"""The columns of the output of shards."""

@@ -44,10 +44,10 @@ class PackedRow(NamedTuple):
 
     shard: int
     max_ts: int | None = None
-    rows: bytes | None = None
+    rows: bytes | pa.Buffer | None = None
     now: float | None = None
     """When the rows were packed."""
-    side: bytes | None = None
+    side: bytes | pa.Buffer | None = None
     """Malformed rows, for the side output."""
     malformed: int = 0
     greatest: float | None = None
