@@ -266,8 +266,8 @@ def _set_scratch(longest: int, keys: int) -> Any:
 
 def _bucket_scratch(longest: int, keys: int) -> Any:
     length = wide_quantiles.bucketed_length(longest, keys)
-    index = index_type(length)
     places, count = value_buckets.places_needed(length), value_buckets.buckets_needed(length)
+    index = index_type(places)
     of_set = (rank_sets.words_needed(places), np.uint64), (rank_sets.blocks_needed(places), index)
     of_buckets = (count + 1, index), (count, index), (value_buckets.SAMPLE, np.float64), (length, np.int64)
     arrays = _at_once(
