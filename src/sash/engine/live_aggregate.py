@@ -88,9 +88,8 @@ class LiveAggregate:
         """Whether every row has had a value, so that counts are not needed."""
         self.is_plain = self.values.plain_result is not None and len(self.views) == 1
         """Whether results are a column of 64-bit numbers."""
-        self.counts_results = (
-            not self.is_plain or spec.monoid.empty is not None or assigner.bound_query.query.emit != "final"
-        )
+        is_final = assigner.bound_query.query.emit == "final"
+        self.counts_results = not (self.is_plain and is_final and spec.monoid.empty is None)
         """Whether the numbers of values in windows are needed beside the results."""
         self._rows: PlacedRows = self.kernel.no_rows
         """Rows of this step that are not lifted yet."""
@@ -278,9 +277,8 @@ class LiveAggregate:
             self._live = self.states, self._counts
             self._versions = versions
         given, self._rows = self._rows, self.kernel.no_rows
-        return self.kernel.slide(
-            self.windows[number], self._fields[number], *self._live, given, asked, self.counts_results
-        )
+        of = self.windows[number], self._fields[number]
+        return self.kernel.slide(*of, *self._live, given, asked, self.counts_results)
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
