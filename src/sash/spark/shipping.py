@@ -56,7 +56,8 @@ def processor_by_value(processor: Any) -> Any:
         """The processor, unpacked where Spark calls it."""
 
         def init(self, handle: Any) -> None:
-            self.handle, self.state, self.processor = handle, handle.getMapState(*variable), None
+            self.handle, self.state = handle, handle.getMapState(*variable)
+            self.processor: Any = None
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802
             return self.opened().handle_rows(key, rows, timerValues)
