@@ -81,6 +81,6 @@ def test_the_text_has_a_rate_where_the_sample_has_times() -> None:
     rows = ROWS.set_column(1, "t", times)
     queries = sash.Queries(one=sash.Query(10, by="k", on="t", high=sash.max("x")))
     (found,) = count_operations(queries, rows)
-    assert found.span == 199_000
+    assert found.duration == 199_000
     assert f"⊕ per second, counted: {found.together / 199:.4g} together" in queries.explain(sample=rows)
     assert "⊕ per second, counted" not in queries.explain(sample=rows.slice(0, 1))

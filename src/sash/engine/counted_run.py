@@ -33,7 +33,7 @@ class CountedOperations:
 
     schema: pa.Schema
     rows: int
-    span: float
+    duration: float
     """The time from the first row of the sample to the last, in units of the time column; 0 without one."""
     together: int
     apart: dict[str, int]
@@ -78,11 +78,11 @@ def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
         first, *others = group.members.values()
         together = apart[next(iter(apart))] if all(first == one for one in others) else _counted(group, batch)
         schema = schema_with_categories(batch)
-        found.append(CountedOperations(schema, batch.num_rows, _span(group, schema, batch), together, apart))
+        found.append(CountedOperations(schema, batch.num_rows, _duration(group, schema, batch), together, apart))
     return found
 
 
-def _span(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) -> float:
+def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) -> float:
     axis = group.bind(schema).time
     if axis is None:
         return 0.0

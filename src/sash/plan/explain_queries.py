@@ -179,8 +179,8 @@ def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
     saved = _saved(counted.together, apart)
     lines = [f"⊕ on {counted.rows:,} rows, counted: {counted.together:,} together, {apart:,} apart ({each}){saved}"]
     scale, unit = _unit(bound_query)
-    if span := counted.span / scale:
-        lines.append(f"⊕ per {unit}, counted: {counted.together / span:.4g} together, {apart / span:.4g} apart")
+    if duration := counted.duration / scale:
+        lines.append(f"⊕ per {unit}, counted: {counted.together / duration:.4g} together, {apart / duration:.4g} apart")
     return lines
 
 
