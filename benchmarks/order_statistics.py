@@ -188,6 +188,11 @@ def main(quick: bool) -> str:
             "numbagg has none of them."
         ),
         (
+            "On two threads and by the clock, the fastest of five on an idle machine, medians of these columns on "
+            "polars are 3.6 to 8.2 times ahead of the faster of polars and bottleneck, quantiles 3.1 to 8.7 times "
+            "ahead of polars."
+        ),
+        (
             "Where the time of a median goes, in nanoseconds a row of one core, measured apart: over 10 rows 6 in "
             "the kernel and 2 to 4 to read and write a frame; over 100 rows 17, three quarters of it to insert "
             "into sorted arrays of 100 keys, eight at once. Over 1,000, 10,000 and 100,000 random values 4 to 6 "
