@@ -107,7 +107,7 @@ class LiveEngine:
         self.sliding = self.room.sliding
         of_rows = [a for a in self.assigners if isinstance(a, RowAssigner)]
         at_rows = all(bound_query.windows[place].slide == "row" for a in of_rows for place in a.places)
-        in_panes = [a for a in self.assigners if isinstance(a, PaneAssigner) and not isinstance(a, CountedPanes)]
+        in_panes = [a for a in self.assigners if a.slides_in_time]
         is_free = at_rows and len(of_rows) + len(in_panes) == len(self.assigners)
         self.ahead = next((assigner for assigner in self.assigners if isinstance(assigner, AheadAssigner)), None)
         """The windows that hold rows after their own row."""

@@ -40,6 +40,7 @@ class PaneAssigner(ArenaAssigner):
     """Windows over panes in time."""
 
     elements: ClassVar[Elements] = "panes"
+    slides_in_time: ClassVar[bool] = True
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name, [0, -NEVER] * len(places))
@@ -204,6 +205,8 @@ class PaneAssigner(ArenaAssigner):
 
 class CountedPanes(PaneAssigner):
     """Windows over panes in row numbers: a slide is due with its last row."""
+
+    slides_in_time: ClassVar[bool] = False
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)

@@ -27,7 +27,6 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.live_engine import LiveEngine
 from sash.engine.metrics import replace
 from sash.engine.operator import Operator
-from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
@@ -82,9 +81,7 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Any) -> Iterator[
 
 def gives_pieces(engine: LiveEngine) -> bool:
     """Is every result a slide in time, due by the watermark alone?"""
-    return _is_plain(engine) and all(
-        isinstance(a, PaneAssigner) and not isinstance(a, CountedPanes) for a in engine.assigners
-    )
+    return _is_plain(engine) and all(assigner.slides_in_time for assigner in engine.assigners)
 
 
 def _is_plain(engine: LiveEngine) -> bool:

@@ -99,7 +99,7 @@ class StateChecks:
     def _check_heads(self, assigner: ArenaAssigner, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         require((begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST), "a ring has no beginning or end")
-        in_time = isinstance(assigner, PaneAssigner) and not isinstance(assigner, CountedPanes)
+        in_time = assigner.slides_in_time
         for w, window in enumerate(assigner.windows):
             start = heads[:, assigner.start_column(w)]
             require((start >= 0) & (start <= back), "a window starts outside of its ring")

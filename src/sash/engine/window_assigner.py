@@ -50,6 +50,8 @@ class WindowAssigner(ABC):
     """The base of assigners. `name` is that of its arrays in the slot table."""
 
     elements: ClassVar[Elements]
+    slides_in_time: ClassVar[bool] = False
+    """Whether the watermark alone makes its slides due."""
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         self.bound_query, self.table, self.name = bound_query, table, name
