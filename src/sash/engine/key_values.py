@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import array, words_of
+from sash.engine.arrow_arrays import array, validity, words_of
 from sash.engine.key_columns import dumped, is_binary, is_text, value_bytes
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.hashing import hash_texts
@@ -160,7 +160,7 @@ def _dense(codes: Ints) -> tuple[Ints, int]:
 
 
 def _hash(column: pa.Array) -> NDArray[np.uint64]:
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    valid = validity(column)
     kind = column.type
     if pa.types.is_boolean(kind):
         found = column.cast(pa.int8()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
@@ -169,7 +169,8 @@ def _hash(column: pa.Array) -> NDArray[np.uint64]:
     else:
         found = hash_texts(*_bytes(column))
     found = _mix(found)
-    found[nulls] = _NULL
+    if valid is not None:
+        found[~valid] = _NULL
     return found
 
 
