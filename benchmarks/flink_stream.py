@@ -61,7 +61,7 @@ class Sizes:
 
     rows: int = 1_000_000
     """Rows of a micro-batch of Spark."""
-    batches: int = 4
+    batches: int = 10
     flink_rows: int = 300_000
     flink_pass_rows: int = 6_000_000
     """Rows of Flink's pass-through, which takes no time for few."""
@@ -142,7 +142,7 @@ def section(found: Rates, sizes: Sizes, done: int) -> str:
         (
             f"Rows a second: max and count, {FEW:,} keys, a row a millisecond of event time, two cores, results "
             f"written to nowhere. sash on Spark: {sizes.batches} micro-batches of {sizes.rows:,} rows from Parquet "
-            "files, two shards, state in Spark's RocksDB, a checkpoint each micro-batch, the median without the first. "
+            "files, two shards, state in Spark's RocksDB, a checkpoint each micro-batch, the median of the later half. "
             f"Flink 2.3, SQL in one JVM, parallelism 2, {sizes.flink_rows:,} rows from its generator "
             f"({sizes.flink_pass_rows:,} of the pass-through), the last four fifths of them: state on the heap without "
             "checkpoints, and in RocksDB with incremental checkpoints each ten seconds. The pass-through of Spark is "
