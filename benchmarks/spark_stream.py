@@ -110,7 +110,8 @@ PLANS: dict[str, Callable[[Any], Any]] = {
     HOUR: ours(sash.Time("1h", every="1s")),
     THEIR_HOUR: theirs("1 hour", "1 second"),
 }
-ORDER = [(name, FEW) for name in PLANS] + [(name, MANY) for name in (FLOOR, ROW, MINUTE, HOUR)]
+ORDER = [(name, MANY) for name in (FLOOR, ROW, MINUTE, HOUR)] + [(name, FEW) for name in PLANS]
+"""Those that goals are about come last: what all plans share is compiled by then."""
 ENDLESS = {(THEIR_HOUR, FEW)}
 """Those that have the short budget: 3,600 windows for each row."""
 EXPANDING = {(MINUTE, MANY), (HOUR, MANY)}
