@@ -40,9 +40,10 @@ test-cluster: venv ## Spark on a cluster on this machine: batches and streams in
 test-versions: venv ## a small test with each version of Spark that is supported, in build/versions: ARGS=4.0 for one
 	@$(PY) -m tools.spark_versions $(ARGS)
 
-test-all: lint test-cluster ## the same, with every compiled combination and more random examples
-	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) -m 'not cluster')
-	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
+PART := 1/1
+test-all: venv $(if $(filter 1/%,$(PART)),lint test-cluster) ## the same, with every compiled combination and more random examples: PART=2/8 for one of 8 parts
+	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) --part=$(PART) -m 'not cluster')
+	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) --part=$(PART) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
 
 test-ui: venv ## the tests of the live page alone, in chromium
 	$(call check,pytest (browser),$(PY) -m pytest -m browser tests/cli/page)

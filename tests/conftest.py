@@ -24,7 +24,7 @@ from tests.interpreted import (  # noqa: F401
     kernels,
     switch_off,
 )
-from tests.shared.cross_section import left_out
+from tests.shared.cross_section import left_out, part_of
 from tests.shared.effort import PROFILE
 from tests.shared.quick_java import QUICK_LOCAL
 
@@ -70,9 +70,19 @@ def pytest_leave_out_combinations(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.all_compiled)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part=2/8` runs the second of eight parts: `make test-all PART=2/8`, which takes hours as a whole."""
+    parser.addoption("--part", default="1/1", help="one of several parts of the tests, such as 2/8")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put tests that need Spark first, since they take longest; doctests are short, and fill up the end."""
+    number, _, parts = config.getoption("part").partition("/")
+    if parts != "1":
+        chosen = set(part_of(items, int(number), int(parts)))
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
     def place(item: pytest.Item) -> tuple[bool, bool, bool]:
         is_spark = item.get_closest_marker("spark") is not None

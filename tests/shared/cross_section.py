@@ -1,7 +1,7 @@
 """What `make test` runs of tests with many parameters: each value of each parameter, not each combination.
 
 In files where every case takes long, the tests take turns as well: each runs a third of its cases, another third than
-its neighbours. `make test-all` runs all of them.
+its neighbours. `make test-all` runs all of them, or with PART=2/8 one part of eight.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,3 +61,13 @@ def _each_value(cases: list[Any]) -> list[Any]:
             chosen.append(case)
             met |= values
     return chosen
+
+
+def part_of(items: Iterable[Any], number: int, parts: int) -> Iterator[Any]:
+    """A part of the tests of each file, those that follow one another: they compile the same kernels."""
+    files: dict[str, list[Any]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    for place, tests in enumerate(files.values()):
+        turn = (number - 1 + place) % parts  # so that the tests of files with few of them are not all in one part
+        yield from tests[len(tests) * turn // parts : len(tests) * (turn + 1) // parts]

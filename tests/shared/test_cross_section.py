@@ -1,9 +1,10 @@
 """The cross-section: each value of each parameter is met; of many slow cases, a third."""
 
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
-from tests.shared.cross_section import IN_TURN, left_out
+from tests.shared.cross_section import IN_TURN, left_out, part_of
 
 
 def cases(name: str, *ids: tuple[str, ...], marked: bool = False) -> list[Any]:
@@ -40,3 +41,10 @@ def test_tests_with_slow_cases_take_turns() -> None:
     left = {name: names(left_out(cases(f"{IN_TURN[0]}::{name}", *single))) for name in map(str, range(30))}
     assert {len(one) for one in left.values()} == {8}
     assert set.intersection(*map(set, left.values())) == set(), "a case that no test runs"
+
+
+def test_each_test_is_in_one_part() -> None:
+    tests = [*cases("one.py::test", *[(str(i),) for i in range(10)]), *cases("two.py::test", ("a",))]
+    parts = [[item.nodeid for item in part_of(tests, number, 4)] for number in (1, 2, 3, 4)]
+    assert sorted(chain.from_iterable(parts)) == sorted(item.nodeid for item in tests)
+    assert sorted(map(len, parts)) == [2, 3, 3, 3]
