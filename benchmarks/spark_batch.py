@@ -45,7 +45,7 @@ class Sizes:
     """One that takes longer runs once."""
     kept: float = 160.0
     """Seconds of it for Spark as it comes and pandas on the small tables, which run last."""
-    repeats: int = 2
+    repeats: int = 3
 
 
 QUICK = Sizes((20_000, 40_000), (8, 1_000), (100, 1_000), 1_000, (20_000, 40_000), 600.0, 5.0, kept=60.0, repeats=1)

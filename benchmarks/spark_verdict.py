@@ -14,7 +14,7 @@ from benchmarks.verdict import verdict_cell
 Cell = tuple[int, int, str]
 Found = dict[Cell, dict[str, float]]
 
-TREE, SPARK, FLOOR, LINEAR, SPLIT = 1.5, 100.0, 1.35, 1.1, 1.6
+TREE, SPARK, FLOOR, LINEAR, SPLIT = 2.0, 100.0, 1.2, 1.1, 1.6
 
 
 @dataclass(frozen=True)
