@@ -45,6 +45,16 @@ def test_the_events_before_each_row() -> None:
     assert found["last_all"].to_pylist() == [1, 5, None, 2, None, None, None]
 
 
+def test_results_may_be_named_as_columns_of_the_events() -> None:
+    """They stand beside the spine's columns, not beside those of the events."""
+    found = sash.as_of(SPINE, EVENTS, sash.Lifetime(), by="k", on="t", x=sash.sum("x"), i=sash.last("i"))
+    assert found.schema.names == [*SPINE.schema.names, "x", "i"]
+    assert found["x"].to_pylist() == [2.0, 0.5, 4.0, None, None, None, None]
+    assert found["i"].to_pylist() == [1, 5, None, 2, None, None, None]
+    with pytest.raises(ValueError, match="two columns 'k', because the spine keeps its columns"):
+        sash.as_of(SPINE, EVENTS, sash.Lifetime(), by="k", on="t", k=sash.last("k"))
+
+
 @pytest.mark.parametrize("closed", ["left", "right", "both", "neither"])
 def test_which_ends_belong_to_the_windows(closed: Any) -> None:
     query = sash.Query(WINDOWS, by="k", on="t", **SUMS)

@@ -39,10 +39,9 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     read = _read(events, set(validation.named(query.query)))
     query.require_free(spine.names)
-    labels = validation.labels(query.query)
     fields = {name: frame_field(name, column) for name, column in read.items()}
-    # the others only complete the list of columns in messages; results do not stand beside them
-    others = [name for name in dict.fromkeys(events.names) if name not in read and name not in labels]
+    # the others only complete the list of columns in messages
+    others = [name for name in dict.fromkeys(events.names) if name not in read]
     query.query.bind(pa.schema([*fields.values(), *(pa.field(name, pa.null()) for name in others)]))
     columns = {name: flat(column) for name, column in read.items()}
     schema = pa.schema([fields[name].with_type(column.type) for name, column in columns.items()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
-from sash.plan.query import Query
+from sash.plan.as_of_query import SpineQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,8 @@ def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     spine_by, spine_on: the names of these columns in the spine, if they differ.
     min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window.
     options: how to compute, see `sash.Options`; results do not depend on it.
-    aggregates: the result columns by name, each an aggregate of columns of the events, as in `sash.rolling`.
+    aggregates: the result columns by name, each an aggregate of columns of the events, as in `sash.rolling`; a name
+        may be that of a column of the events, not of the spine.
 
     >>> import numpy as np, sash
     >>> labels = {"user": np.array(["a", "b", "a"]), "t": np.array([5, 5, 2])}
@@ -115,5 +116,5 @@ def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         if name in made:
             validation.not_an_aggregate(name, made[name])
             raise TypeError(f"as_of() has no {name}=, which is for rows that are still to come: leave it out")
-    query = Query(windows, by=by, on=on, min_periods=min_periods, options=options, **made)
+    query = SpineQuery(windows, by=by, on=on, min_periods=min_periods, options=options, **made)
     return query.as_of(spine, events, closed=closed, spine_by=spine_by, spine_on=spine_on)

@@ -11,14 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sash.plan import validation
+from sash.plan.query import Query
 from sash.windows import Count, Delta, Policy, Punctuation, Time, WindowKind
 from sash.windows.specs import CLOSED
 
-if TYPE_CHECKING:
-    from sash.plan.query import Query
+
+class SpineQuery(Query):
+    """A query for spines alone: results may have the names of columns of the events, which do not stand beside them."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Do results have all columns of the events? No, those of the spine."""
+        return False
+
+    def rewritten(self, **changes: Any) -> SpineQuery:
+        """The query with some of its arguments changed."""
+        return SpineQuery(**self.arguments(**changes))
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class AsOfQuery:
     Raises ValueError, naming the window or the argument, for what has no meaning at a moment without a row.
     """
 
-    query: Query
+    query: SpineQuery
     closed: str
     spine_by: tuple[str, ...]
     spine_on: str
@@ -56,7 +67,8 @@ class AsOfQuery:
                 )
         for name, window in query.all_windows.items():
             _require_moment(f"the window {name!r}" if name else "the window", window, closed)
-        return AsOfQuery(query.rewritten(emit="final", late="drop", lateness=None), closed, own, times[0])
+        of_spine = SpineQuery(**query.arguments(emit="final", late="drop", lateness=None))
+        return AsOfQuery(of_spine, closed, own, times[0])
 
     def require_free(self, names: Iterable[str]) -> None:
         """Raises ValueError if a result would have the name of a column of the spine."""

@@ -161,10 +161,14 @@ class Query:
 
     def rewritten(self, **changes: Any) -> Query:
         """The query with some of its arguments changed."""
+        return Query(**self.arguments(**changes))
+
+    def arguments(self, **changes: Any) -> dict[str, Any]:
+        """The arguments that make this query, some of them changed."""
         names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "min_periods", "options")
         kept = {name: getattr(self, name) for name in names}
         windows = self.windows.get("", self.windows) or None
-        return Query(changes.pop("windows", windows), **{**kept, **self.aggregates, **changes})
+        return {"windows": windows, **kept, **self.aggregates, **changes}
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Bind the query to columns of these types: sizes in units, aggregates with types.

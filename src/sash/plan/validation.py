@@ -178,13 +178,13 @@ def labels(query: Query) -> list[str]:
 def require_free(query: Query, columns: Iterable[str]) -> None:
     """Raises ValueError if a result would have the name of a column that is there already.
 
-    Each row keeps all of its columns, a slide only those of `by`.
+    Each row keeps all of its columns, a slide only those of `by`, and a row of a spine none of the events.
     """
     made = labels(query) if query.per_row else [*query.aggregates, *SLIDE]
     made += ["window"] if not query.per_row and "" not in query.all_windows else []
     made += ["_late"] if query.late == "flag" else []
     made += ["_row", "_revision"] if query.emit == "eager" else []
-    kept = {*(columns if query.per_row else query.by)}
+    kept = {*(columns if query.keeps_rows else () if query.per_row else query.by)}
     why = "each row keeps its columns" if query.per_row else "results keep the columns of by="
     for name in made:
         if name in kept:

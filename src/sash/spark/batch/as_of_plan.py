@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DoubleType, FloatType, IntegralType, LongType, StructType
 
@@ -47,8 +46,7 @@ def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
             )
     given, own = arrow_schema(events.schema), arrow_schema(spine.schema)
     query.require_free(own.names)
-    labels = validation.labels(query.query)
-    query.query.bind(pa.schema([field for field in given if field.name not in labels]))
+    query.query.bind(given)
     for what, names in (("by", query.spine_by), ("on", (query.spine_on,))):
         for name in names:
             known(own, name, f"{what}= (of the spine)")
