@@ -7,6 +7,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SWITCHED_OFF.items():
             patch.setenv(name, value)  # the JVM hands it to all workers, those of Connect too
-        patch.delenv("JAVA_HOME", raising=False)
-        patch.setenv("PATH", str(_without_java(folder / "tools")))
+        if find_spec("pyspark.sql.streaming.stateful_processor"):  # 4.0 on: an older one needs an older Java
+            patch.delenv("JAVA_HOME", raising=False)
+            patch.setenv("PATH", str(_without_java(folder / "tools")))
         made = session(master="local[2]", **settings)
     made.sparkContext.setLogLevel("OFF")
     yield made

