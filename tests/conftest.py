@@ -39,7 +39,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
-settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=400)
+settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=100)
 settings.register_profile("checked", settings.get_profile("quick"), max_examples=20)
 settings.load_profile(PROFILE)
 

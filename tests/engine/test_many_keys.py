@@ -27,7 +27,7 @@ def batch(keys: Any, first: int) -> pa.RecordBatch:
 def filled(keys: int, store: Any = None, **said: Any) -> Operator:
     """An operator with so many live keys, whose rows are far apart in time."""
     window = said.pop("window", sash.Count(3))
-    op = sash.Query(window, by="k", on="t", lateness=1, n=sash.sum("x"), **said).operator(store=store)
+    op = sash.Query(window, by="k", on="t", lateness=1, high=sash.max("x"), **said).operator(store=store)
     op.process(batch(np.arange(keys), 0))
     return op
 

@@ -1,7 +1,7 @@
 """What `make test` runs of tests with many parameters: each value of each parameter, not each combination.
 
-In files where every case takes long, the tests take turns as well: each runs a third of its cases, another third than
-its neighbours. `make test-all` runs all of them, or with PART=2/8 one part of eight.
+In files where every case takes long, the tests take turns as well: each runs a quarter of its cases, another one
+than its neighbours. `make test-all` runs all of them, or with PART=2/8 one part of eight.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,22 +10,41 @@ from zlib import crc32
 
 IN_TURN = (
     "tests/aggregators/test_amta.py",
+    "tests/aggregators/test_bint.py",
     "tests/aggregators/test_bulk_evict.py",
+    "tests/aggregators/test_daba_lite.py",
     "tests/aggregators/test_log_mta.py",
     "tests/aggregators/test_machines.py",
     "tests/benchmarks/test_rivals.py",
+    "tests/cli/test_sql.py",
     "tests/conformance/test_timed_matrix.py",
+    "tests/engine/test_bad_input.py",
     "tests/engine/test_calendar.py",
     "tests/engine/test_calls.py",
+    "tests/engine/test_crafted_state.py",
     "tests/engine/test_differential_queries.py",
     "tests/engine/test_digits.py",
+    "tests/engine/test_eager.py",
+    "tests/engine/test_eager_pages.py",
     "tests/engine/test_edges.py",
+    "tests/engine/test_every_fault.py",
     "tests/engine/test_exception_safety.py",
+    "tests/engine/test_lookup.py",
+    "tests/engine/test_memory.py",
+    "tests/engine/test_migration_stores.py",
     "tests/engine/test_money_and_durations.py",
     "tests/engine/test_policy.py",
+    "tests/engine/test_shift.py",
     "tests/engine/test_small_pages.py",
+    "tests/engine/test_state_reader.py",
     "tests/engine/test_structures.py",
+    "tests/fixtures/test_restored.py",
     "tests/frames/test_calendar.py",
+    "tests/frames/test_queries.py",
+    "tests/frames/test_sql.py",
+    "tests/frames/test_trust.py",
+    "tests/kernels/column/test_long_windows.py",
+    "tests/kernels/column/test_order_kernels.py",
     "tests/kernels/test_memory.py",
     "tests/kernels/test_slots.py",
     "tests/plan/test_event_window_calendar.py",
@@ -34,8 +53,11 @@ IN_TURN = (
 )
 """Files whose tests have the same long list of cases, all slow."""
 
-MANY = 9
+MANY = 8
 """From so many cases on, tests take turns."""
+
+TURNS = 4
+"""How many tests it takes until each case was met once."""
 
 
 def left_out(items: Iterable[Any]) -> Iterator[Any]:
@@ -47,7 +69,7 @@ def left_out(items: Iterable[Any]) -> Iterator[Any]:
     for name, cases in tests.items():
         chosen = _each_value(cases)
         if len(chosen) >= MANY and name.startswith(IN_TURN):
-            chosen = chosen[crc32(name.encode()) % 3 :: 3]
+            chosen = chosen[crc32(name.encode()) % TURNS :: TURNS]
         yield from (case for case in cases if case not in chosen)
 
 

@@ -1,4 +1,4 @@
-"""The cross-section: each value of each parameter is met; of many slow cases, a third."""
+"""The cross-section: each value of each parameter is met; of many slow cases, a quarter."""
 
 from itertools import chain
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ def test_what_is_seldom_run_anyway_meets_nothing() -> None:
 def test_tests_with_slow_cases_take_turns() -> None:
     single = [(str(i),) for i in range(12)]
     left = {name: names(left_out(cases(f"{IN_TURN[0]}::{name}", *single))) for name in map(str, range(30))}
-    assert {len(one) for one in left.values()} == {8}
+    assert {len(one) for one in left.values()} == {9}
     assert set.intersection(*map(set, left.values())) == set(), "a case that no test runs"
 
 

@@ -27,7 +27,7 @@ def count(said: str, what: str) -> int:
     return int(found[1].replace(",", "")) if found else 0
 
 
-@pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
+@pytest.mark.parametrize("seed", [1000 * i for i in range(2 if THOROUGH else 1)])
 def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
     rounds = 40 if THOROUGH else 2
     said = played("--rounds", str(rounds), "--seed", str(seed), "--few")
@@ -37,7 +37,7 @@ def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
     assert count(said, "KeyboardInterrupt") > 5
 
 
-@pytest.mark.parametrize("seed", [1000 * i for i in range(10 if THOROUGH else 1)])
+@pytest.mark.parametrize("seed", [1000 * i for i in range(2 if THOROUGH else 1)])
 def test_rounds_with_little_memory(seed: int) -> None:
     rounds = 40 if THOROUGH else 2
     said = played("--memory", "--rounds", str(rounds), "--seed", str(seed))
