@@ -173,7 +173,10 @@ def test_wrong_usage() -> None:
 
 def test_sash_ui_shows_the_runs_until_it_is_interrupted(registered: QueryBoard) -> None:
     registered.watch(sash.Query(2, n=sash.count()).operator(), "mine")
-    with subprocess.Popen([sys.executable, "-m", "sash", "ui"], stdout=subprocess.PIPE, text=True) as process:
+    # a shell that runs the tests in the background ignores interrupts, and so would every process below it
+    listening = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = f"{listening}runpy.run_module('sash', run_name='__main__', alter_sys=True)"
+    with subprocess.Popen([sys.executable, "-c", program, "ui"], stdout=subprocess.PIPE, text=True) as process:
         guard = threading.Timer(120, process.kill)
         guard.start()
         url = process.stdout.readline().strip()
