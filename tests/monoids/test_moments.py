@@ -151,6 +151,14 @@ def test_the_smallest_floats() -> None:
     assert of(Skewness(), [5e-324] * 3) is of(Kurtosis(), [LARGEST] * 3) is None
 
 
+@pytest.mark.parametrize("monoid", ALL, ids=repr)
+def test_states_of_small_values_are_comparable(monoid: Monoid) -> None:
+    """The cube of the deviation of such a variance is below the smallest float."""
+    state = monoid.combine(monoid.lift(0.0), monoid.lift(2.0**-479))
+    assert monoid.same(state, state)
+    assert not monoid.same(state, monoid.combine(monoid.lift(0.0), monoid.lift(2.0**-478)))
+
+
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=30))
 def test_moments_are_those_of_the_definition(values: list[int]) -> None:
     n = len(values)

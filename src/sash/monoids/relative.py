@@ -117,4 +117,5 @@ def standard(a: Moments) -> Moments:
         return (-a[0], *a[1:])
     if a[3] == 0.0 or a[3] != a[3]:
         return a
-    return (a[0], a[1], a[2], deviation(a[0], a[3]), skewness(a[0], a[3], a[4]), kurtosis(a[0], a[3], a[5]))
+    skewed = skewness(a[0], a[3], a[4]) if a[4] else 0.0  # M2 of a variance may be so small that M2**1.5 is 0
+    return (a[0], a[1], a[2], deviation(a[0], a[3]), skewed, kurtosis(a[0], a[3], a[5]))
