@@ -64,7 +64,7 @@ def run_killed(server: Any, job: Job, kills: int, seed: int) -> None:
 
 
 def many(count: int) -> list[Any]:
-    return [pytest.param(10, id="10"), pytest.param(count, id=str(count), marks=pytest.mark.all_compiled)]
+    return [pytest.param(4, id="4"), pytest.param(count, id=str(count), marks=pytest.mark.all_compiled)]
 
 
 @pytest.mark.parametrize("kills", many(100))

@@ -177,6 +177,8 @@ class _Twins:
             return self.dispatcher(function)
         if function in NATIVE:
             return NATIVE[function]
+        if self.open and is_ours(function) and not function.__closure__:
+            return compiled_once(function)
         inlined = not getattr(function, "noinline", False)
         options = {"nopython": True, "forceinline": inlined, "error_model": getattr(function, "error_model", "python")}
         return self.made(function, function, {**options, **self.inner(), "_nrt": _allocates(function)})
