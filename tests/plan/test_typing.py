@@ -15,6 +15,7 @@ import pytest
 import sash
 from sash.aggregators.catalogue import CATALOGUE
 from sash.engine import Operator
+from sash.monoids.functions import AGGREGATES
 from sash.plan import api_types, validation
 from sash.plan.bound_query import MODES
 from sash.plan.options import PREFERENCES
@@ -104,6 +105,7 @@ def test_rolling_takes_what_query_takes() -> None:
     [
         *(sash.rolling, sash.as_of, sash.Query, sash.Window, sash.Options),
         *(sash.Query.operator, sash.Query.run, sash.Query.as_of, *OPERATOR, *WINDOWS),
+        *(getattr(sash, name) for name in AGGREGATES),
     ],
     ids=lambda thing: thing.__qualname__,
 )
@@ -111,8 +113,13 @@ def test_help_explains_every_argument(thing: Any) -> None:
     text = inspect.getdoc(thing) or ""
     for name, parameter in inspect.signature(thing).parameters.items():
         if name != "self":
-            assert re.search(rf"^(\w+, )?{name}(, \w+)?: ", text, re.MULTILINE), f"{name} is not explained"
+            assert re.search(rf"^(\w+, )*{name}(, \w+)*: ", text, re.MULTILINE), f"{name} is not explained"
             assert parameter.annotation not in (parameter.empty, "Any") or name in ANYTHING
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_help_of_aggregates_has_an_example(name: str) -> None:
+    assert f"sash.{name}(" in (inspect.getdoc(getattr(sash, name)) or "").partition(">>> import sash")[2]
 
 
 @pytest.mark.parametrize("word", ["partition by", "watermark", "tumbling", "hopping", "UDAF", "sliding", "event time"])

@@ -147,9 +147,11 @@ def last(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 @binds(Nth)
 def nth(x: ColumnLike, /, *, n: int, where: Condition = None) -> Bound:
-    """N-th value (NTH_VALUE) of column `x` that is not null: from the oldest for n ≥ 1, from the newest for n ≤ -1.
+    """N-th value (NTH_VALUE) of column `x` in the window, without nulls.
 
-    A window with fewer values gives null. Result: the type of `x`. The state holds |n| values, so keep n small.
+    A window with fewer values gives null. Result: the type of `x`.
+
+    n: the position, counted from the oldest value (1, 2, …) or from the newest (-1, -2, …). The state holds |n| values.
 
     >>> import sash
     >>> window = sash.Window(3, sash.nth("x", n=2))
@@ -191,9 +193,11 @@ def collect_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 @binds(Concat)
 def concat(x: ColumnLike, /, *, separator: str = "", where: Condition = None) -> Bound:
-    """Concatenate the strings of column `x` in the window in order, with `separator` between: STRING_AGG, LISTAGG.
+    """Concatenate the strings of column `x` in the window, oldest first: STRING_AGG, LISTAGG.
 
     Nulls are skipped, empty strings are not; a window without values gives null. Result: a string.
+
+    separator: the text between two strings.
 
     >>> import sash
     >>> window = sash.Window(2, sash.concat("x", separator="-"))

@@ -155,9 +155,11 @@ def sum_of_squares(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 @binds(Var)
 def var(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
-    """Variance of column `x` in the window, divided by n - ddof: VAR_SAMP, or VAR_POP with ddof=0.
+    """Variance of column `x` in the window: VAR_SAMP, or VAR_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
+
+    ddof: delta degrees of freedom: the sum of squares is divided by n - ddof.
 
     >>> import sash
     >>> window = sash.Window(2, sash.var("x"))
@@ -171,9 +173,11 @@ def var(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
 
 @binds(Std)
 def std(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
-    """Standard deviation of column `x` in the window, over n - ddof: STDDEV_SAMP, or STDDEV_POP with ddof=0.
+    """Standard deviation of column `x` in the window: STDDEV_SAMP, or STDDEV_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
+
+    ddof: delta degrees of freedom: the sum of squares is divided by n - ddof.
 
     >>> import sash
     >>> window = sash.Window(2, sash.std("x", ddof=0))
@@ -189,8 +193,10 @@ def std(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
 def skewness(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Skewness of column `x` in the window: the third central moment over the second to the power 3/2.
 
-    Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas). Nulls
-    are skipped; null without variance, and, adjusted, below 3 values. Result: a float.
+    Nulls are skipped; null if all values are equal, and, with bias=False, below 3 values. Result: a float.
+
+    bias: True for the skewness of the population, as in Spark and polars; False to adjust it for a sample, as in
+        pandas.
 
     >>> import sash
     >>> window = sash.Window(3, sash.skewness("x"))
@@ -206,8 +212,10 @@ def skewness(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) ->
 def kurtosis(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Excess kurtosis of column `x` in the window: the fourth central moment over the square of the second, minus 3.
 
-    Of the population (bias=True, as in Spark and polars) or adjusted for a sample (bias=False, as in pandas). Nulls
-    are skipped; null without variance, and, adjusted, below 4 values. Result: a float.
+    Nulls are skipped; null if all values are equal, and, with bias=False, below 4 values. Result: a float.
+
+    bias: True for the kurtosis of the population, as in Spark and polars; False to adjust it for a sample, as in
+        pandas.
 
     >>> import sash
     >>> window = sash.Window(2, sash.kurtosis("x"))
@@ -221,9 +229,11 @@ def kurtosis(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) ->
 
 @binds(Covariance)
 def covariance(x: ColumnLike, y: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
-    """Covariance of columns `x` and `y` in the window, over n - ddof: COVAR_SAMP, or COVAR_POP with ddof=0.
+    """Covariance of columns `x` and `y` in the window: COVAR_SAMP, or COVAR_POP with ddof=0.
 
     Rows with a null in either column are skipped; null for n <= ddof. Result: a float.
+
+    ddof: delta degrees of freedom: the sum of products is divided by n - ddof.
 
     >>> import sash
     >>> window = sash.Window(2, sash.covariance("x", "y"))

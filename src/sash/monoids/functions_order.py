@@ -32,12 +32,16 @@ def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 @binds(Quantile)
 def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "linear", where: Condition = None) -> Bound:
-    """Quantile (percentile) of column `x` in the window, exactly: the value at place q * (n - 1) in order.
+    """Quantile (percentile) of column `x` in the window, exactly: the value at position q * (n - 1) in sorted order.
 
-    Between two places `interpolation` decides: "linear" and "midpoint" give a number between the two values, as a
-    float; "lower", "higher" and "nearest" (the even place, if both are as near) choose one of them, of any type with an
-    order; "equiprobable" is the least value that at least the fraction `q` of the values does not exceed. Nulls are
-    skipped; a window without values gives null; a NaN makes the quantile NaN. Result: a float, or the type of `x`.
+    Nulls are skipped; a window without values gives null; a NaN makes the quantile NaN. Result: a float, or the type of
+    `x` if `interpolation` chooses a value.
+
+    q: the quantile, in 0..1: 0.99 is the 99th percentile.
+    interpolation: the rule for a position between two values. "linear" and "midpoint" compute a number between them;
+        "lower", "higher" and "nearest" (the even position of two equally near ones) choose one of them, of any type
+        with an order; "equiprobable" chooses the least value that at least the fraction `q` of the values does not
+        exceed.
 
     >>> import sash
     >>> window = sash.Window(5, sash.quantile("x", q=0.75))
@@ -51,12 +55,14 @@ def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "line
 
 @binds(Rank)
 def rank(x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None) -> Bound:
-    """Rank of the window's newest row by column `x`, from 1: that of the current row in windows that end at it.
+    """Rank of the newest row of the window by column `x`, from 1: RANK in SQL.
 
-    `method` is the rule for equal values: their "average" rank, the "min" (RANK in SQL), the "max", or "dense", which
-    counts each value once (DENSE_RANK). The least value has rank 1, with `ascending=False` the greatest; a NaN is
-    greater than every number. Nulls are not counted; if the newest row has one, the rank is null. Result: an int, a
-    float with "average". Only for windows with a result at each row.
+    A NaN is greater than every number. Nulls are not counted; if the newest row has one, the rank is null. Result: an
+    int, a float with "average". Only for windows with a result at each row.
+
+    method: the rule for equal values: their "average" rank, the "min" (RANK in SQL), the "max", or "dense", which
+        counts each value once (DENSE_RANK).
+    ascending: whether the least value has rank 1; else the greatest.
 
     >>> import sash
     >>> window = sash.Window(3, sash.rank("x", method="min"))
@@ -74,8 +80,11 @@ def percent_rank(
 ) -> Bound:
     """Rank of the window's newest row by column `x`, as a fraction of the number of values: in (0, 1].
 
-    `method` and `ascending` are those of `rank`; with "dense" the fraction is of the distinct values. Nulls are not
-    counted; if the newest row has one, the result is null. Result: a float. Only for windows with a result at each row.
+    Nulls are not counted; if the newest row has one, the result is null. Result: a float. Only for windows with a
+    result at each row.
+
+    method: the rule for equal values, as in `rank`; with "dense" the fraction is that of the distinct values.
+    ascending: whether the least value has the least rank; else the greatest.
 
     >>> import sash
     >>> window = sash.Window(4, sash.percent_rank("x"))

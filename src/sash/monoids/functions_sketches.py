@@ -16,10 +16,12 @@ from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
 
 @binds(ApproxDistinct)
 def approx_distinct(x: ColumnLike, /, *, lg_k: int = 12, where: Condition = None) -> Bound:
-    """Approximate COUNT(DISTINCT x) of the window: a HyperLogLog sketch with 2**lg_k registers of a byte.
+    """Approximate COUNT(DISTINCT x) of the window: a HyperLogLog sketch.
 
-    Nulls are skipped. Result: an int, 0 for an empty window. The standard error is about
-    1.04 / sqrt(2**lg_k), 1.6% by default.
+    Nulls are skipped. Result: an int, 0 for an empty window.
+
+    lg_k: the sketch has 2**lg_k registers of a byte, and a standard error of about 1.04 / sqrt(2**lg_k), 1.6% by
+        default.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.approx_distinct("x"))
@@ -37,9 +39,11 @@ def approx_quantile(
 ) -> Bound:
     """Approximate quantile of column `x` in the window: median, percentiles; a KLL sketch.
 
-    `q` is a quantile in 0..1, or a tuple of several. `k` sets size and accuracy: with 200 the rank is within 1.3% in
-    99 of 100 cases, and exact up to about k values. Nulls are skipped; a window without values gives null; a NaN makes
-    every quantile NaN. Result: a float, which is a value of the window, or a list of floats (in a loop a tuple).
+    Nulls are skipped; a window without values gives null; a NaN makes every quantile NaN. Result: a float, which is a
+    value of the window, or a list of floats (in a loop a tuple).
+
+    q: the quantile, in 0..1, or a tuple of several.
+    k: the size of the sketch: with 200 the rank is within 1.3% in 99 of 100 cases, and exact up to about k values.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.approx_quantile("x", q=(0.5, 1.0)))
@@ -56,9 +60,12 @@ def approx_quantile(
 def frequent_items(x: ColumnLike, /, *, k: int = 10, lg_max_k: int = 10, where: Condition = None) -> Bound:
     """Most frequent values (top k, heavy hitters) of column `x` in the window, with estimated counts.
 
-    A Misra-Gries sketch of at most 0.75 * 2**lg_max_k values: exact while there are no more distinct ones. Beyond, a
-    count is too high by at most 3.5 / 2**lg_max_k of all counted. Nulls are skipped. Result: a list of structs
-    (item, count), in a loop of tuples, most frequent first.
+    A Misra-Gries sketch. Nulls are skipped. Result: a list of structs (item, count), in a loop of tuples, most frequent
+    first.
+
+    k: the number of values in the result.
+    lg_max_k: the sketch holds at most 0.75 * 2**lg_max_k values, and is exact up to as many distinct ones. Beyond, a
+        count is too high by at most 3.5 / 2**lg_max_k of all counted.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.frequent_items("word", k=1))
@@ -77,9 +84,12 @@ def count_min(
 ) -> Bound:
     """Approximate how often given values occur in column `x` of the window: a count-min sketch, never too low.
 
-    `items` are the values to count; in a loop they may be left out, and the result can be asked about any value. A
-    count is too high by at most e / buckets of all counted (0.27%) in all but e**-hashes of cases (0.7%). Nulls are
-    skipped. Result: a list of ints, one for each item, in a loop a tuple.
+    Nulls are skipped. Result: a list of ints, one for each item, in a loop a tuple.
+
+    items: the values to count; in a loop they may be left out, and the result then has the count of any value:
+        `result["a"]`.
+    buckets, hashes: the size of the sketch: a count is too high by at most e / buckets of all counted (0.27%) in all
+        but e**-hashes of cases (0.7%).
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.count_min("x", items=("a", "b")))
@@ -96,9 +106,11 @@ def count_min(
 def bloom(x: ColumnLike, /, *, bits: int = 2**14, hashes: int = 7, where: Condition = None) -> Bound:
     """Bloom filter of the values of column `x` in the window: approximate membership, without false negatives.
 
-    With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; give ten bits a value.
     Nulls are skipped; a window without values gives null. Result: binary, which `BloomFilter.from_bytes` of
-    `sash.monoids.bloom` reads; in a loop a `BloomFilter`, asked with `in`.
+    `sash.monoids.bloom` reads; in a loop a `BloomFilter`, which supports `in`.
+
+    bits, hashes: the size of the filter, and the number of bits set for each value. With the defaults (2 KiB) one "yes"
+        in a hundred is wrong at about 1,700 distinct values; use ten bits per value.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.bloom("x"))

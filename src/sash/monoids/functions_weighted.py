@@ -47,8 +47,8 @@ def ewm_mean(  # noqa: PLR0913 (public, keyword-only)
     A value's weight is 0.5 ** (age / halflife), relative to the newest row of the window. Nulls have no weight; a
     window without values gives null. Result: a float.
 
-    halflife: after which age a weight has halved: a number of rows, or a duration such as "10m", by the time of `on`.
-    alpha: instead of `halflife`, the smoothing factor: each row reduces the weights of earlier ones by this part,
+    halflife: the age at which a weight has halved: a number of rows, or a duration such as "10m", by the time of `on`.
+    alpha: instead of `halflife`, the smoothing factor: each row reduces the weights of earlier ones by this fraction,
         1 - 0.5 ** (1 / halflife).
     span, com: instead of `halflife`, as in pandas: alpha = 2 / (span + 1), alpha = 1 / (1 + com).
     times: whether a number as `halflife` is in units of `on`, for columns of numbers; else it is in rows.
@@ -80,11 +80,12 @@ def ewm_var(  # noqa: PLR0913 (public, keyword-only)
 ) -> Bound:
     """Exponentially weighted variance of column `x` in the window, as pandas' `ewm(halflife=…).var()`.
 
-    The weights and parameters are those of `ewm_mean`: halflife, alpha, span or com; times, ignore_nulls. Nulls have
-    no weight; a window without values gives null. Result: a float.
+    Nulls have no weight; a window without values gives null. Result: a float.
 
-    bias: whether it is the variance of the weighted values themselves. Else (bias=False) it is corrected for a sample,
-        and null for a single value.
+    halflife, alpha, span, com: how weights fall with age, as in `ewm_mean`; one of them is required.
+    times, ignore_nulls: how ages are counted, as in `ewm_mean`.
+    bias: True for the variance of the weighted values themselves; False to correct it for a sample, with null for a
+        single value.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.ewm_var("x", halflife=1))
@@ -112,8 +113,12 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
 ) -> Bound:
     """Exponentially weighted standard deviation of column `x` in the window: the square root of `ewm_var`.
 
-    The parameters are those of `ewm_var`: halflife, alpha, span or com; times, ignore_nulls, bias. Nulls have no
-    weight; a window without values gives null. Result: a float.
+    Nulls have no weight; a window without values gives null. Result: a float.
+
+    halflife, alpha, span, com: how weights fall with age, as in `ewm_mean`; one of them is required.
+    times, ignore_nulls: how ages are counted, as in `ewm_mean`.
+    bias: True for the deviation of the weighted values themselves; False to correct it for a sample, with null for a
+        single value.
 
     >>> import sash
     >>> window = sash.Window(sash.Lifetime(), sash.ewm_std("x", halflife=1, bias=True))
@@ -127,11 +132,12 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
 
 @binds(Lag)
 def lag(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
-    """Value of column `x` in the n-th row before the last one of the window (LAG): the row itself, if results are per
-    row.
+    """Value of column `x` n rows before the last row of the window (LAG).
 
-    Nulls count as rows, and a null there gives null, as does a window of n or fewer rows. Result: the type of `x`,
-    which may be anything.
+    With a result at each row, the last row is that row. Nulls count as rows; null if that value is, or if the window
+    has n or fewer rows. Result: the type of `x`, which may be anything.
+
+    n: how many rows to look back.
 
     >>> import sash
     >>> window = sash.Window(10, sash.lag("x", n=2))
@@ -150,6 +156,8 @@ def delta(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
     Nulls count as rows; null if either value is, or if the window has n or fewer rows. Result: an int for ints and
     booleans, else a float.
 
+    n: how many rows to look back.
+
     >>> import sash
     >>> window = sash.Window(10, sash.delta("x", n=1))
     >>> [window.push({"x": x}) for x in (3, 5, 4)]
@@ -167,6 +175,8 @@ def pct_change(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Boun
 
     Nulls count as rows; null if either value is, if the earlier one is zero, or if the window has n or fewer rows.
     Result: a float; 0.5 is a rise by 50 %.
+
+    n: how many rows to look back.
 
     >>> import sash
     >>> window = sash.Window(10, sash.pct_change("x", n=1))
