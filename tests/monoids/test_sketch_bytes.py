@@ -34,7 +34,7 @@ def sealed(kept: bytes, native: bytes) -> bytes:
 
 
 def native_of(monoid: SketchMonoid, count: int) -> bytearray:
-    return bytearray(monoid.write_native(state(monoid, count).whole()))
+    return bytearray(monoid.write_native(state(monoid, count).merged()))
 
 
 def patched(monoid: SketchMonoid, count: int, at: int, new: bytes) -> bytes:

@@ -7,7 +7,7 @@ A monoid defines four names: `identity`, `lift`, `combine`, `lower`. With ⊕ fo
 
 and, where it is declared,
 
-    inverse       inverse(combine(a, b), a) == b                 exactly: removes the oldest part
+    inverse       inverse(combine(a, b), a) == b                 exactly: removes the oldest elements
     commutative   combine(a, b) == combine(b, a)
     selective     combine(a, b) is b if picks_right(a, b) else a
     exact         the laws above hold without a tolerance
@@ -83,13 +83,13 @@ class Monoid:
     """Inputs that may be null without the row being skipped (the payload of `arg_max`)."""
 
     counts_nulls: bool = False
-    """Whether null rows count (they age the others), so that a query adds the presence of the input (`NullRows`)."""
+    """Whether null rows count, as for `lag`. A query then adds an input: whether the value is present (`NullRows`)."""
 
     null_row: Any = None
-    """For typed monoids whose null rows count: the state of one."""
+    """For typed monoids with `counts_nulls`: the state of a null row."""
 
     reads_time: bool = False
-    """Whether it needs the time of each row, so that a query adds it as an input of what `by_time` gives."""
+    """Whether it needs the time of each row. A query then runs `by_time(length)`, and adds the time as an input."""
 
     domain: tuple[Domain, ...] = ("any",)
     """The domain of each input."""
@@ -107,7 +107,7 @@ class Monoid:
     """For inexact monoids: the error relative to the largest operand, where numbers of 106 bits cancel."""
 
     sample_rows: int = 1
-    """How many rows fill every scalar of a state that holds inputs."""
+    """The number of sample rows after which every scalar of a state holds an input."""
 
     declares_empty: bool = True
     """False only for a user's monoid without `empty`: the result of an empty window is then `lower(identity)`."""
@@ -144,7 +144,7 @@ class Monoid:
         raise TypeError(f"{self!r} is no order statistic")
 
     def by_time(self, length: float) -> Monoid:  # noqa: ARG002 (for those that override it)
-        """For a monoid that `reads_time`: that of values and times, its length in units of these times."""
+        """For a monoid that `reads_time`: the monoid of (value, time), with its half-life in units of the time."""
         raise TypeError(f"{self.name} does not read the time")
 
     def lifted(self, row: tuple[Any, ...]) -> Any:
@@ -194,7 +194,7 @@ class Monoid:
         """Bind the aggregate to columns: `Max()("price")` is `sash.max("price")`.
 
         columns: the names of its inputs, or expressions made with `sash.expr`.
-        where: a boolean column's name or a condition such as "status = 'ok'"; other rows are no input.
+        where: a condition such as "status = 'ok'", or the name of a boolean column; the input of other rows is null.
         """
         return Bound(self, columns, where)
 
@@ -237,7 +237,7 @@ class Bound(Aggregated):
     columns: tuple[ColumnLike, ...]
     condition: Expr | None
     window: Any
-    """The window of its own that `over` gave; None: those of the query."""
+    """The window that `over` set; None for the windows of the query."""
 
     def __init__(
         self, monoid: Monoid, columns: tuple[ColumnLike, ...], where: Condition = None, window: Any = None
@@ -260,7 +260,7 @@ class Bound(Aggregated):
         least, most = self.monoid.arity
         if self.condition is not None and most == 0:
             raise TypeError(
-                f"where= of {label}, which takes no columns: it has no input that a condition could leave out"
+                f"where= of {label}: the aggregate takes no columns, so a condition has no input to leave out"
             )
         if len(self.columns) < least or (most is not None and len(self.columns) > most):
             inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)
@@ -318,7 +318,7 @@ def identical(a: Any, b: Any) -> bool:
 def agree(a: Any, b: Any, tolerance: float = 0.0) -> bool:
     """Are two states (or results) equal, floats within `tolerance` of the largest float among them?
 
-    NaN agrees with NaN; a tolerance never covers an infinity. Tuples, lists and dicts agree part by part,
+    NaN agrees with NaN; a tolerance never covers an infinity. Tuples, lists and dicts are compared element by element,
     everything but floats by `==`.
 
     >>> agree((2, 0.1 + 0.2), (2, 0.3)), agree((2, 0.1 + 0.2), (2, 0.3), 1e-9)
@@ -341,7 +341,7 @@ def _floats(a: Any) -> list[float]:
 
 
 def agree_within(a: Any, b: Any, slack: float) -> bool:
-    """Are two states equal, floats within an absolute slack?"""
+    """Are two states equal, floats within an absolute tolerance?"""
     if isinstance(a, float) and isinstance(b, float):
         return a == b or (a != a and b != b) or abs(a - b) <= slack
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):

@@ -38,7 +38,7 @@ class Aggregated:
         raise NotImplementedError
 
     def where(self, condition: Any = None) -> NoReturn:
-        """Raises TypeError with the spelling of a condition: it is an argument of each aggregate."""
+        """Raises TypeError, with the call to write: a condition is an argument of each aggregate."""
         given = repr(condition) if isinstance(condition, str) else "'price > 10'"
         calls = " and ".join(f"sash.{_with_condition(one, given)}" for one in dict.fromkeys(self.leaves()))
         raise TypeError(f"a condition is an argument of an aggregate, where=, not a method of it: write {calls}")
@@ -130,8 +130,8 @@ class Formula(Aggregated):
             return str(one)
         if not isinstance(one, Formula):
             return repr(one)
-        mine, of = _STRENGTH[self.function], _STRENGTH[one.function]
-        return f"({one!r})" if of < mine or (of == mine and place) else repr(one)
+        outer, inner = _PRECEDENCE[self.function], _PRECEDENCE[one.function]
+        return f"({one!r})" if inner < outer or (inner == outer and place) else repr(one)
 
 
 def _with_condition(leaf: Bound, given: str) -> str:
@@ -140,7 +140,7 @@ def _with_condition(leaf: Bound, given: str) -> str:
     return f"{name}({', '.join([*map(repr, leaf.columns), f'where={given}'])})"
 
 
-_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "negate": 3}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "negate": 3}
 
 
 def _over(operand: Aggregated | LiteralNode, window: Any) -> Aggregated | LiteralNode:
@@ -166,7 +166,7 @@ def _formula(function: str, left: Any, right: Any) -> Formula:
 
 
 def _operand(value: Any) -> Any:
-    """An operand: an aggregate, or a number as a literal. Raises ValueError for a number that is none."""
+    """An operand: an aggregate, or a number as a literal. Raises ValueError for NaN, infinities and beyond 64 bits."""
     if isinstance(value, Aggregated):
         return value
     item = getattr(value, "item", None)

@@ -1,8 +1,8 @@
 """A Bloom filter of the window's values; and the bytes and the hash of items that all sketches share.
 
-The bytes of a value determine its identity, never Python's `hash()`, which differs between processes:
+Values are equal if their hashed bytes are equal. Python's `hash()`, which differs between processes, is not used:
 
-    value                       bytes                                  the same as
+    value                       hashed bytes                           equal values
     int, bool, whole float      "i" + two's complement, little-endian  1 == 1.0 == True, 0 == -0.0, as in Python
     other float                 "f" + IEEE 754, little-endian          every NaN is one value
     str                         "s" + UTF-8
@@ -108,7 +108,7 @@ def whole_number(owner: str, key: str, value: Any, least: int, most: int) -> int
 
 
 class BloomFilter:
-    """A set of values that may answer "yes" wrongly, never "no". Read-only.
+    """An approximate set of values: `in` has false positives, but no false negatives. Read-only.
 
     >>> m = Bloom()
     >>> seen = m.lower(m.combine(m.lift("ada"), m.lift("bob")))
@@ -149,7 +149,7 @@ class BloomFilter:
 
     @property
     def false_positive_rate(self) -> float:
-        """How probable "yes" is for a value that was not in the window."""
+        """The probability of "yes" for a value that was not in the window."""
         return float(self.saturation**self.hashes)
 
     @property
@@ -192,9 +192,9 @@ def _bits_of(x: Any, bits: int, hashes: int) -> list[int]:
 
 
 class Bloom(Monoid):
-    """Which values the window holds, as a `BloomFilter`: `value in result`, wrongly "yes" now and then.
+    """The set of the window's values, as a `BloomFilter`: `value in result`, with some false positives.
 
-    With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; give ten bits a
+    With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; use ten bits per
     value. The table above defines equal values. The laws hold exactly, and the result does not depend on the order.
 
     >>> m = Bloom(bits=2**10, hashes=5)

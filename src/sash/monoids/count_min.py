@@ -1,4 +1,4 @@
-"""About how often each value was in the window: a count-min sketch of Apache DataSketches."""
+"""Approximate counts of values: a count-min sketch of Apache DataSketches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sash.monoids.sketches import Sketch, SketchMonoid, datasketches_library
 
 
 class Counts:
-    """About how often each value was in the window: `counts["a"]`, never too low. Read-only.
+    """Approximate counts of the window's values: `counts["a"]`, never too low. Read-only.
 
     >>> m = CountMin()
     >>> counts = m.lower(m.combine(m.lift("a"), m.lift("a")))
@@ -21,7 +21,7 @@ class Counts:
     __slots__ = ("_state",)
 
     def __init__(self, state: Sketch) -> None:
-        self._state = Sketch(state.monoid, state.whole(), ())
+        self._state = Sketch(state.monoid, state.merged(), ())
 
     def __getitem__(self, x: Any) -> int:
         return int(self._state.native.get_estimate(item_hash(x)))
@@ -33,7 +33,7 @@ class Counts:
 
     @property
     def error(self) -> float:
-        """By how much of `total` a count may be too high, in all but a few cases."""
+        """The fraction of `total` by which a count may be too high, in all but a few cases."""
         return float(self._state.native.get_relative_error())
 
     def __repr__(self) -> str:
@@ -44,10 +44,10 @@ class Counts:
 
 
 class CountMin(SketchMonoid):
-    """About how often values are in the window: never too low, rarely too high.
+    """Approximate counts of values in the window: never too low, rarely too high.
 
     With `items`, a tuple of values, the result is the tuple of their counts, which fits in a column; without,
-    it is a `Counts` that can be asked about any value. A count is too high by at most e / buckets of all
+    it is a `Counts`, which has the count of any value. A count is too high by at most e / buckets of all
     counted (0.27% by default) in all but e**-hashes of cases (0.7%). States merge exactly.
 
     >>> m = CountMin(items=("a", "b", "c"))

@@ -92,7 +92,7 @@ def monoid(
     lift: turns an input into a state; it takes as many arguments as columns. By default the input is the state.
     combine: joins two neighbouring states, the older first. It must be associative.
     lower: turns a state into the result. By default the state is the result.
-    inverse: `inverse(a, b)` removes the older part `b` from state `a`, exactly.
+    inverse: `inverse(total, oldest)` removes the oldest elements of a state: `inverse(combine(a, b), a) == b`, exactly.
     picks_right: for a selective aggregate: does `combine(a, b)` return `b`?
     commutative: the order of the operands of `combine` does not matter.
     selective: `combine` returns one of its operands, as a maximum does.
@@ -100,7 +100,8 @@ def monoid(
     empty: the result for a window without input; by default that of `lower(identity)`.
     dump: turns a state into bytes, for states that are objects of your own.
     load: turns the bytes of `dump` into the state.
-    name: the name of the aggregate in errors and plans.
+    name: the name of the aggregate in errors and plans. It also identifies its stored state, which then stays readable
+        when the code of the functions changes.
     returns: the Arrow type of the result, or its name; needed where a query cannot find it by trying sample values.
 
     >>> import math, sash

@@ -83,7 +83,7 @@ class DecimalSum(OfDecimals, IntegerSum):
         return self.fitting(a, self.scale)
 
     def seen(self, a: Any) -> Any:
-        """The sum, 0 of nothing."""
+        """The sum, 0 without values."""
         return _EXACTLY.scaleb(Decimal(a), -self.scale)
 
 
@@ -111,7 +111,7 @@ class DecimalMean(OfDecimals, IntegerSums):
         return self.fitting(half_up(a[1] * 10**self.more, a[0]), self.scale + self.more)
 
     def seen(self, a: Any) -> Any:
-        """The mean, None of nothing."""
+        """The mean, None without values."""
         return self.lower(a) if a[0] else None
 
 

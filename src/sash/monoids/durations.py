@@ -104,7 +104,7 @@ class DurationMean(IntegerSums):
         return half_up(a[1], a[0])
 
     def seen(self, a: Any) -> Any:
-        """The mean, None of nothing."""
+        """The mean, None without values."""
         return half_up(a[1], a[0]) if a[0] else None
 
 

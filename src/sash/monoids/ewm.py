@@ -8,7 +8,7 @@ from the newest *value* of a state: its weight is 1, and no window with values i
     in rows    (lead, tail, …)   rows up to the newest value, and null rows after it: a null row ages the others
     in time    (time, …)         the time of the newest value (`ewm_by_time.py`)
 
-To combine two states, the older one is aged by what lies between their newest values, and both merge by the gap between
+To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap between
 their means (`ewm_merge.py`), so that an offset costs no digits. Very old weights underflow to zero.
 """
 
@@ -27,7 +27,7 @@ from sash.monoids.moments import check_bias, near
 
 
 class Merged(Monoid):
-    """The base of weights in rows and in time: how values merge, here to their mean."""
+    """The base of exponentially weighted aggregates: merges values to their weighted mean."""
 
     rounding = 1e-12
     no_value: ClassVar[tuple[float, ...]] = NO_MEAN
@@ -47,7 +47,7 @@ class Merged(Monoid):
 
 
 class MergedMoments(Merged):
-    """Values merge to their moments, for the variance."""
+    """Merges values to their weighted moments, for the variance."""
 
     no_value: ClassVar[tuple[float, ...]] = NO_MOMENTS
 
@@ -59,7 +59,7 @@ class MergedMoments(Merged):
 
 
 class _Ewm(Merged):
-    """The base: the half-life, and the ages of rows. State: (lead, tail, *what is merged)."""
+    """The base of half-lives in rows: counts the ages of rows. State: (lead, tail, *merged)."""
 
     domain = ("number",)
 
@@ -100,11 +100,11 @@ class _Ewm(Merged):
 
 
 class EwmMean(_Ewm):
-    """The exponentially weighted mean: of each value the weight is 0.5 ** (age / halflife).
+    """The exponentially weighted mean: a value has the weight 0.5 ** (age / halflife).
 
-    `halflife` is a number of rows, or a duration; with `times` a number is in units of the time. `alpha`, instead, is
-    the part of a weight that each row takes away: 1 - 0.5 ** (1 / halflife). `span` and `com` set it as in pandas: to
-    2 / (span + 1) and 1 / (1 + com). Null rows age the others, unless `ignore_nulls`.
+    `halflife` is a number of rows, or a duration; with `times` a number is in units of the time. Instead, `alpha` is
+    the fraction by which each row reduces the weights of earlier ones: 1 - 0.5 ** (1 / halflife). `span` and `com` set
+    it as in pandas: to 2 / (span + 1) and 1 / (1 + com). Null rows age the others, unless `ignore_nulls`.
 
     >>> m = EwmMean(halflife=1)
     >>> m.lower(m.combine(m.lift(0.0), m.lift(3.0)))
@@ -192,7 +192,7 @@ class EwmStd(EwmVar):
         return EwmStdByTime(length, self.bias)
 
 
-# ---- what is merged ----
+# ---- merged states ----
 
 
 def first_moments(x: Pair) -> tuple[float, float, float, float, float]:
@@ -203,7 +203,7 @@ def first_moments(x: Pair) -> tuple[float, float, float, float, float]:
 
 
 def variance(a: Any, bias: bool) -> Any:
-    """The variance of moments; None of no value, and unbiased of values that form no pair."""
+    """The variance; None without values, and, unbiased, without two values that have a weight."""
     if a[0] == 0.0 or (a[4] == 0.0 and not bias):
         return None
     if bias:
@@ -212,14 +212,14 @@ def variance(a: Any, bias: bool) -> Any:
 
 
 def deviation(a: Any, bias: bool) -> Any:
-    """The square root of the variance, which is a float even if the variance is not."""
+    """The square root of the variance; finite even if the variance exceeds the range of floats."""
     if a[0] == 0.0 or (a[4] == 0.0 and not bias):
         return None
     return a[3] if bias else a[3] * math.sqrt(a[0] * (a[0] / a[4]))
 
 
 def same_merged(a: Any, b: Any) -> bool:
-    """Are both equal within the tolerance: means by their size or that of the deviation?"""
+    """Are both equal within the tolerance, relative to the larger of mean and deviation?"""
     spread = max(a[3], b[3]) if len(a) > 3 else 0.0
     alike = near(a[0], b[0], max(a[0], b[0])) and near(a[1], b[1], max(abs(a[1]), abs(b[1]), spread))
     return alike and (len(a) == 3 or (near(a[3], b[3], spread) and near(a[4], b[4], a[0] * a[0])))
@@ -229,7 +229,7 @@ def same_merged(a: Any, b: Any) -> bool:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """The flag, if it is one. Raises TypeError, naming what came."""
+    """The value of a boolean parameter. Raises TypeError, with the value, for anything else."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}= must be True or False; got {value!r}")
     return value
@@ -240,7 +240,7 @@ def _is_number(value: Any) -> bool:
 
 
 _RANGES = {"alpha": (0.0, 1.0), "span": (1.0, math.inf), "com": (0.0, math.inf)}
-"""By parameter, between which numbers it is, exclusive. At one end only the newest value counts, at the other all."""
+"""The range of each parameter, exclusive: at one end only the newest value would count, at the other all equally."""
 
 
 def row_alpha(name: str, times: Any, **given: Any) -> float | None:

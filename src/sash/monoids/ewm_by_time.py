@@ -1,6 +1,6 @@
 """Exponentially weighted aggregates whose half-life is in time: the inputs are a value and its time.
 
-A query makes them of `EwmMean`, `EwmVar` and `EwmStd`, and adds the column of `on` as their second input.
+A query replaces `EwmMean`, `EwmVar` and `EwmStd` by them, and adds the column of `on` as the second input.
 
     state    (time of the newest value, …)       as in `ewm.py`; null rows are skipped, for they change no age
 
@@ -20,7 +20,7 @@ from sash.monoids.exact_integer import checked_kinds
 
 
 class _ByTime(Merged):
-    """The base: the half-life in units of the times, and ages. State: (time, *what is merged)."""
+    """The base of half-lives in units of the times. State: (time, *merged)."""
 
     domain = ("number", "int")
 

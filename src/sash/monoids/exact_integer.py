@@ -33,7 +33,7 @@ _FLOAT = _INPUT + (1 << 64)
 _PLUS_INFINITY = _FLOAT + (1 << 128)
 _MINUS_INFINITY = _FLOAT + (1 << 192)
 _NAN = _FLOAT + (1 << 256)
-_ABSURD = 2**1000
+_TOO_LARGE = 2**1000
 
 
 def number(x: Any) -> int | float:
@@ -45,10 +45,10 @@ def number(x: Any) -> int | float:
     if isinstance(x, float):
         return x
     if isinstance(x, numbers.Integral):
-        whole = int(x)
-        if -_ABSURD < whole < _ABSURD:
-            return whole
-        raise OverflowError(f"an integer of {whole.bit_length()} bits is too large: inputs must be below 2**1000")
+        integer = int(x)
+        if -_TOO_LARGE < integer < _TOO_LARGE:
+            return integer
+        raise OverflowError(f"an integer of {integer.bit_length()} bits is too large: inputs must be below 2**1000")
     if isinstance(x, numbers.Real) and not isinstance(x, numbers.Rational):
         return float(x)
     if type(x).__name__ in ("bool", "bool_") and type(x).__module__ == "numpy":
@@ -120,7 +120,7 @@ def _special(x: float) -> int:
 
 
 def _bounded(x: int) -> int:
-    return x if -_ABSURD < x < _ABSURD else int(number(x))
+    return x if -_TOO_LARGE < x < _TOO_LARGE else int(number(x))
 
 
 def lowered_sum(state: Any, unit: int, what: str) -> Any:

@@ -5,7 +5,7 @@ LAG of SQL: a null is a row. The state holds the last n + 1 rows:
 
     in a loop     (x, …)                     the oldest first
     on columns    (rows, (x, …))             the newest first; of `delta` and `pct_change`
-                  (rows, there, (x, …))      with a bit for each row that is not null
+                  (rows, present, (x, …))    with a bit for each row that is not null
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Lag(Monoid):
 
 
 class _Change(Lag):
-    """The base of what is computed from the last row and an earlier one."""
+    """The base of aggregates of two values: that of the last row, and an earlier one."""
 
     domain = ("number",)
     counts_nulls = True
@@ -118,7 +118,7 @@ class PctChange(_Change):
 
 
 def check_rows(name: str, n: Any) -> int:
-    """The number of rows. Raises TypeError or ValueError, naming what came."""
+    """The value of `n=`, a number of rows. Raises TypeError or ValueError, with the value, for anything else."""
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"n= of {name} must be a number of rows; got {n!r}, a {type(n).__name__}")
     if n < 1:
@@ -168,7 +168,7 @@ class LagOnColumns(Monoid):
 
 
 class _ChangeOnColumns(LagOnColumns):
-    """Two of the last n + 1 rows: (rows, there, (x, …)); bit i of `there` is set if row i is not null."""
+    """Two of the last n + 1 rows: (rows, present, (x, …)); bit i of `present` is set if row i is not null."""
 
     domain = ("number",)
     read: Callable[[Any], Any]
@@ -188,8 +188,8 @@ class _ChangeOnColumns(LagOnColumns):
             return a
         if b[0] > self.n:
             return b
-        there = (a[1] << b[0] | b[1]) & self.all_rows
-        return (min(a[0] + b[0], self.n + 1), there, self.shift(a[2], b[2], b[0]))
+        present = (a[1] << b[0] | b[1]) & self.all_rows
+        return (min(a[0] + b[0], self.n + 1), present, self.shift(a[2], b[2], b[0]))
 
     def lower(self, a: Any) -> Any:
         if a[0] <= self.n or a[1] & 1 == 0 or a[1] >> self.n == 0:

@@ -52,7 +52,7 @@ class _Truth(Monoid):
 class Any(_Truth):
     """Is any value true?
 
-    Columns must be of booleans; in a loop a value counts as Python's `bool` takes it.
+    Columns must be boolean; in a loop values are converted with `bool`.
 
     >>> m = Any()
     >>> m.lower(m.combine(m.lift(False), m.lift(True)))
@@ -65,7 +65,7 @@ class Any(_Truth):
 class All(_Truth):
     """Are all values true?
 
-    Columns must be of booleans; in a loop a value counts as Python's `bool` takes it.
+    Columns must be boolean; in a loop values are converted with `bool`.
 
     >>> m = All()
     >>> m.lower(m.combine(m.lift(False), m.lift(True)))

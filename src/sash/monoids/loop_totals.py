@@ -3,7 +3,8 @@
     Decimal        exact, with as many digits as it takes; a mean has four places more, rounded half up
     timedelta      exact; a mean is rounded half up to a microsecond
 
-A total stands where sums of numbers have an integer (`exact_integer.py`): it adds and subtracts, and 0 is its identity.
+A total is used like the integer that is the state of a sum of numbers (`exact_integer.py`): it adds and subtracts, and
+0 is its identity.
 """
 
 from __future__ import annotations
@@ -86,6 +87,6 @@ def difference(greatest: Any, least: Any) -> Any:
     return EXACTLY.subtract(greatest, least) if isinstance(greatest, Decimal) else greatest - least
 
 
-def subtracts(x: Any) -> bool:
-    """Is it a decimal, a duration, a date or a time?"""
+def has_difference(x: Any) -> bool:
+    """Is it a decimal, a duration, a date or a time, for `difference`?"""
     return isinstance(x, Decimal | timedelta | date)

@@ -36,7 +36,7 @@ def blur(deviation: float) -> float:
 
 
 def check_ddof(ddof: Any) -> int:
-    """The delta degrees of freedom, if they are a count. Raises TypeError or ValueError, naming what came."""
+    """The value of `ddof=`, 0 or more. Raises TypeError or ValueError, with the value, for anything else."""
     if isinstance(ddof, bool) or not isinstance(ddof, int):
         raise TypeError(
             f"ddof= is subtracted from the count: it must be an integer; got {ddof!r}, a {type(ddof).__name__}"
@@ -251,7 +251,7 @@ class Kurtosis(_Moments):
 
 
 def check_bias(bias: Any) -> bool:
-    """The flag, if it is one. Raises TypeError, naming what came."""
+    """The value of `bias=`. Raises TypeError, with the value, unless it is a boolean."""
     if not isinstance(bias, bool):
         raise TypeError(f"bias= must be True (for the population) or False (adjusted for a sample); got {bias!r}")
     return bias

@@ -1,11 +1,11 @@
-r"""A counted multiset that does not change: a treap of tuples, which shares what two multisets have in common.
+r"""An immutable counted multiset: a treap of tuples, in which multisets share subtrees.
 
 Aragon, Seidel: Randomized Search Trees, FOCS 1989; union and difference after Blelloch, Reid-Miller: Fast Set
 Operations Using Treaps, SPAA 1998.
 
                   5 ×2                 a search tree by key, a heap by priority
                  /    \                a node counts how often its key occurs,
-             3 ×1      9 ×1            and knows of its subtree: the number of keys with and without
+             3 ×1      9 ×1            and holds for its subtree: the number of keys with and without
                  \                    repetition, and the most frequent key
                   4 ×7
 
@@ -201,7 +201,7 @@ def ordered_value(key: Any) -> Any:
 def hashable_key(x: Any) -> Any:
     """The key of any hashable value: equal values have equal keys, and all keys have an order among each other.
 
-    Values that are neither numbers, text, bytes, times nor tuples and sets of such are told apart by hash, type and
+    Values that are neither numbers, text, bytes, times nor tuples and sets of such are distinguished by hash, type and
     text.
 
     Raises TypeError for a value that is not hashable.

@@ -1,9 +1,9 @@
-"""An aggregate whose null rows count: it takes whether the value is there as a second input.
+"""Wrap an aggregate that counts null rows: a second input says whether the value is present.
 
     x          3      null    5                on columns nulls have no values of their own
     present    True   False   True
 
-Its `lift` of a null row is the aggregate's `null_row`: a row that ages the others, or that `lag` steps over.
+A null row is lifted to the `null_row` of the aggregate: it ages the other rows, and `lag` counts it.
 """
 
 from __future__ import annotations

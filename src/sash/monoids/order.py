@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.exact_integer import INT64_MAX, checked_kinds, in_range, number, one_kind
-from sash.monoids.loop_totals import difference, subtracts
+from sash.monoids.loop_totals import difference, has_difference
 
 _LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
 _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}
 
 
 class _Contest(Monoid):
-    """An order: which value wins, and the initial value on columns."""
+    """The base of extremes: which of two values wins, and the initial value on columns."""
 
     worst: ClassVar[dict[Kind, Any]]
     loses: Callable[[Any, Any], bool]
-    """Does the second argument, the younger, win over the first?"""
+    """Does the first value lose to the second, which is newer?"""
 
 
 class _Least(_Contest):
@@ -251,11 +251,11 @@ def _as_float(x: Any) -> Any:
 
 
 def _read(x: Any) -> Any:
-    return x if subtracts(x) else number(x)
+    return x if has_difference(x) else number(x)
 
 
 def _minus(greatest: Any, least: Any) -> Any:
-    if subtracts(greatest):
+    if has_difference(greatest):
         return difference(greatest, least)
     found = greatest - least
     return found if isinstance(found, float) else in_range(found, "range")

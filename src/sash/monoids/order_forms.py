@@ -212,7 +212,7 @@ def fraction(twice: Any, of: Any) -> Any:
 
 
 def itself(x: Any) -> Any:
-    """A value without a zero of two signs."""
+    """A value unchanged: its type has no -0.0."""
     return x
 
 

@@ -1,8 +1,8 @@
 """Order statistics: median, quantiles, ranks, mode and the number of distinct values, all exact.
 
-They are no aggregates of bounded size: the state is the counted multiset of the window's values (`multiset.py`), from
-which the oldest come off exactly. NaN is a value, greater than every number and equal to itself; a median and a
-quantile of values with a NaN are NaN. -0.0 is 0.0.
+Their states are not of bounded size: a state is the counted multiset of the window's values (`multiset.py`), from which
+the oldest are removed exactly. NaN is a value, greater than every number and equal to itself; a median and a quantile
+of values with a NaN are NaN. -0.0 is 0.0.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def interpolated(low: float, high: float, fraction: float) -> float:
     """
     if fraction == 0.5:
         middle = low * 0.5 + high * 0.5
-        return low if low == high else middle  # compiled, no branch: nobody could predict it
+        return low if low == high else middle  # compiled to a select: a branch could not be predicted
     if fraction == 0.0 or low == high:
         return low
     step = high - low
@@ -95,7 +95,7 @@ class _Counted(Monoid):
 class Quantile(_Counted):
     """The value below which the fraction `q` of the values lies, exactly.
 
-    `interpolation` says what is between two values: "linear", "midpoint" (floats, of numbers only), "lower", "higher",
+    `interpolation` is the rule between two values: "linear", "midpoint" (floats, of numbers only), "lower", "higher",
     "nearest" (the even place of two equally near ones) or "equiprobable" (the least value that at least q of the values
     do not exceed), which choose a value, of any type with an order. NaN if a value is NaN.
 

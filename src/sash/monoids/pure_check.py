@@ -1,7 +1,7 @@
-"""Does a user's aggregate leave its states alone? Found by running it on sample rows.
+"""Check on sample rows that a user's aggregate does not change its states.
 
-A structure keeps states and combines them again: a `combine` that appends to its argument gives wrong results, later
-and elsewhere. So it is an error at the call.
+A structure keeps states and combines them again: a `combine` that appends to its argument would give wrong results
+later, in other windows. So it is an error when the query is bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def require_pure(monoid: Monoid, rows: Iterable[tuple[Any, ...]], label: str) ->
 
 
 def _called(function: Callable[..., Any], name: str, label: str, *states: Any) -> tuple[bool, Any]:
-    """Whether a function succeeds, and its result. Raises ValueError if it has changed an argument."""
+    """Call a function: whether it succeeded, and its result. Raises ValueError if it has changed an argument."""
     before = [frozen(state) for state in states]
     try:
         result = function(*states)

@@ -52,8 +52,8 @@ class Sketch:
     def __init__(self, monoid: SketchMonoid, native: Any, kept: tuple[Any, ...]) -> None:
         self.monoid, self.native, self.kept = monoid, native, kept
 
-    def whole(self) -> Any:
-        """A native sketch of all values; not to be changed."""
+    def merged(self) -> Any:
+        """A native sketch of all values; it must not be changed."""
         return self.native if not self.kept else self.monoid.join(self.natives(), self.kept)
 
     def natives(self) -> list[Any]:
@@ -146,7 +146,7 @@ class SketchMonoid(Monoid):
         """Are two states equal, within the bounds of the sketch?"""
         if a is None or b is None:
             return a is b
-        return self.close(a.whole(), b.whole())
+        return self.close(a.merged(), b.merged())
 
     def close(self, a: Any, b: Any) -> bool:
         """Do two native sketches agree within their bounds?"""
@@ -154,7 +154,7 @@ class SketchMonoid(Monoid):
 
 
 class ApproxDistinct(SketchMonoid):
-    """About how many distinct values: a HyperLogLog sketch of 2**lg_k registers, a byte each.
+    """The approximate number of distinct values: a HyperLogLog sketch of 2**lg_k registers, a byte each.
 
     The standard error is about 1.04 / sqrt(2**lg_k), 1.6% by default; next to nothing up to a hundred values.
 
@@ -189,14 +189,14 @@ class ApproxDistinct(SketchMonoid):
         return union.get_result(library.HLL_8)
 
     def lower(self, a: Any) -> Any:
-        return 0 if a is None else round(a.whole().get_estimate())
+        return 0 if a is None else round(a.merged().get_estimate())
 
     def close(self, a: Any, b: Any) -> bool:
         return bool(a.get_lower_bound(3) <= b.get_upper_bound(3) and b.get_lower_bound(3) <= a.get_upper_bound(3))
 
 
 class ApproxQuantile(SketchMonoid):
-    """About the q-quantile of numbers, as a float; of several, with q a tuple, a tuple of floats.
+    """The approximate q-quantile of numbers, a float; if `q` is a tuple, a tuple of floats.
 
     The quantile is a value of the window (the nearest rank: the least value that at least q of all values do
     not exceed). A KLL sketch: with k = 200 its rank is right within 1.3% in 99 of 100 cases, and exactly up
@@ -252,7 +252,7 @@ class ApproxQuantile(SketchMonoid):
         return Sketch(self, None, (float(x),))
 
     def combine(self, a: Any, b: Any) -> Any:
-        # a sketch skips NaN in silence: such a state stands for the window as it is, alone
+        # a native sketch ignores NaN: a state of a single NaN stands for every window that has one
         for state in (a, b):
             if state is not None and _is_nan(state):
                 return state
@@ -265,7 +265,7 @@ class ApproxQuantile(SketchMonoid):
         if _is_nan(a):
             found = (math.nan,) * len(ranks)
         else:
-            native = a.whole()
+            native = a.merged()
             found = tuple(_quantile(native, rank) for rank in ranks)
         return found if isinstance(self.q, tuple) else found[0]
 
@@ -299,8 +299,8 @@ class FrequentItems(SketchMonoid):
 
     A Misra-Gries sketch of at most 0.75 * 2**lg_max_k values: exact while there are no more distinct ones.
     Beyond, a count is too high by at most 3.5 / 2**lg_max_k of all counted, and every value that is more
-    frequent than that is found. Of equal estimates, the order is one of the values' bytes. As values come
-    back out, 1, 1.0 and True are three here.
+    frequent than that is found. Equal estimates are in the order of the values' bytes. The result has the
+    values themselves, so 1, 1.0 and True are three values here.
 
     >>> m = FrequentItems(k=2)
     >>> window = m.identity
@@ -340,7 +340,7 @@ class FrequentItems(SketchMonoid):
     def lower(self, a: Any) -> Any:
         if a is None:
             return None
-        ranked = sorted(self.rows(a.whole()), key=lambda row: (-row[1], row[0]))
+        ranked = sorted(self.rows(a.merged()), key=lambda row: (-row[1], row[0]))
         return [(decode_item(row[0].encode("latin-1")), row[1]) for row in ranked[: self.k]]
 
     def rows(self, native: Any) -> list[tuple[str, int, int, int]]:

@@ -77,14 +77,14 @@ class Sum(_Exact):
         return lowered_sum(a, UNIT, "sum")
 
     def seen(self, a: Any) -> Any:
-        """The sum, 0 of nothing, and an int of any size."""
+        """The sum, 0 without values; an int of any size."""
         return plain_sum(a, UNIT)
 
 
 class Mean(_Exact):
     """The arithmetic mean, a float.
 
-    It is there even where the sum is not: the mean of the two largest floats is the largest float.
+    It is finite even if the sum is not: the mean of the two largest floats is the largest float.
 
     >>> m = Mean()
     >>> m.lower(m.combine(m.lift(1), m.lift(2)))
@@ -100,7 +100,7 @@ class Mean(_Exact):
         return lowered_mean(a, UNIT)
 
     def seen(self, a: Any) -> Any:
-        """The mean, None of nothing."""
+        """The mean, None without values."""
         return lowered_mean(a, UNIT)
 
 
@@ -124,7 +124,7 @@ class SumOfSquares(_Exact):
         return lowered_sum(a, 2 * UNIT, "sum of squares")
 
     def seen(self, a: Any) -> Any:
-        """The sum of squares, 0 of nothing, and an int of any size."""
+        """The sum of squares, 0 without values; an int of any size."""
         return plain_sum(a, 2 * UNIT)
 
 
@@ -157,14 +157,14 @@ class IntSum(Monoid):
         return (a[0] << 32) + a[1]
 
     def seen(self, a: Any) -> Any:
-        """The sum. Raises OverflowError beyond 64 bits, which no compiled policy could see."""
+        """The sum. Raises OverflowError beyond 64 bits: a compiled policy gets 64-bit integers."""
         return self.lower(a)
 
 
 class IntSumOfSquares(IntSum):
     """The sum of squares of a column of integers: (high, low).
 
-    A square beyond 64 bits counts as 2**63: no other brings the sum back, so `lower` raises either way.
+    A square beyond 64 bits counts as 2**63: squares are not negative, so `lower` raises either way.
     """
 
     name = "sum_of_squares"

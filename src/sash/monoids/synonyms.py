@@ -141,24 +141,24 @@ def missing_name(name: str, known: Collection[str]) -> str:
     >>> missing_name("p99", ["quantile"])
     "module 'sash' has no attribute 'p99': write sash.quantile('x', q=0.99)"
     """
-    said = f"module 'sash' has no attribute {name!r}"
+    message = f"module 'sash' has no attribute {name!r}"
     if name.startswith("_"):  # asked for by tools that look at modules, very often
-        return said
+        return message
     if name in NAMES and NAMES[name] in known:
         ours = NAMES[name]
-        return f"{said}: it is called sash.{ours}" + (f", as in {example(ours)}" if ours in ARGUMENTS else "")
+        return f"{message}: it is called sash.{ours}" + (f", as in {example(ours)}" if ours in ARGUMENTS else "")
     if name in CALLS:
-        return f"{said}: write {CALLS[name]}"
+        return f"{message}: write {CALLS[name]}"
     if found := _PERCENTILE.fullmatch(name):
-        return f"{said}: write {_percentile(found[1])}"
+        return f"{message}: write {_percentile(found[1])}"
     for prefix in ("rolling_", "moving_", "group_by_"):
         rest = name.removeprefix(prefix)
         of = NAMES.get(rest, rest)
         if rest != name and of in known:
-            return f"{said}: write sash.rolling(data, 5, y={example(of)})"
+            return f"{message}: write sash.rolling(data, 5, y={example(of)})"
     foreign = [one for one, ours in NAMES.items() if ours in known]
     near = difflib.get_close_matches(name, [*known, *foreign], 1, 0.7)
-    return f"{said}: did you mean sash.{NAMES.get(near[0], near[0])}?" if near else said
+    return f"{message}: did you mean sash.{NAMES.get(near[0], near[0])}?" if near else message
 
 
 def example(name: str) -> str:

@@ -2,7 +2,7 @@
 
 In a loop both sums are exact (`exact_integer.py`): the products in units of 2**-2148, the weights in units of 2**-1074.
 On columns they are double-double pairs (`double_double.py`), which hold a product of two floats exactly. Products
-beyond the range in which a pair keeps all digits are summed apart, scaled by a power of two:
+beyond the range in which a pair keeps all digits are summed separately, scaled by a power of two:
 
     (Σ w·x hi, lo,  Σ w hi, lo,  Σ of large w·x hi, lo,  Σ of small w·x hi, lo)
 
@@ -53,7 +53,7 @@ class WeightedMean(IntegerSums):
         return weighted_quotient(a[0], a[1])
 
     def seen(self, a: Any) -> Any:
-        """The mean, None of nothing."""
+        """The mean, None without values."""
         return weighted_quotient(a[0], a[1])
 
 
