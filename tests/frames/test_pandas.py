@@ -148,6 +148,13 @@ def test_the_index_may_be_the_time_or_the_key() -> None:
     assert slides.columns.tolist() == ["k", "window_start", "window_end", "total"]
 
 
+def test_an_index_of_times_is_the_order_of_windows_of_aggregates() -> None:
+    given = pd.DataFrame({"x": [1.0, 2.0, 4.0]}, index=pd.date_range("2024-01-01", periods=3, freq="30min"))
+    assert sash.rolling(given, total=sash.sum("x").over("1h"))["total"].tolist() == [1.0, 3.0, 6.0]
+    assert sash.rolling(given, 1, a=sash.sum("x"), b=sash.sum("x").over("1h"))["b"].tolist() == [1.0, 3.0, 6.0]
+    assert sash.rolling(given, total=sash.sum("x").over(2))["total"].tolist() == [1.0, 3.0, 6.0]
+
+
 def test_a_column_is_before_an_index_of_its_name() -> None:
     given = pd.DataFrame({"t": [1, 2]}, index=pd.Index([2, 1], name="t"))
     assert sash.rolling(given, Time(9), on="t", last=sash.last("t"))["last"].tolist() == [1, 2]

@@ -120,10 +120,10 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     by: columns to partition by (the key); each key has windows of its own.
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
         arrival; a pandas frame with a DatetimeIndex is ordered by it if a window is measured in time.
-    lateness: how far a row may be behind the latest time seen; the watermark is that far behind. On a frame all rows
-        are sorted first, so it matters for streams alone.
-    emit: when results leave. "final": once, when the watermark has passed. "changes": only results that differ from
-        the key's previous one. "eager": at once, revised by later rows (streams only).
+    lateness: how far a row may be behind the latest time seen; the watermark is that far behind. It matters for
+        streams only: the rows of a frame are sorted first.
+    emit: when results are emitted. "final": once, when the watermark has passed. "changes": as "final", but only
+        results that differ from the key's previous one. "eager": at once, revised by later rows (streams only).
     late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
@@ -145,7 +145,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     return Query(
         windows,
         by=by,
-        on=time_column(data, windows, on),
+        on=time_column(data, windows, on, aggregates),
         lateness=lateness,
         emit=emit,
         late=late,

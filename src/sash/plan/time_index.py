@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
-from sash.plan.api_types import Columns
+from sash.plan.api_types import Columns, Windows
 
 UNNAMED = "index"
-"""How a query names an index that has no name."""
+"""The name of an unnamed index in a query."""
 
 
-def time_column(data: Any, windows: Any, on: Columns | None) -> Columns | None:
-    """`on`; if it is None and a window is measured in time, the name of the index of a pandas frame with a
-    DatetimeIndex.
+def time_column(
+    data: Any, windows: Windows | None, on: Columns | None, aggregates: Mapping[str, Aggregated] | None = None
+) -> Columns | None:
+    """The column to order by: `on`, or the DatetimeIndex of a pandas frame if a window is measured in time.
+
+    `windows` are those of the query; `aggregates` may have windows of their own.
 
     Raises ValueError if a column has the name of the index.
     """
     if on is not None or not _has_times(data):
         return on
-    if not any(window.timed for window in validation.windows(windows).values()):
+    found = [] if windows is None else [*validation.windows(windows).values()]
+    for aggregated in validation.aggregates(aggregates).values() if aggregates else ():
+        found += [leaf.window for leaf in aggregated.leaves() if leaf.window is not None]
+    if not any(window.timed for window in found):
         return None
     name = UNNAMED if data.index.name is None else data.index.name
     if name in data.columns:
