@@ -39,7 +39,7 @@ class SlidingRange:
 
     @property
     def rest(self) -> Fraction:
-        """The part of the last slide that a window reaches into: the second fragment of Pairs."""
+        """How far a window reaches into its oldest slide: the second fragment of Pairs."""
         return self.size % self.every
 
     @property
@@ -54,13 +54,6 @@ class SlidingRange:
             return _multiples(self.pane, self.offset, until)
         starts = _multiples(self.every, self.offset - self.rest, until)
         return starts if technique == "Cutty" else starts | _multiples(self.every, self.offset, until)
-
-    def partials(self, technique: Technique) -> int:
-        """How many partials make up one window, if it is alone; with Cutty the last one may be open."""
-        full = self.size // self.every
-        if technique == "Panes":
-            return int(self.size / self.pane)
-        return int(full if not self.rest else full + 1 if technique == "Cutty" else 2 * full + 1)
 
 
 def _multiples(step: Fraction, offset: Fraction, until: Fraction) -> set[Fraction]:
@@ -90,21 +83,16 @@ def composite_edges(ranges: Sequence[SlidingRange], technique: Technique) -> lis
     return sorted({edge for one in ranges for edge in one.edges(technique, until)})
 
 
-def counted_partials(ranges: Sequence[SlidingRange], technique: Technique) -> int:
-    """How many partials one composite slide has; computed by counting edges."""
-    return len(composite_edges(ranges, technique))
-
-
-MANY = 1 << 16
+MOST_SLIDES = 1 << 16
 """The greatest number of slides in a composite slide whose edges are counted: beyond it, rates are added up."""
 
 
 def partials_per_unit(ranges: Sequence[SlidingRange], technique: Technique) -> Fraction:
-    """How many partials a unit of the stream has on average; an upper bound for slides that hardly ever meet."""
+    """The average number of partials per unit of the stream; an upper bound if edges hardly ever coincide."""
     until = composite_slide(ranges)
-    if sum(until / (one.pane if technique == "Panes" else one.every) for one in ranges) > MANY:
+    if sum(until / (one.pane if technique == "Panes" else one.every) for one in ranges) > MOST_SLIDES:
         return sum((_alone(one, technique) for one in ranges), Fraction(0))
-    return Fraction(counted_partials(ranges, technique)) / until
+    return len(composite_edges(ranges, technique)) / until
 
 
 def _alone(one: SlidingRange, technique: Technique) -> Fraction:
@@ -115,7 +103,7 @@ def _alone(one: SlidingRange, technique: Technique) -> Fraction:
 
 @dataclass(frozen=True)
 class Slicing:
-    """How a group of windows is cut, and why; `rates` are the partials a unit that each technique would make."""
+    """How a group of windows is cut, and why; `rates` has the partials per unit of each technique."""
 
     technique: Technique
     why: str
