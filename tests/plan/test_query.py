@@ -309,7 +309,7 @@ def test_sketches_serve_slides_and_lifetimes() -> None:
         (lambda: sash.approx_distinct("x"), r"sash\.count_distinct$"),
         (lambda: sash.approx_quantile("x"), r"sash\.quantile$"),
         (lambda: sash.frequent_items("x"), r"sash\.mode$"),
-        (lambda: sash.count_min("x", items=(1,)), r"sash\.sum of a column"),
+        (lambda: sash.count_min("x", items=(1,)), r"sash\.count with where="),
         (lambda: sash.bloom("x"), r"sash\.collect_distinct$"),
     ],
     ids=["approx_distinct", "approx_quantile", "frequent_items", "count_min", "bloom"],

@@ -11,12 +11,13 @@ it reads its cells from those of the combined query, so that it computes its res
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sash.plan.projection import OutputSpec, Projection, ResultCell
 from sash.plan.query import Query
+from sash.plan.schema_cache import SchemaCache
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +32,14 @@ class CombinedQuery(Query):
     """Several queries as one. It has the keys, the order and the options that all of them have."""
 
     members: dict[str, Query]
+    _combinations: SchemaCache[Combination]
 
     def __init__(self, members: Mapping[str, Query]) -> None:
         given = dict(sorted(members.items()))  # the state does not depend on the order of keywords
         first = next(iter(given.values()))
-        values = {name: getattr(first, name) for name in COMMON} | {"retract": None, "min_periods": 0, "_bound": []}
+        values = {name: getattr(first, name) for name in COMMON} | {"retract": None, "min_periods": 0}
         made = {f"{name}.{label}": one for name, query in given.items() for label, one in query.aggregates.items()}
-        values |= {"members": given, "windows": {}, "aggregates": made}
+        values |= {"members": given, "windows": {}, "aggregates": made, "_combinations": SchemaCache()}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -63,13 +65,10 @@ class CombinedQuery(Query):
 
     def combination(self, schema: pa.Schema) -> Combination:
         """The members bound to columns of these types, and what they read of the combined query."""
-        plain = schema.remove_metadata()
-        for known, found in self._bound:
-            if known.equals(plain, check_metadata=True):
-                return found  # type: ignore[no-any-return]
-        made = combine(self, {name: bind_member(name, query, plain) for name, query in self.members.items()})
-        self._bound.append((plain, made))
-        return made
+        return self._combinations.get(schema, self._combine)
+
+    def _combine(self, schema: pa.Schema) -> Combination:
+        return combine(self, {name: bind_member(name, query, schema) for name, query in self.members.items()})
 
     def _meaning(self) -> tuple[Any, ...]:
         return tuple((name, query._meaning()) for name, query in self.members.items())
@@ -161,7 +160,7 @@ def _output(name: str, member: QueryView, output: OutputSpec) -> OutputSpec:
     return replace(output, name=label, label=label, cells=cells)
 
 
-def _place(known: list[T], spec: T, same: Any) -> int:
+def _place(known: list[T], spec: T, same: Callable[[T, T], bool]) -> int:
     """The number of a spec among those that are known; a new one is added."""
     for place, other in enumerate(known):
         if same(other, spec):
@@ -179,9 +178,9 @@ def _same_aggregate(one: AggregateSpec, other: AggregateSpec) -> bool:
     return one.columns == other.columns and one.monoid == other.monoid
 
 
-def distinct(items: Any) -> list[Any]:
+def distinct(items: Iterable[T]) -> list[T]:
     """Each item once; they need not be hashable."""
-    found: list[Any] = []
+    found: list[T] = []
     for item in items:
         if item not in found:
             found.append(item)

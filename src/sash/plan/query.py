@@ -16,6 +16,7 @@ from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
 from sash.plan.result_names import all_windows
+from sash.plan.schema_cache import SchemaCache
 from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sash.plan.planner import Plan
     from sash.stores import Store
     from sash.windows.arguments import Length
+    from sash.windows.duration import Duration
     from sash.windows.specs import Closed
 
 
@@ -59,8 +61,8 @@ class Query:
         arrival.
     lateness: how far a row may be behind the latest time seen; the watermark is that far behind. Without it a
         stream must come in order, and a row behind raises an error; frames are sorted first.
-    emit: when results leave. "final": once, when the watermark has passed. "changes": only results that differ from
-        the key's previous one. "eager": at once, revised by later rows.
+    emit: when results are emitted. "final": once, when the watermark has passed. "changes": as "final", but only
+        results that differ from the key's previous one. "eager": at once, revised by later rows.
     late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
@@ -86,16 +88,16 @@ class Query:
     windows: dict[str, WindowKind]
     by: tuple[str, ...]
     on: tuple[str, ...]
-    lateness: Any
+    lateness: Duration | int | float | None
     emit: Emit
     late: Late
-    forget: Any
-    ahead: Any
+    forget: Duration | int | float | None
+    ahead: Duration | int | float | None
     retract: str | None
     min_periods: int
     options: Options
     aggregates: dict[str, Aggregated]
-    _bound: list[tuple[Any, Any]]
+    _bound: SchemaCache[BoundQuery]
 
     def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
@@ -132,11 +134,11 @@ class Query:
             "min_periods": validation.min_periods(min_periods),
             "options": validation.options(options),
             "aggregates": validation.aggregates(aggregates),
-            "_bound": [],
+            "_bound": SchemaCache(),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        validation.together(self)
+        validation.require_compatible(self)
 
     @property
     def per_row(self) -> bool:
@@ -155,7 +157,7 @@ class Query:
 
     @property
     def is_plain(self) -> bool:
-        """Is each result that of an aggregate over the query's windows, as it is?"""
+        """Is each result an aggregate over a window of the query: no formula, no `over`, no `min_periods`?"""
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
@@ -178,13 +180,7 @@ class Query:
         """
         from sash.plan.binder import bind, require_schema
 
-        plain = require_schema(schema).remove_metadata()
-        for known, bound_query in self._bound:
-            if known.equals(plain, check_metadata=True):
-                return bound_query  # type: ignore[no-any-return]
-        found = bind(self, plain)
-        self._bound.append((plain, found))
-        return found
+        return self._bound.get(require_schema(schema), lambda plain: bind(self, plain))
 
     def plan(self, schema: pa.Schema) -> Plan:
         """The plan: structures and shared state. Raises as `bind`, and TypeError for an unfit `Options(structure=)`."""
@@ -248,12 +244,12 @@ class Query:
     def migrate(self, state: Any, *, from_query: Query, to: Any = None) -> Any:
         """Migrate the state of another query to this one, as far as its elements allow.
 
-        After it, results are those of this query on the same rows from the beginning; what has left does not leave
-        again. Aggregates and windows can be removed, windows of the same kind shortened or added within those that the
-        state holds, and aggregates added whose values follow from the states that it has.
+        Results are then those of this query on the same rows from the beginning; results that were emitted before are
+        not emitted again. Aggregates and windows can be removed, windows of the same kind shortened or added within
+        those that the state holds, and aggregates added that can be computed from the states that it has.
 
         state: the bytes of a snapshot, a store, or a stream of Spark whose checkpoint has state of the old query.
-        from_query: the query that the state is of.
+        from_query: the query that wrote the state.
         to: an empty store for the migrated state; by default a store is migrated in place, all or nothing.
 
         Returns a snapshot for a snapshot, for a store the one that has the migrated state, and for a stream its
@@ -268,8 +264,8 @@ class Query:
         >>> again.process({"x": [4.0]}).to_pydict()
         {'x': [4.0], 'high': [4.0], 'low': [2.0]}
 
-        Raises ValueError, with what has changed and why, for a query that needs what the state does not have;
-        PageError for state of another query than `from_query`.
+        Raises ValueError, with the change and the reason, if this query needs more than the state has; PageError for
+        state of another query than `from_query`.
         """
         return dispatch.migrate(self, state, from_query, to)
 
@@ -334,10 +330,10 @@ class Query:
         """Compute the query as of the rows of a spine: point-in-time features for training, see `sash.as_of`.
 
         An operator of the same query serves the same features online: `operator.lookup(keys, at=t, closed="left")`.
-        `lateness`, `late` and `emit` of the query are for streams, and do not count here.
+        `lateness`, `late` and `emit` of the query are for streams, and have no effect here.
 
         spine: the rows to compute features for: a frame of any kind; the same kind comes back.
-        events: what is aggregated: a frame of any kind, with Spark a DataFrame of Spark.
+        events: the rows to aggregate: a frame of any kind, with Spark a DataFrame of Spark.
         closed: which ends belong to the windows. "left": events at the row's own time do not count, so that nothing
             leaks; "right", "both" and "neither" as in `sash.as_of`.
         spine_by, spine_on: the names of the columns of the key and the time in the spine, if they differ.
@@ -347,12 +343,6 @@ class Query:
         from sash.plan.as_of_query import AsOfQuery
 
         return dispatch.as_of(AsOfQuery.of(self, closed, spine_by, spine_on), spine, events)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_bound": []}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Query) and self._meaning() == other._meaning()

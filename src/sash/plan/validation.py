@@ -23,7 +23,7 @@ from sash.plan.options import Options
 from sash.plan.query_advice import argument_advice
 from sash.plan.result_names import has_own_windows, named_results
 from sash.windows.arguments import length
-from sash.windows.duration import is_duration
+from sash.windows.duration import Duration, is_duration
 from sash.windows.slide_policy import Policy
 from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Time, WindowKind
 
@@ -114,7 +114,7 @@ def optional_length(name: str, value: Any, zero: bool = False) -> Any:
 
 
 def retract(value: Any, emit: Any) -> str | None:
-    """The column of rows that take another back, or None. Raises ValueError unless results may be taken back."""
+    """The column that marks retractions, or None. Raises ValueError unless results can be revised."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -176,7 +176,7 @@ def labels(query: Query) -> list[str]:
 
 
 def require_free(query: Query, columns: Iterable[str]) -> None:
-    """Raises ValueError if a result would have the name of a column that is there already.
+    """Raises ValueError if a result would have the name of another column of the output.
 
     Each row keeps all of its columns, a slide only those of `by`, and a row of a spine none of the events.
     """
@@ -211,11 +211,17 @@ def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
     return name
 
 
+def looks_ahead(window: WindowKind) -> bool:
+    """Does the window of a row hold later rows?"""
+    shift = getattr(window, "shift", 0)
+    return bool((shift.nanoseconds if isinstance(shift, Duration) else shift) > 0)
+
+
 # ---- combinations that are refused ----
 
 
-def together(query: Query) -> None:
-    """Raises ValueError for a combination that has no meaning or is refused."""
+def require_compatible(query: Query) -> None:
+    """Raises ValueError for a combination of arguments that is not supported."""
     _require_windows(query)
     labelled = [(f"the window {name!r}" if name else "the window", one) for name, one in query.all_windows.items()]
     slides = {one.slide == "row" for _, one in labelled}
@@ -229,7 +235,7 @@ def together(query: Query) -> None:
     require_free(query, named(query))
     _require_time(query)
     if not query.on:
-        _without_time(query, labelled)
+        _refuse_time_lengths(query, labelled)
     if query.late == "flag" and slides == {False}:
         raise ValueError("late='flag' marks rows, and windows with every= return no input rows: use 'drop' or 'error'")
     if query.emit == "eager" and query.options.structure not in (None, "FiBA"):
@@ -251,10 +257,10 @@ def together(query: Query) -> None:
         for label, aggregated in query.aggregates.items():
             for bound in aggregated.leaves():
                 if bound.window == one or (bound.window is None and one in query.windows.values()):
-                    _sketches(name, one, f"{label}={bound!r}", bound.monoid)
-                    _ranks(name, one, f"{label}={bound!r}", bound.monoid)
+                    _refuse_sketch(name, one, f"{label}={bound!r}", bound.monoid)
+                    _refuse_rank(name, one, f"{label}={bound!r}", bound.monoid)
         for bound in one.over if isinstance(one, Policy) else ():
-            _sketches(name, one, f"over={bound!r}", bound.monoid)
+            _refuse_sketch(name, one, f"over={bound!r}", bound.monoid)
             if bound.window is not None:
                 raise ValueError(f"over={bound!r} of {name} has a window of its own, which a policy does not use")
 
@@ -295,7 +301,8 @@ def _require_time(query: Query) -> None:
                 )
 
 
-def _without_time(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
+def _refuse_time_lengths(query: Query, labelled: list[tuple[str, WindowKind]]) -> None:
+    """Raises ValueError for windows and arguments that are measured in time: the query has no `on`."""
     for name, one in labelled:
         if one.timed:
             raise ValueError(f"{name}, {one!r}, is measured in time: set its column with on=")
@@ -313,12 +320,10 @@ def format_value(value: Any) -> str:
 
 
 def factors_of(monoid: Monoid) -> tuple[Monoid, ...]:
-    """The aggregates that a product is made of; of another aggregate itself."""
-    return (
-        tuple(one for factor in monoid.parts for one in factors_of(factor))
-        if isinstance(monoid, DirectProduct)
-        else (monoid,)
-    )
+    """The aggregates that a direct product is made of; for any other aggregate, itself."""
+    if not isinstance(monoid, DirectProduct):
+        return (monoid,)
+    return tuple(one for factor in monoid.parts for one in factors_of(factor))
 
 
 def is_sketch(monoid: Monoid) -> bool:
@@ -330,7 +335,7 @@ EXACT: dict[str, str] = {
     "approx_distinct": "sash.count_distinct",
     "approx_quantile": "sash.quantile",
     "frequent_items": "sash.mode",
-    "count_min": "sash.sum of a column that is 1 where the value is there",
+    "count_min": "sash.count with where=, for each value",
     "bloom": "sash.collect_distinct",
 }
 """By sketch: the exact aggregate that serves a result at each row."""
@@ -341,7 +346,7 @@ def exact_instead(monoid: Monoid) -> str:
     return ", ".join(dict.fromkeys(EXACT[factor.name] for factor in factors_of(monoid) if is_sketch(factor)))
 
 
-def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
+def _refuse_sketch(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
     if is_sketch(monoid) and window.slide == "row" and not isinstance(window, Lifetime):
         raise ValueError(
             f"{label} keeps a sketch, and {name}, {window!r}, would need one for each row: sketches need windows "
@@ -349,7 +354,7 @@ def _sketches(name: str, window: WindowKind, label: str, monoid: Monoid) -> None
         )
 
 
-def _ranks(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
+def _refuse_rank(name: str, window: WindowKind, label: str, monoid: Monoid) -> None:
     if window.slide != "row" and any(isinstance(factor, Rank) for factor in factors_of(monoid)):
         raise ValueError(
             f"{label} is the rank of a row, and {name}, {window!r}, gives one result per slide: use a window without "
