@@ -295,7 +295,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "unknown": (3, {"spine_on": "time"}, r"on= \(of the spine\) names the column 'time', which does not exist"),
     "unknown event": (3, {"s": sash.sum("y")}, "names the column 'y', which does not exist"),
     "taken": (3, {"id": sash.sum("x")}, "two columns 'id', because the spine keeps its columns"),
-    "lateness": (3, {"lateness": 5}, r"as_of\(\) has no lateness=, which is for rows that are still to come"),
+    "lateness": (3, {"lateness": 5}, r"as_of\(\) has no lateness=, which is for streams: leave it out"),
     "emit": (3, {"emit": sash.sum("x")}, "an aggregate cannot be named 'emit'"),
     "named": (3, {"closed": sash.sum("x")}, "an aggregate cannot be named 'closed'"),
 }
@@ -311,7 +311,7 @@ def test_what_has_no_meaning_is_refused(name: str) -> None:
 def test_what_takes_rows_back_and_what_is_no_frame_is_refused() -> None:
     query = sash.Query(3, by="k", on="t", forget=5, n=sash.count())
     with pytest.raises(
-        ValueError, match=r"forget=5 takes back what was there at the time, which as_of\(\) does not do"
+        ValueError, match=r"forget=5 removes earlier rows from windows, which as_of\(\) does not support"
     ):
         query.as_of(SPINE, EVENTS)
     with pytest.raises(TypeError, match=r"as_of\(\) takes frames .*; events= is a builtins\.list"):

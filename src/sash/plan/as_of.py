@@ -85,14 +85,15 @@ def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     empty value, null or a count of 0; a row without a time (null, NaN, infinite) gets nulls.
 
     spine: the rows to compute features for, such as labels: a frame of any kind; the same kind comes back.
-    events: what is aggregated: a frame of any kind, with Spark a DataFrame of Spark. More tables of events take
-        more calls, one after the other.
+    events: the rows to aggregate: a frame of any kind, with Spark a DataFrame of Spark. For several tables of events,
+        call `as_of` once for each.
     windows: a window such as `sash.Time("7d")`, a number of events, a duration such as "1h", or a dict of several by
         name, as in `sash.rolling`. They end at the time of the spine's row.
     by: the columns of the key, in spine and events.
     on: the column of the time, in spine and events; further columns break ties among the events.
     closed: which ends belong to the windows. "left": events at or after `t - size`, and before t, so that nothing
-        leaks; "right": after `t - size`, and at t, too; "both"; "neither". For other windows than Time only t counts.
+        leaks; "right": after `t - size`, and at t, too; "both"; "neither". For windows other than Time only the end
+        matters.
     spine_by, spine_on: the names of these columns in the spine, if they differ.
     min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window.
     options: how to compute, see `sash.Options`; results do not depend on it.
@@ -115,6 +116,6 @@ def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     for name in STREAMS:
         if name in made:
             validation.not_an_aggregate(name, made[name])
-            raise TypeError(f"as_of() has no {name}=, which is for rows that are still to come: leave it out")
+            raise TypeError(f"as_of() has no {name}=, which is for streams: leave it out")
     query = SpineQuery(windows, by=by, on=on, min_periods=min_periods, options=options, **made)
     return query.as_of(spine, events, closed=closed, spine_by=spine_by, spine_on=spine_on)

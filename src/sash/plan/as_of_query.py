@@ -15,16 +15,16 @@ from typing import Any
 
 from sash.plan import validation
 from sash.plan.query import Query
-from sash.windows import Count, Delta, Policy, Punctuation, Time, WindowKind
+from sash.windows import Delta, Policy, Punctuation, Time, WindowKind
 from sash.windows.specs import CLOSED
 
 
 class SpineQuery(Query):
-    """A query for spines alone: results may have the names of columns of the events, which do not stand beside them."""
+    """A query that runs on a spine: the output has no columns of the events, so results may have their names."""
 
     @property
     def keeps_rows(self) -> bool:
-        """Do results have all columns of the events? No, those of the spine."""
+        """Do results have all columns of their rows? Not those of the events."""
         return False
 
     def rewritten(self, **changes: Any) -> SpineQuery:
@@ -36,7 +36,7 @@ class SpineQuery(Query):
 class AsOfQuery:
     """A query, and how a spine is joined to its events: the columns of the spine, and which ends belong to windows.
 
-    Raises ValueError, naming the window or the argument, for what has no meaning at a moment without a row.
+    Raises ValueError, naming the window or the argument, for those that as_of() does not support.
     """
 
     query: SpineQuery
@@ -62,11 +62,11 @@ class AsOfQuery:
         for parameter in ("forget", "retract"):
             if getattr(query, parameter) is not None:
                 raise ValueError(
-                    f"{parameter}={validation.format_value(getattr(query, parameter))} takes back what was there at "
-                    "the time, which as_of() does not do: leave it out"
+                    f"{parameter}={validation.format_value(getattr(query, parameter))} removes earlier rows from "
+                    "windows, which as_of() does not support: leave it out"
                 )
         for name, window in query.all_windows.items():
-            _require_moment(f"the window {name!r}" if name else "the window", window, closed)
+            _require_point_in_time(f"the window {name!r}" if name else "the window", window, closed)
         of_spine = SpineQuery(**query.arguments(emit="final", late="drop", lateness=None))
         return AsOfQuery(of_spine, closed, own, times[0])
 
@@ -80,8 +80,8 @@ class AsOfQuery:
                 )
 
 
-def _require_moment(name: str, window: WindowKind, closed: str) -> None:
-    """Raises ValueError for a window that needs a row of its own, slides, or holds what comes after."""
+def _require_point_in_time(name: str, window: WindowKind, closed: str) -> None:
+    """Raises ValueError for a window that depends on its own row, slides, or holds later events."""
     what = f"{name}, {window!r},"
     if window.slide != "row":
         raise ValueError(
@@ -93,14 +93,10 @@ def _require_moment(name: str, window: WindowKind, closed: str) -> None:
             f"{what} depends on the row it ends at, and a spine's rows are no events: as_of() takes Time, Count, "
             "Lifetime and Session; or compute the column with sash.rolling() and take its sash.last()"
         )
-    if isinstance(window, Time | Count) and window.shift and _is_ahead(window.shift):
+    if validation.looks_ahead(window):
         raise ValueError(f"{what} holds events after the row's time, which would leak: use a shift below 0")
     if isinstance(window, Time) and window.closed not in (closed, window.default("closed")):
         raise ValueError(
             f"{what} is closed {window.closed!r}, and as_of() has closed={closed!r} for all windows: pass "
             f"closed={window.closed!r} to as_of(), or leave it out of the window"
         )
-
-
-def _is_ahead(shift: Any) -> bool:
-    return bool(getattr(shift, "nanoseconds", shift) > 0)

@@ -61,7 +61,7 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
 
     Raises KeyError for a missing column, TypeError or ValueError for one that does not fit.
     """
-    _distinct(schema)
+    _require_distinct_names(schema)
     for what, names in (("by=", query.by), ("on=", query.on)):
         for name in names:
             known(schema, name, what)
@@ -78,18 +78,18 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         query, windows, lambda name, one, label: _aggregate(name, one, schema, time, label)
     )
     bound_query = BoundQuery(
-        query,
-        schema,
-        query.by,
-        time,
-        query.on[1:],
-        _length(time, query.lateness, "lateness="),
-        _length(time, query.forget, "forget="),
-        _ahead(time, query.ahead),
-        windows,
-        tuple(aggregates),
-        query.per_row,
-        projection,
+        query=query,
+        schema=schema,
+        by=query.by,
+        time=time,
+        ties=query.on[1:],
+        lateness=_length(time, query.lateness, "lateness="),
+        forget=_length(time, query.forget, "forget="),
+        ahead=_ahead(time, query.ahead),
+        windows=windows,
+        aggregates=tuple(aggregates),
+        per_row=query.per_row,
+        projection=projection,
     )
     validation.require_free(query, schema.names)
     return dataclasses.replace(bound_query, fingerprint=fingerprint(bound_query))
@@ -120,7 +120,7 @@ def _listed(schema: pa.Schema) -> str:
     return ", ".join(names) + (", …" if len(schema.names) > 12 else "") if names else "no columns"
 
 
-def _distinct(schema: pa.Schema) -> None:
+def _require_distinct_names(schema: pa.Schema) -> None:
     for name, count in Counter(schema.names).items():
         if count > 1:
             raise ValueError(f"the data has the column {name!r} twice: rename one")
@@ -150,8 +150,8 @@ def _length(time: TimeAxis | None, value: Any, what: str) -> int | float | None:
 def _ahead(time: TimeAxis | None, value: Any) -> int | float | None:
     if value is not None and time is not None and not time.timed:
         raise TypeError(
-            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} cannot be: "
-            "cast it to timestamp"
+            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no dates or "
+            "timestamps: cast it to timestamp"
         )
     return _length(time, value, "ahead=")
 
@@ -163,31 +163,39 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
         known(schema, window.column, f"column={of}")
         axis = TimeAxis.of(window.column, schema.field(window.column).type, f"column={of}")
     if isinstance(window, Punctuation):
-        _mark(window, schema, f"column={of}")
+        _require_boolean(window, schema, f"column={of}")
     over = window.over if isinstance(window, Policy) else ()
     lengths = None if time is None else WindowCalendar(window, time, of)
     return WindowSpec(
-        name,
-        window,
-        KINDS[type(window)],
-        _size(window, axis, lengths, of),
-        window.slide,
-        lengths.number(lengths.every, window.step, "every=") if lengths and window.slide == "time" else window.step,
-        lengths.offset if lengths else 0,
-        window.closed if isinstance(window, Time) else "left" if window.slide == "time" else "right",
-        isinstance(window, Count) and window.full,
-        axis,
-        window.column if isinstance(window, Delta | Punctuation) else None,
-        tuple(_aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)),
-        _shift(window, lengths),
-        lengths.size if lengths else None,
-        lengths.shift if lengths else None,
-        lengths.grid if lengths else None,
+        name=name,
+        window=window,
+        kind=KINDS[type(window)],
+        size=_size(window, axis, lengths, of),
+        slide=window.slide,
+        every=_every(window, lengths),
+        offset=lengths.offset if lengths else 0,
+        closed=window.closed if isinstance(window, Time) else "left" if window.slide == "time" else "right",
+        full=isinstance(window, Count) and window.full,
+        axis=axis,
+        column=window.column if isinstance(window, Delta | Punctuation) else None,
+        over=tuple(
+            _aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)
+        ),
+        shift=_shift(window, lengths),
+        calendar_size=lengths.size if lengths else None,
+        calendar_shift=lengths.shift if lengths else None,
+        grid=lengths.grid if lengths else None,
     )
 
 
+def _every(window: WindowKind, lengths: WindowCalendar | None) -> int | float | None:
+    """The distance of slides, in rows or in units of the time; the greatest value of a calendar length."""
+    step: int | float | None = window.step
+    return lengths.number(lengths.every, step, "every=") if lengths is not None and window.slide == "time" else step
+
+
 def _shift(window: WindowKind, lengths: WindowCalendar | None) -> int | float:
-    """The shift of a window; of a calendar length the least."""
+    """The shift of a window; the least value of a calendar length."""
     if isinstance(window, Time) and lengths is not None:
         by = lengths.shift
         found = lengths.number(by, window.shift, "shift=")
@@ -205,7 +213,7 @@ def _size(window: WindowKind, axis: TimeAxis | None, lengths: WindowCalendar | N
     return axis.number(window.size, f"size={of}") if isinstance(window, Delta) and axis is not None else None
 
 
-def _mark(window: Punctuation, schema: pa.Schema, what: str) -> None:
+def _require_boolean(window: Punctuation, schema: pa.Schema, what: str) -> None:
     found = known(schema, window.column, what)
     if not types.admits("bool", found):
         raise TypeError(f"{what} names {window.column!r} of type {found}; it must be boolean: compare it first")
@@ -236,22 +244,19 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
 
 
 def _with_added_inputs(spec: AggregateSpec, time: TimeAxis | None, label: str) -> AggregateSpec:
-    """The aggregate with the inputs that it needs and its user does not name.
-
-    These are the time of the row, or whether the first input is null.
-    """
+    """Add inputs that the user does not name: the time of the row, or whether the first input is null."""
     import pyarrow as pa
 
     monoid = spec.monoid
     if monoid.reads_time:
         assert time is not None  # `validation` refuses it without on=
         monoid = monoid.by_time(halflife_in_units(monoid, time, label))
-        added: tuple[str, pa.DataType, Node] = time.column, types.value_type(time.type), ColumnNode(time.column)
+        column, kind = time.column, types.value_type(time.type)
+        tree: Node = ColumnNode(column)
     elif monoid.counts_nulls:
-        monoid, added = NullRows(monoid), (spec.columns[0], pa.bool_(), spec.trees[0])
+        monoid, column, kind, tree = NullRows(monoid), spec.columns[0], pa.bool_(), spec.trees[0]
     else:
         return spec
-    column, kind, tree = added
     return dataclasses.replace(
         spec,
         monoid=monoid,

@@ -8,7 +8,7 @@ BoundQuery ─┬─ time: TimeAxis                  the column that windows are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sash.expressions.tree import ColumnNode, Node
@@ -34,10 +34,10 @@ KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """An aggregate with the types of its columns (of dictionaries the values) and of its result.
+    """An aggregate with the types of its columns (without dictionary encoding) and of its result.
 
     `orders` has the values of ordered categories in their order, for each column that is compared; `encoding` is the
-    type of dictionary that results are emitted in, if the column that they are chosen from is one.
+    dictionary type of the output, if results are values of a dictionary column.
     """
 
     name: str
@@ -46,7 +46,7 @@ class AggregateSpec:
     types: tuple[pa.DataType, ...]
     result: pa.DataType
     trees: tuple[Node, ...] = ()
-    """The inputs that are derived, in the order of the columns: a plain column's tree is itself."""
+    """The expression of each column; a `ColumnNode` if it is a column of the data."""
     orders: tuple[Categories | None, ...] = ()
     encoding: pa.DataType | None = None
 
@@ -66,10 +66,10 @@ class AggregateSpec:
         return self.result if self.encoding is None else self.encoding
 
     def order(self, column: int) -> Categories | None:
-        """The values of a column in the order of their categories; None if they have an order of their own."""
+        """The values of a column in the order of their categories; None if it has no ordered categories."""
         return self.orders[column] if column < len(self.orders) else None
 
-    def array(self, values: Sequence[Any]) -> Any:
+    def array(self, values: Sequence[Any]) -> pa.Array:
         """The results of `lower` as a column of the result's type."""
         from sash.plan.types import column
 
@@ -80,8 +80,8 @@ class AggregateSpec:
 class WindowSpec:
     """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap.
 
-    Of calendar lengths, `size` and `every` are the greatest values. Then `calendar_size` is the exact size, and `grid`
-    has the slides in time.
+    For calendar lengths, `size` and `every` are the greatest values, `calendar_size` is the exact size, and `grid` has
+    the slides in time.
     """
 
     name: str
@@ -125,7 +125,7 @@ class BoundQuery:
     aggregates: tuple[AggregateSpec, ...]
     per_row: bool
     projection: Projection
-    fingerprint: str = field(default="")
+    fingerprint: str = ""
 
     @property
     def looks_ahead(self) -> bool:
@@ -167,7 +167,7 @@ class BoundQuery:
         return fields + [pa.field(name, types[name]) for name, _ in self.projection.results]
 
     def output_type(self, output: OutputSpec) -> pa.DataType:
-        """The type of a column of results: a dictionary, where values are chosen from one."""
+        """The type of a column of results: a dictionary type, if they are values of a dictionary column."""
         return output.result if output.tree is not None else self.aggregates[output.cells[0].aggregate].output_type
 
 

@@ -12,6 +12,7 @@ from sash.monoids.algebra import Domain
 from sash.plan.derived_columns import inputs_of
 from sash.plan.halflife import halflife_of
 from sash.plan.type_guess import guess_types
+from sash.plan.types import domains
 from sash.windows.duration import Duration
 from sash.windows.slide_policy import Policy
 from sash.windows.specs import Delta, Punctuation
@@ -34,12 +35,11 @@ def default_schema(query: Query) -> pa.Schema:
     overs = [bound for window in query.all_windows.values() if isinstance(window, Policy) for bound in window.over]
     bounds = [*(leaf for one in query.aggregates.values() for leaf in one.leaves()), *overs]
     for bound in bounds:
-        domains = [*bound.monoid.domain] + [bound.monoid.domain[-1]] * len(bound.columns)
-        for column, domain in zip(bound.columns, domains, strict=False):
+        for column, domain in zip(bound.columns, domains(bound.monoid, len(bound.columns)), strict=True):
             if isinstance(column, str):
                 asked.setdefault(column, []).append(domain)
-    for column, domains in asked.items():
-        fixed[column] = pa.type_for_alias(_TYPES.get(max(domains, key=_NARROW.index), "float64"))
+    for column, needed in asked.items():
+        fixed[column] = pa.type_for_alias(_TYPES.get(max(needed, key=_NARROW.index), "float64"))
     for window in query.all_windows.values():
         if isinstance(window, Delta):
             fixed[window.column] = pa.timestamp("us") if isinstance(window.size, Duration) else pa.float64()
@@ -61,7 +61,8 @@ def _time(query: Query) -> pa.DataType:
     import pyarrow as pa
 
     lengths = [query.lateness, query.forget, query.ahead]
-    lengths += [halflife_of(one.monoid, repr(one)) for any_ in query.aggregates.values() for one in any_.leaves()]
+    leaves = [leaf for aggregated in query.aggregates.values() for leaf in aggregated.leaves()]
+    lengths += [halflife_of(leaf.monoid, repr(leaf)) for leaf in leaves]
     for window in query.all_windows.values():
         lengths += [window.step, getattr(window, "gap", None)]
         lengths += [getattr(window, "size", None)] if window.measured else []

@@ -1,4 +1,4 @@
-"""The inputs of an aggregate that are no columns of the data: expressions, and columns under a condition.
+"""Derived columns: inputs of an aggregate that are expressions, or columns under a condition.
 
     sum(expr("price * qty"), where="ok")      price * qty where ok      null where the condition does not hold
     count(where="ok")                         true where ok             the rows that count
@@ -22,10 +22,10 @@ FALLIBLE = frozenset(("+", "-", "*", "//", "%", "negate", "abs", "round"))
 """The functions that fail for some integers: those whose result does not fit 64 bits."""
 
 
-def inputs_of(bound: Bound) -> tuple[ColumnNode | Node, ...]:
-    """The inputs of an aggregate as trees. One that may not be null has the condition, so that the row is skipped.
+def inputs_of(bound: Bound) -> tuple[Node, ...]:
+    """The inputs of an aggregate as trees. A condition makes one of them null in other rows.
 
-    An aggregate that counts null rows, such as `lag`, gets a null where the condition does not hold.
+    That is an input whose nulls are skipped; an aggregate that counts null rows, such as `lag`, counts these, too.
     """
     trees: list[Node] = [one.tree if isinstance(one, Expr) else ColumnNode(one) for one in bound.columns]
     if bound.condition is None:
@@ -60,8 +60,8 @@ def source_column(tree: Node) -> str | None:
 
 def is_fallible(tree: Node) -> bool:
     """May the expression fail for some values?"""
-    mine = isinstance(tree, CastNode) or (isinstance(tree, CallNode) and tree.function in FALLIBLE)
-    return mine or any(map(is_fallible, tree.parts))
+    fails = isinstance(tree, CastNode) or (isinstance(tree, CallNode) and tree.function in FALLIBLE)
+    return fails or any(map(is_fallible, tree.parts))
 
 
 def derived_type(tree: Node, column: Callable[[str], pa.DataType], label: str) -> pa.DataType:

@@ -12,9 +12,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.plan.as_of_query import AsOfQuery
+    from sash.plan.queries import Queries
+    from sash.plan.query import Query
+    from sash.stores import Store
 
 HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.frames", "pyspark": "sash.spark"}
 """The host for data, by the package that its type comes from."""
@@ -26,44 +34,44 @@ def package_of(data: Any) -> str | None:
     return next((name for name in packages if name in HOSTS), None)
 
 
-def operator(query: Any, schema: Any, **keywords: Any) -> Any:
+def operator(query: Query, schema: pa.Schema | None, **keywords: Any) -> Any:
     """An operator for the query. Raises ImportError if the engine is not installed."""
     return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
 
 
-def reader(query: Any, store: Any, schema: Any) -> Any:
+def reader(query: Query, store: Store, schema: pa.Schema | None) -> Any:
     """A reader of the query's state. Raises ImportError if the engine is not installed."""
     return _host("sash.engine", "a reader").StateReader(query, store, schema)
 
 
-def migrate(query: Any, state: Any, from_query: Any, to: Any) -> Any:
+def migrate(query: Query, state: Any, from_query: Query, to: Store | None) -> Any:
     """The state of another query as that of this one. Raises ImportError if its host is not installed."""
     if package_of(state) == "pyspark":
         return _host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
     return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
-def queries_operator(queries: Any, schema: Any, **keywords: Any) -> Any:
+def queries_operator(queries: Queries, schema: pa.Schema | None, **keywords: Any) -> Any:
     """An operator for several queries. Raises ImportError if the engine is not installed."""
     return _host("sash.engine", "an operator").QueriesOperator(queries, schema, **keywords)
 
 
-def count_operations(queries: Any, sample: Any) -> Any:
+def count_operations(queries: Queries, sample: Any) -> Any:
     """The ⊕ of several queries on a sample. Raises ImportError if the engine is not installed."""
     return _host("sash.engine.counted_run", "counting").count_operations(queries, sample)
 
 
-def run(query: Any, data: Any) -> Any:
+def run(query: Query, data: Any) -> Any:
     """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
     return _run(query, data, "run", "stream")
 
 
-def run_queries(queries: Any, data: Any) -> Any:
+def run_queries(queries: Queries, data: Any) -> Any:
     """Run several queries on their host. Raises as `run`."""
     return _run(queries, data, "run_queries", "stream_queries")
 
 
-def _run(query: Any, data: Any, run: str, stream: str) -> Any:
+def _run(query: Query | Queries, data: Any, run: str, stream: str) -> Any:
     package = package_of(data)
     if package is not None:
         return getattr(_host(HOSTS[package], f"{package} data"), run)(query, data)
@@ -80,8 +88,8 @@ def _run(query: Any, data: Any, run: str, stream: str) -> Any:
     )
 
 
-def as_of(query: Any, spine: Any, events: Any) -> Any:
-    """Run an AsOfQuery on its host. Raises TypeError for data that is no frame, or for one of Spark beside another."""
+def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """Run a query on a spine and events. Raises TypeError for data that is no frame, or if only one is of Spark."""
     hosts = [_frame_host(what, data) for what, data in (("spine", spine), ("events", events))]
     if hosts[0] != hosts[1]:
         raise TypeError(

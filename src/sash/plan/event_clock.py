@@ -33,6 +33,9 @@ _NAMES = {
 }
 
 
+Length = Duration | int | float
+
+
 class EventClock:
     """The last value of a measured column, as a number.
 
@@ -40,7 +43,7 @@ class EventClock:
     window; `hint` is the advice for a value before the last. With a zone, dates stand for local midnights.
     """
 
-    def __init__(self, what: str, of: str = "", size: Any = None, hint: str = "", zone: str | None = None) -> None:
+    def __init__(self, what: str, of: str, size: Length | None, hint: str, zone: str | None = None) -> None:
         self.what, self.of, self.size, self.hint = what, of, size, hint
         self.local = LocalClock(zone or "UTC", UNITS["s"])
         self.clear()
@@ -109,15 +112,17 @@ class EventClock:
             )
         if self.size is None:
             return
-        if isinstance(self.size, Duration) and found == _NUMBER:
-            raise TypeError(
-                f"{self.of} is measured in {str(self.size)!r}, a duration, and {self.what}={value!r} is a number: "
-                "give datetimes, or a size that is a number"
-            )
-        if not isinstance(self.size, Duration) and found != _NUMBER:
+        if not isinstance(self.size, Duration):
+            if found == _NUMBER:
+                return
             raise TypeError(
                 f"{self.of} is measured in {self.size!r}, a number, and {self.what}={value!s} is one of "
                 f"{_NAMES[found]}: give a duration for the size, such as '10s'"
+            )
+        if found == _NUMBER:
+            raise TypeError(
+                f"{self.of} is measured in {str(self.size)!r}, a duration, and {self.what}={value!r} is a number: "
+                "give datetimes, or a size that is a number"
             )
         if found == "date" and self.size.nanoseconds % UNITS["d"]:
             raise ValueError(
@@ -126,7 +131,7 @@ class EventClock:
             )
 
 
-def length(size: Any) -> int | float:
+def length(size: Length) -> int | float:
     """A size as a number of the clock: an integer if possible, so that large times are not rounded."""
     if isinstance(size, Duration):
         return size.nanoseconds

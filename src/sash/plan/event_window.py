@@ -19,7 +19,7 @@ from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
-from sash.plan.event_clock import EventClock
+from sash.plan.event_clock import EventClock, Length
 from sash.plan.evictor import EVICTORS, Evictor, Number
 from sash.plan.loop_aggregate import LoopAggregate, LoopResult
 from sash.plan.query_advice import loop_advice
@@ -91,13 +91,13 @@ class Window:
         structure: StructureName | None = None,
         **aggregates: Aggregate,
     ) -> None:
-        self._window = _per_event(window)
+        self._window = _checked_window(window)
         for name, value in (("prefer", prefer), ("structure", structure)):
             if isinstance(value, Aggregated | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
         self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
         self._single = aggregate is not None
-        named = _given(aggregate, aggregates)
+        named = _named_aggregates(aggregate, aggregates)
         self._results = [LoopResult(name, one) for name, one in named.items()]
         self._has_formulas = any(result.tree is not None for result in self._results)
         self._aggregates = [
@@ -114,9 +114,9 @@ class Window:
 
         The result of the aggregate, or a dict of them by name. Amortized constant time for each aggregate.
 
-        Raises ValueError for a time behind the last one, TypeError where a time is missing or of another kind than
-        the sizes, KeyError for a missing column; the window is as before then. What an aggregate or a policy raises is
-        passed on; if the window was being changed, it refuses further calls until it is cleared.
+        Raises ValueError for a time before the last one, TypeError if a time is missing or of another kind than the
+        sizes, KeyError for a missing column; the window is then unchanged. Exceptions of aggregates and policies are
+        passed on; if one was raised while the window changed, further calls are refused until `clear`.
         """
         self._require_intact()
         now = self._read(time)
@@ -218,12 +218,12 @@ class Window:
 
     # ---- the steps of a push ----
 
-    def _measured(self) -> tuple[str, Any]:
-        """The window or aggregate that is measured in time, and its size; all in the same kind of time.
+    def _measured(self) -> tuple[str, Length | None]:
+        """The window or aggregate that is measured in time, and its size.
 
         Raises TypeError if one is a duration and the other a number.
         """
-        found: list[tuple[str, Any]] = []
+        found: list[tuple[str, Length]] = []
         if self._timed:
             name = "gap" if isinstance(self._window, Session) else "size"
             found.append((repr(self._window), getattr(self._window, name)))
@@ -276,7 +276,8 @@ class Window:
             aggregate.evict_all()
 
 
-def _per_event(window: Any) -> WindowKind:
+def _checked_window(window: Any) -> WindowKind:
+    """The window. Raises TypeError or ValueError if it has no result at each event, or needs later ones."""
     if isinstance(window, Mapping):
         raise TypeError("sash.Window takes one window: make one for each, or a sash.Query for all of them")
     found = validation.window(validation.not_an_aggregate("window", window), "the window")
@@ -285,16 +286,15 @@ def _per_event(window: Any) -> WindowKind:
             f"every={getattr(found, 'every', None)!s} of {found!r}: a Window gives a result at each event. For one "
             "result per slide use sash.Query(…).operator(), or call query() when you need it"
         )
-    ahead = getattr(found, "shift", 0)
-    if ahead and ahead > type(ahead)(0):
+    if validation.looks_ahead(found):
         raise ValueError(
-            f"shift={ahead!s} of {found!r}: the window holds events after the last one, which a loop does not have "
-            "yet. Use sash.rolling(…), or sash.Query(…).operator(), which waits for them"
+            f"shift={getattr(found, 'shift', 0)!s} of {found!r}: the window holds events after the last one, which a "
+            "loop does not have yet. Use sash.rolling(…), or sash.Query(…).operator(), which waits for them"
         )
     return found
 
 
-def _given(aggregate: Any, aggregates: Mapping[str, Any]) -> dict[str, Any]:
+def _named_aggregates(aggregate: Any, aggregates: Mapping[str, Any]) -> dict[str, Any]:
     """The aggregates by name; a single one has the name ""."""
     if aggregate is None and not aggregates:
         raise TypeError("a Window needs an aggregate: sash.Window(10, sash.monoids.Max()), or high=sash.max('price')")

@@ -45,7 +45,7 @@ class Evictor(Generic[Placed]):
 
     folds: ClassVar[bool] = False
     waits: bool = False
-    """Does an event enter only at a later time?"""
+    """Whether an event enters the window only at a later time."""
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -105,7 +105,7 @@ class CountEvictor(Evictor[None]):
 
 
 class TimeEvictor(Evictor[Number]):
-    """The events of a length of time: evicts those at or before `now - behind`, computed once per event."""
+    """The events of a length of time. The bound is computed once per event."""
 
     def __init__(self, window: Time) -> None:
         self.size, by = length(window.size), window.shift
@@ -178,7 +178,7 @@ def _start(size: CalendarLength, now: int) -> int:
 
 
 class Measured(NamedTuple):
-    """The value of a column, and the number that stands for it."""
+    """The value of a column, and the number that it is measured by."""
 
     value: Any
     number: Number
@@ -198,7 +198,7 @@ class DeltaEvictor(Evictor[Measured]):
         self.places: deque[Number] = deque()
 
     def place(self, x: Any, _time: Number | None) -> Measured:
-        value = column(x, self.window.column, self.window)
+        value = event_column(x, self.window.column, self.window)
         return Measured(value, self.clock.read(value))
 
     def enter(self, place: Measured) -> bool:
@@ -254,7 +254,7 @@ class PunctuationEvictor(Evictor[bool]):
         self.marked = False
 
     def place(self, x: Any, _time: Number | None) -> bool:
-        mark = column(x, self.window.column, self.window)
+        mark = event_column(x, self.window.column, self.window)
         if mark is not None and not isinstance(mark, bool | np.bool_):
             raise TypeError(
                 f"column {self.window.column!r} of {self.window!r} must be True or False; got {mark!r}, "
@@ -287,7 +287,7 @@ class PolicyEvictor(Evictor[tuple[State, ...]]):
         self.amta.clear()
 
     def place(self, x: Any, _time: Number | None) -> tuple[State, ...]:
-        return tuple(bound.monoid.lifted(row(x, bound)) for bound in self.window.over)
+        return tuple(bound.monoid.lifted(event_inputs(x, bound)) for bound in self.window.over)
 
     def enter(self, place: tuple[State, ...]) -> bool:
         self.amta.push(place)
@@ -330,15 +330,15 @@ EVICTORS: dict[type[WindowKind], type[Evictor[Any]]] = {
 }
 
 
-def row(x: Any, bound: Bound) -> tuple[Any, ...]:
-    """The inputs of an aggregate: values of columns and of expressions. Raises as `column`, and as `row_value`."""
+def event_inputs(x: Any, bound: Bound) -> tuple[Any, ...]:
+    """The inputs of an aggregate: values of columns and of expressions. Raises as `event_column` and `row_value`."""
     if bound.is_plain:
-        return tuple([column(x, str(name), bound) for name in bound.columns])
-    return tuple([row_value(tree, lambda name: column(x, name, bound)) for tree in inputs_of(bound)])
+        return tuple([event_column(x, str(name), bound) for name in bound.columns])
+    return tuple([row_value(tree, lambda name: event_column(x, name, bound)) for tree in inputs_of(bound)])
 
 
-def column(x: Any, name: str, of: Any) -> Any:
-    """One column of an event.
+def event_column(x: Any, name: str, of: Bound | WindowKind) -> Any:
+    """The value of one column of an event.
 
     Raises KeyError if the event has none of that name, TypeError if it has no columns; both name it.
     """

@@ -53,12 +53,17 @@ def explain(query: Query, schema: pa.Schema | None = None) -> PlanText:
     if schema is not None:
         return explained(query.plan(schema))
     guess = default_schema(query)
-    types = ", ".join(f"{field.name} {field.type}" for field in guess) or "no columns are read"
-    return explained(plan(query.bind(guess)), f"no schema was given; assumed: {types}")
+    return explained(plan(query.bind(guess)), assumption(guess))
+
+
+def assumption(schema: pa.Schema) -> str:
+    """The line about a schema that was not given."""
+    types = ", ".join(f"{field.name} {field.type}" for field in schema) or "no columns are read"
+    return f"(no schema was given; assumed: {types})"
 
 
 def explained(found: Plan, note: str = "") -> PlanText:
-    """A plan as text."""
+    """A plan as text; `note` is its second line."""
     sections = {
         "windows": _windows(found),
         "results": _results(found),
@@ -69,9 +74,9 @@ def explained(found: Plan, note: str = "") -> PlanText:
         "state": _state(found),
     }
     lines = [repr(found.bound_query.query)]
-    lines += [f"({note})"] if note else []
+    lines += [note] if note else []
     for title, body in sections.items():
-        lines += ["", title, *_indented(body)]
+        lines += ["", title, *indented(body)]
     return PlanText("\n".join(lines) + "\n")
 
 
@@ -82,7 +87,7 @@ def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
@@ -133,11 +138,11 @@ def _ties(found: Plan) -> list[str]:
     if not affected:
         return ["none: no result depends on the order of rows of equal time"]
     if not query.on:
-        return ["the order is that of arrival, which a Spark shuffle does not keep; it affects", *_indented(affected)]
+        return ["the order is that of arrival, which a Spark shuffle does not keep; it affects", *indented(affected)]
     unique = query.on[0] if len(query.on) == 1 else f"({', '.join(query.on)})"
     return [
         f"rows of a key with equal {unique} have no fixed order on Spark; it affects",
-        *_indented(affected),
+        *indented(affected),
         f"the same on every host where {unique} is unique for a key; else add a tie-breaker to on=",
     ]
 
@@ -150,7 +155,7 @@ def _shared(found: Plan) -> list[str]:
     for group in found.groups:
         kept = f", kept once for {len(group.windows)} windows" if len(group.windows) > 1 else ""
         lines.append(f"{_names(found, group.windows)}: {ELEMENTS[group.elements]}{kept}")
-        lines += _indented(_one_structure(found, group))
+        lines += indented(_one_structure(found, group))
     return lines + _one_state(found)
 
 
@@ -158,24 +163,24 @@ def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
     """Lines about structures that answer several windows."""
     alike = {siblings(found.bound_query, group, place) for place in group.windows}
     return [
-        f"{keeper.aggregate.name}: one {found.choices[places[0], keeper.number].structure} for {_names(found, places)}"
+        f"{owner.aggregate.name}: one {found.choices[places[0], owner.number].structure} for {_names(found, places)}"
         for alike_places in sorted(alike)
-        for keeper, *_ in found.states
-        if len(places := _asked(found, alike_places, keeper)) > 1
-        and found.choices[places[0], keeper.number].structure in SEVERAL_SIZES
+        for owner, *_ in found.states
+        if len(places := _asked(found, alike_places, owner)) > 1
+        and found.choices[places[0], owner.number].structure in SEVERAL_SIZES
     ]
 
 
-def _asked(found: Plan, places: Iterable[int], keeper: Member) -> list[int]:
+def _asked(found: Plan, places: Iterable[int], owner: Member) -> list[int]:
     """The windows among these over which a state is computed."""
-    return [place for place in places if (place, keeper.number) in found.choices]
+    return [place for place in places if (place, owner.number) in found.choices]
 
 
 def _one_state(found: Plan) -> list[str]:
     """Lines about aggregates that share one state."""
     return [
-        f"{keeper.aggregate.name}: one state, shared with {_listed([member.aggregate.name for member in others])}"
-        for keeper, *others in found.states
+        f"{owner.aggregate.name}: one state, shared with {_listed([member.aggregate.name for member in others])}"
+        for owner, *others in found.states
         if others
     ]
 
@@ -203,14 +208,14 @@ def _structures(found: Plan) -> list[str]:
         )
     used = dict.fromkeys(choice.structure for choice in found.choices.values())
     costs = table((f"{name}:", _cost(name)) for name in used)
-    lines += ["costs in ⊕ per insert, evict, query; n elements in the window", *_indented(costs)]
+    lines += ["costs in ⊕ per insert, evict, query; n elements in the window", *indented(costs)]
     special = [aggregate.name for aggregate in aggregates if has_column_kernel(found.bound_query, aggregate)]
     if special:
         lines.append(f"on frames and sorted batches: whole-column kernels for {', '.join(special)}")
-    return lines + _apart(found)
+    return lines + _one_per_size(found)
 
 
-def _apart(found: Plan) -> list[str]:
+def _one_per_size(found: Plan) -> list[str]:
     """Lines about aggregates that have one structure for each size on frames."""
     if found.bound_query.query.options.structure is not None or not is_stateless(found.bound_query):
         return []
@@ -238,7 +243,7 @@ def _state(found: Plan) -> list[str]:
     for group in found.groups:
         held = explain_text.elements(bound_query, group)
         if group.elements.startswith("rows"):
-            held += f", each with {', '.join(_kept(found, group)) or 'only its position'}"
+            held += f", each with {', '.join(_columns_read(found, group)) or 'only its position'}"
         else:
             held += f" of {len(found.states)} aggregate{'s' if len(found.states) > 1 else ''}"
         lines.append(f"{_names(found, group.windows)}: each key holds {held}")
@@ -250,8 +255,8 @@ def _state(found: Plan) -> list[str]:
     return lines
 
 
-def _kept(found: Plan, group: WindowGroup) -> list[str]:
-    """The columns of a row: the time, and those that windows and aggregates read."""
+def _columns_read(found: Plan, group: WindowGroup) -> list[str]:
+    """The columns that a row is kept with: the time, and those that windows and aggregates read."""
     bound_query = found.bound_query
     specs = [bound_query.windows[place] for place in group.windows]
     read = [bound_query.time.column] if bound_query.time else []

@@ -16,7 +16,7 @@ from sash.plan import dispatch
 from sash.plan.bound_query import BoundQuery
 from sash.plan.combined_query import COMMON, Combination, CombinedQuery, QueryView
 from sash.plan.default_schema import default_schema
-from sash.plan.explain import ELEMENTS, table
+from sash.plan.explain import ELEMENTS, assumption, indented, table
 from sash.plan.operation_costs import OperationCost, cost_of
 from sash.plan.planner import SEVERAL_SIZES, Plan, plan
 from sash.plan.slicing import Slicing, slicing_of
@@ -24,6 +24,7 @@ from sash.plan.slicing import Slicing, slicing_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.engine.counted_run import CountedOperations
     from sash.plan.queries import Queries
 
 
@@ -35,19 +36,14 @@ def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> 
         schema = counted[0].schema
     if schema is None:
         schema = default_schema(CombinedQuery(queries.queries))
-        types = ", ".join(f"{field.name} {field.type}" for field in schema) or "no columns are read"
-        lines.append(f"(no schema was given; assumed: {types})")
+        lines.append(assumption(schema))
     groups = queries.groups()
     for number, group in enumerate(groups, 1):
-        lines += ["", f"state {number} of {len(groups)}: {', '.join(group.members)}", *_indented(_group(group, schema))]
-        lines += [] if sample is None else _indented(_counts(counted[number - 1], group.bind(schema)))
+        lines += ["", f"state {number} of {len(groups)}: {', '.join(group.members)}", *indented(_group(group, schema))]
+        lines += [] if sample is None else indented(_counts(counted[number - 1], group.bind(schema)))
     if len(groups) > 1:
-        lines += ["", "why apart", *_indented(_apart(groups))]
+        lines += ["", "why apart", *indented(_differences(groups))]
     return "\n".join(lines) + "\n"
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
 
 
 def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
@@ -96,10 +92,10 @@ def _shared(combination: Combination, found: Plan) -> list[str]:
     for number, names in of_aggregates.items():
         if len(names) > 1:
             lines.append(f"{_aggregate(found, number)}: rows lifted once for {', '.join(names)}")
-    for keeper, *others in found.states:
+    for owner, *others in found.states:
         if others:
             lowered = ", ".join(_aggregate(found, member.number) for member in others)
-            lines.append(f"{_aggregate(found, keeper.number)}: one state, from which {lowered} is lowered")
+            lines.append(f"{_aggregate(found, owner.number)}: one state, from which {lowered} is lowered")
     for number in range(len(found.bound_query.aggregates)):
         several = [place for place, a in found.choices if a == number]
         used = {found.choices[place, number].structure for place in several}
@@ -172,7 +168,7 @@ def _saved(together: float, apart: float) -> str:
     return f", {apart / together:.3g}× fewer" if together and apart > together else ""
 
 
-def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
+def _counts(counted: CountedOperations, bound_query: BoundQuery) -> list[str]:
     """The ⊕ that the queries have taken on a sample: all, and for each unit of its time."""
     apart = sum(counted.apart.values())
     each = ", ".join(f"{name} {number:,}" for name, number in counted.apart.items())
@@ -184,7 +180,7 @@ def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
     return lines
 
 
-def _apart(groups: list[CombinedQuery]) -> list[str]:
+def _differences(groups: list[CombinedQuery]) -> list[str]:
     """The arguments in which groups differ from the first one."""
     first, lines = groups[0], []
     for group in groups[1:]:

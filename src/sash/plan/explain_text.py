@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sash.windows.calendar import CalendarLength
 from sash.windows.duration import Duration
@@ -146,18 +146,18 @@ def most_panes(specs: list[WindowSpec]) -> int:
 
     A pane ends where a window starts or ends. A grid of edges that coincides with another adds none.
 
-    >>> from types import SimpleNamespace as Window
-    >>> most_panes([Window(size=86400, every=60, offset=0)]), most_panes([Window(size=5, every=2, offset=0)])
-    (1440, 5)
+    >>> from types import SimpleNamespace
+    >>> [most_panes([SimpleNamespace(size=s, every=e, offset=0, grid=None)]) for s, e in ((86400, 60), (5, 2))]
+    [1440, 5]
     """
-    if any(getattr(spec, "grid", None) for spec in specs):
+    if any(spec.grid is not None for spec in specs):
         return _most_calendar_panes(specs)
     grids = {grid for spec in specs for grid in _grids(spec)}
     needed = {grid for grid in grids if not any(_lies_on(grid, other) for other in grids - {grid})}
     longest = max(specs, key=lambda spec: spec.size or 0)
     size, (_, starts) = Fraction(longest.size or 1), _grids(longest)
     # a window includes its end but not its start: it holds one edge less of the grid of starts
-    return sum(size // grid[0] if grid == starts else -(-size // grid[0]) for grid in needed)
+    return sum(size // grid.step if grid == starts else -(-size // grid.step) for grid in needed)
 
 
 def _most_calendar_panes(specs: list[WindowSpec]) -> int:
@@ -180,14 +180,21 @@ def _most_calendar_panes(specs: list[WindowSpec]) -> int:
     return found
 
 
-def _grids(spec: WindowSpec) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
-    """The grids of window ends and window starts: their step, and their least point that is not negative."""
+class EdgeGrid(NamedTuple):
+    """Edges at equal distances: the step, and the least edge that is not negative."""
+
+    step: Fraction
+    first: Fraction
+
+
+def _grids(spec: WindowSpec) -> tuple[EdgeGrid, EdgeGrid]:
+    """The grids of window ends and of window starts."""
     every, size, offset = Fraction(spec.every or 1), Fraction(spec.size or 1), Fraction(spec.offset)
-    return (every, offset % every), (every, (offset - size) % every)
+    return EdgeGrid(every, offset % every), EdgeGrid(every, (offset - size) % every)
 
 
-def _lies_on(grid: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> bool:
-    return not grid[0] % other[0] and grid[1] % other[0] == other[1]
+def _lies_on(grid: EdgeGrid, other: EdgeGrid) -> bool:
+    return not grid.step % other.step and grid.first % other.step == other.first
 
 
 # ---- ties ----

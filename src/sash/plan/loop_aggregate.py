@@ -16,8 +16,9 @@ from sash.expressions.tree import Node
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.arithmetic import Formula
 from sash.plan import validation
+from sash.plan.api_types import Prefer, StructureName
 from sash.plan.event_clock import length
-from sash.plan.evictor import Evictor, Number, row
+from sash.plan.evictor import Evictor, Number, event_inputs
 from sash.plan.halflife import halflife_of
 from sash.plan.options import PREFERENCES
 from sash.plan.planner import FOLD, choose
@@ -72,8 +73,8 @@ class LoopResult:
         """The result, from the next values of aggregates."""
         if self.tree is None:
             return next(values)
-        mine = [next(values) for _ in self.leaves]
-        return row_value(self.tree, lambda number: mine[int(number)])
+        operands = [next(values) for _ in self.leaves]
+        return row_value(self.tree, lambda number: operands[int(number)])
 
     def __repr__(self) -> str:
         return repr(self.result)
@@ -86,7 +87,9 @@ class LoopAggregate:
     the window needs one for each event.
     """
 
-    def __init__(self, name: str, aggregate: Any, evictor: Evictor[Any], prefer: Any, structure: Any) -> None:
+    def __init__(
+        self, name: str, aggregate: Any, evictor: Evictor[Any], prefer: Prefer, structure: StructureName | None
+    ) -> None:
         if not isinstance(aggregate, Bound | Monoid):
             label = f"{name}=" if name else "the aggregate of a Window"
             raise TypeError(
@@ -96,9 +99,9 @@ class LoopAggregate:
         self.name, self.aggregate = name, aggregate
         self.bound = aggregate if isinstance(aggregate, Bound) else None
         self.monoid: Monoid = aggregate.monoid if isinstance(aggregate, Bound) else aggregate
-        inputs = self.monoid.arity[0]
+        self.inputs = self.monoid.arity[0]
         self.halflife = halflife_of(self.monoid, repr(aggregate))
-        """The length that the aggregate measures in time, if it does."""
+        """The half-life of the aggregate, if it is measured in time."""
         if self.halflife is not None:
             self.monoid = self.monoid.by_time(length(self.halflife))
         if not evictor.folds and validation.is_sketch(self.monoid):
@@ -108,9 +111,9 @@ class LoopAggregate:
                 f"{validation.exact_instead(self.monoid)}"
             )
         chosen = _structure(self.monoid, prefer, structure)
-        self.structure: Any = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
+        self.structure: InOrder | RunningFold = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
         self.monoid = self.structure.monoid
-        self.inputs, self.nullable = inputs, self.monoid.nullable
+        self.nullable = self.monoid.nullable
         self.last = -1
         """The number of the last event with a value: the window has a value if it is not older than the window."""
 
@@ -124,7 +127,7 @@ class LoopAggregate:
         Raises TypeError if the aggregate reads the time and there is none.
         """
         if self.bound is not None:
-            values = row(x, self.bound)
+            values = event_inputs(x, self.bound)
         else:
             values = x if self.inputs > 1 and isinstance(x, tuple) else (x,)
         if self.halflife is not None:
@@ -168,7 +171,7 @@ class LoopAggregate:
         return repr(self.aggregate)
 
 
-def _structure(monoid: Monoid, prefer: Any, structure: Any) -> type[InOrder]:
+def _structure(monoid: Monoid, prefer: Prefer, structure: str | type[InOrder] | None) -> type[InOrder]:
     if prefer not in PREFERENCES:
         raise ValueError(f"prefer= must be 'throughput' or 'latency'; got {prefer!r}")
     if structure is None:

@@ -26,9 +26,9 @@ def query_html(query: Query) -> str:
     windows = ((f"window {name}".strip(), repr(window)) for name, window in query.all_windows.items())
     rows: list[tuple[str, str]] = [*windows]
     rows += [(name, ", ".join(columns)) for name, columns in (("by", query.by), ("on", query.on)) if columns]
-    said = {"lateness": query.lateness, "forget": query.forget, "ahead": query.ahead, "retract": query.retract}
-    said |= {"min_periods": query.min_periods or None}
-    rows += [(name, str(value)) for name, value in said.items() if value is not None]
+    optional = {"lateness": query.lateness, "forget": query.forget, "ahead": query.ahead, "retract": query.retract}
+    optional |= {"min_periods": query.min_periods or None}
+    rows += [(name, str(value)) for name, value in optional.items() if value is not None]
     rows += [("emit", query.emit)] if query.emit != "final" else []
     rows += [(name, repr(aggregate)) for name, aggregate in query.aggregates.items()]
     return f"<b>Query</b>{_table(rows)}"

@@ -32,10 +32,10 @@ def cost_of(plan: Plan) -> OperationCost:
     """The estimated ⊕ of a plan on a stream."""
     found = OperationCost()
     for group in plan.groups:
-        for keeper, *others in plan.states:
-            asked = asked_windows(plan.bound_query, (keeper, *others), group)
+        for owner, *others in plan.states:
+            asked = asked_windows(plan.bound_query, (owner, *others), group)
             if asked:
-                found += _state(plan, group, keeper.number, asked)
+                found += _state(plan, group, owner.number, asked)
     return found
 
 

@@ -47,11 +47,11 @@ of up to 1,000 rows an operator held 143 MB instead of 657 MB.
 """
 
 PANE_SIZES = 4
-"""The same for windows over panes, whose slides are found once for all sizes and which then have them in common: 50
-windows of slides of 1 s to 20 s, in groups of 4 to 13 sizes, took 0.39 s from 4 sizes on, 0.48 s from 8 on.
+"""The same threshold for windows over panes, whose slides are found once for all sizes: 50 windows of slides of 1 s to
+20 s, in groups of 4 to 13 sizes, took 0.39 s with a threshold of 4, and 0.48 s with one of 8.
 
-A FlatFIT answers their sums from as many sizes on: 0.27 s on an operator from 4 sizes on, 0.30 s from 8 on, 0.39 s with
-a structure each; on a frame 0.57, 0.67 and 0.78 s.
+FlatFIT has the same threshold for sums: 0.27 s on an operator with 4, 0.30 s with 8, 0.39 s with a structure for each
+size; on a frame 0.57, 0.67 and 0.78 s.
 """
 
 INDEX_SIZES = 8
@@ -90,7 +90,7 @@ class WindowGroup:
     kind: ElementKind
     windows: tuple[int, ...]
     single_rows: bool = False
-    """Whether each pane is one row: the values of a pane would be a state that grows, which no array holds."""
+    """Whether each pane is one row: the state of a pane would be all its values, which does not fit in flat arrays."""
 
     @property
     def elements(self) -> str:
@@ -134,14 +134,14 @@ def plan(bound_query: BoundQuery) -> Plan:
     groups, states = window_groups(bound_query), _states(bound_query)
     choices = {}
     for group in groups:
-        for keeper, *others in states:
-            asked = asked_windows(bound_query, (keeper, *others), group)
+        for owner, *others in states:
+            asked = asked_windows(bound_query, (owner, *others), group)
             for place in asked:
-                choice = choices[place, keeper.number] = _choice(bound_query, group, place, keeper.aggregate, asked)
+                choice = choices[place, owner.number] = _choice(bound_query, group, place, owner.aggregate, asked)
                 for member in others:
                     # raises if the options force a structure that this aggregate does not fit
                     _choice(bound_query, group, place, member.aggregate, asked)
-                    choices[place, member.number] = _lowered(choice, keeper, member)
+                    choices[place, member.number] = _lowered(choice, owner, member)
     return Plan(bound_query, groups, MappingProxyType(dict(sorted(choices.items()))), states)
 
 
@@ -152,9 +152,9 @@ def _states(bound_query: BoundQuery) -> tuple[tuple[Member, ...], ...]:
     return shared_states(bound_query.aggregates)
 
 
-def _lowered(choice: Choice, keeper: Member, member: Member) -> Choice:
+def _lowered(choice: Choice, owner: Member, member: Member) -> Choice:
     why = "the values that {} counts" if member.reads == "count" else "lowered from the state of {}"
-    return Choice(choice.structure, why.format(keeper.aggregate.name))
+    return Choice(choice.structure, why.format(owner.aggregate.name))
 
 
 # ---- what is shared ----
@@ -169,12 +169,12 @@ def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
         apart = "ahead" if spec.shift > 0 else apart
         groups.setdefault((kind, apart), []).append(place)
     return tuple(
-        WindowGroup(kind, tuple(places), kind.endswith("panes") and _are_values(bound_query, places))
+        WindowGroup(kind, tuple(places), kind.endswith("panes") and _need_single_rows(bound_query, places))
         for (kind, _), places in groups.items()
     )
 
 
-def _are_values(bound_query: BoundQuery, places: Sequence[int]) -> bool:
+def _need_single_rows(bound_query: BoundQuery, places: Sequence[int]) -> bool:
     """Has a window an order statistic, and none an aggregate whose states may be as large as a sketch?"""
     if bound_query.query.emit == "eager":
         return False
@@ -222,7 +222,7 @@ def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool
 
 
 def asked_windows(bound_query: BoundQuery, state: Sequence[Member], group: WindowGroup) -> tuple[int, ...]:
-    """The windows of a group over which a state is needed: those of the aggregates that share it."""
+    """The windows of a group over which aggregates that share a state are computed."""
     pairs = bound_query.projection.asked
     return tuple(place for place in group.windows if any((place, member.number) in pairs for member in state))
 
@@ -234,7 +234,7 @@ def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[i
 
 
 def but_size(spec: WindowSpec) -> tuple[object, ...]:
-    """The properties that two windows must share for one structure to answer both."""
+    """The properties of a window except its size: windows with equal ones can be answered by one structure."""
     over = id(spec.window) if spec.kind == "policy" else None
     # windows of months and of days do not contain one another
     sizes = spec.calendar_size and (spec.calendar_size.clock, spec.calendar_size.months > 0)
@@ -285,7 +285,7 @@ ON_TREE = "an order statistic: the values in a balanced tree that counts them"
 
 
 def _order_statistic(group: WindowGroup, forced: str | None, aggregate: AggregateSpec) -> Choice:
-    """Single rows are values of a tree; a pane is a multiset, which the total takes in and off as a whole."""
+    """A tree for single rows; panes are multisets, which are added to the total and subtracted from it."""
     tree = tree_of(aggregate.monoid)
     in_tree = group.kind == "rows" or group.single_rows
     if forced not in (None, tree) and (in_tree or forced != "SubtractOnEvict"):
@@ -303,8 +303,8 @@ def choose(
 ) -> Choice:
     """The structure for a window that evicts single elements.
 
-    `sizes`: the number of windows that differ only in size; `fewest`: from how many on a deque answers
-    all, and an index.
+    `sizes`: the number of windows that differ only in size. `fewest`: the numbers from which on one deque, or one
+    index, answers all of them.
     """
     if prefer == "latency":
         return _constant_time(monoid)
@@ -338,10 +338,11 @@ def _constant_time(monoid: Monoid) -> Choice:
         and all(getattr(monoid, need) for need in record.needs)
         and ("inverse" not in record.needs or monoid.exact)
     ]
-    best = min(fit, key=lambda record: (_round(record), record.space.at(2**20)))
+    best = min(fit, key=lambda record: (_round_cost(record), record.space.at(2**20)))
     worst = ", ".join(f"{operation} {cost}" for operation, cost in best.worst.items())
     return Choice(best.name, f"no single step depends on the window's size ({worst} ⊕ at worst)")
 
 
-def _round(record: Record) -> float:
+def _round_cost(record: Record) -> float:
+    """The ⊕ of an insert, an evict and a query, for a large window."""
     return sum(cost.at(2**20) for cost in record.average.values())

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
-from sash.plan import dispatch
+from sash.plan import dispatch, validation
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.query import Query
-from sash.windows.duration import Duration
-from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +66,7 @@ class Queries:
     def groups(self, ordered: bool = False) -> list[CombinedQuery]:
         """The queries that share state, as one query each, in the order of their first members.
 
-        ordered: are all rows there, in order, so that `lateness` and `late` do not matter?
+        ordered: whether all rows are present and sorted, so that `lateness` and `late` do not matter.
         """
         found: dict[Any, dict[str, Query]] = {}
         for name, query in self.queries.items():
@@ -138,18 +136,12 @@ class Queries:
 def share_key(query: Query, ordered: bool) -> Any:
     """The properties that queries must have in common to share state.
 
-    With emit="changes" and "eager" a result leaves when it differs from the one before, which depends on all results
-    of its query: only equal queries share there. Rows whose windows end after them wait, and so do the rows of all
-    queries that share with them: those form groups of their own.
+    With emit="changes" and "eager" a result is emitted if it differs from the one before, which depends on all results
+    of its query: only equal queries share state. If windows end after their rows, the rows of all queries in the group
+    wait, so such queries form groups of their own.
     """
     if query.emit != "final":
         return query
     late = None if ordered else (query.lateness, query.late)
-    looks_ahead = any(map(_looks_ahead, query.all_windows.values()))
+    looks_ahead = any(map(validation.looks_ahead, query.all_windows.values()))
     return (query.by, query.on, query.forget, query.ahead, query.options, late, looks_ahead)
-
-
-def _looks_ahead(window: WindowKind) -> bool:
-    """Does the window hold rows after its own row?"""
-    shift = getattr(window, "shift", 0)
-    return bool((shift.nanoseconds if isinstance(shift, Duration) else shift) > 0)

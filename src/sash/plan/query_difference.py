@@ -4,8 +4,8 @@
     new    windows {"": Time 2h}     aggregates {high: max('price'), low: min('price')}
            ──▶ window 1h → 2h; aggregate low=min('price') added
 
-State has the description of its query, so that a changed query is refused with what has changed. What a fingerprint
-covers is covered here; functions, which have no text, by a short hash of their code.
+State contains the description of its query, so that the error for a changed query names the changes. A description
+covers what a fingerprint covers; functions, which have no text, by a short hash of their code.
 """
 
 from __future__ import annotations
@@ -98,10 +98,8 @@ def difference(old: Description, new: Description) -> list[str]:
     """
     found = list(_named("windows", old["windows"], new["windows"], _window_change))
     found += _named("aggregates", old["aggregates"], new["aggregates"], _aggregate_change)
-    said = [{name: ", ".join(of[name]) or "nothing" for name in ("by", "on")} for of in (old, new)]
-    for texts, of in zip(said, (old, new), strict=True):
-        texts |= {name: of.get(name) or "none" for name in ("lateness", "forget", "min_periods")}
-    found += [f"{name}: {text} → {said[1][name]}" for name, text in said[0].items() if text != said[1][name]]
+    before, after = _argument_texts(old), _argument_texts(new)
+    found += [f"{name}: {text} → {after[name]}" for name, text in before.items() if text != after[name]]
     if "columns" in old and "columns" in new:
         found += _named("columns", old["columns"], new["columns"], _column_change)
         if not found:
@@ -130,6 +128,12 @@ def _aggregate(one: Aggregated) -> str:
     return f"{one!r} with {given}" if given else repr(one)
 
 
+def _argument_texts(description: Description) -> dict[str, str]:
+    """The arguments of a query other than windows and aggregates, as texts."""
+    texts = {name: ", ".join(description[name]) or "nothing" for name in ("by", "on")}
+    return texts | {name: description.get(name) or "none" for name in ("lateness", "forget", "min_periods")}
+
+
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
@@ -143,7 +147,7 @@ def _key(meaning: Any) -> str:
 
 
 def _named(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], change: Callable[..., str]) -> Iterator[str]:
-    """The changes of what has names: `change(name, before, after)` describes one, None where it is missing."""
+    """The changes between two mappings: `change(name, before, after)` describes one; a missing value is None."""
     for name in [*old, *(name for name in new if name not in old)]:
         before, after = old.get(name), new.get(name)
         if before != after:
@@ -181,7 +185,7 @@ def _column_change(name: str, before: str | None, after: str | None) -> str:
 
 
 def _codes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Windows and aggregates that read as before, and mean something else."""
+    """Changes of windows and aggregates whose texts are equal: of code and parameters."""
     for kind in ("windows", "aggregates"):
         before, after = old.get(kind, {}), new.get(kind, {})
         for name in before:

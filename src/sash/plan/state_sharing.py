@@ -49,21 +49,21 @@ class Member:
 
 def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
     """Group aggregates by state: the first of each group owns it, and the others are lowered from it."""
-    keepers: dict[int, int] = {}
+    owners: dict[int, int] = {}
     for number, aggregate in enumerate(aggregates):
-        keepers[number] = next(
+        owners[number] = next(
             (k for k in _family(aggregates, aggregate) if aggregates[k].columns == aggregate.columns), number
         )
-    with_state = [number for number, keeper in keepers.items() if number == keeper]
+    with_state = [number for number, owner in owners.items() if number == owner]
     with_state.sort(key=lambda k: type(aggregates[k].monoid) is m.Count)
     for number, aggregate in enumerate(aggregates):
         if type(aggregate.monoid) is m.Count:
-            keepers[number] = next((k for k in with_state if same_rows(aggregates[k], aggregate)), number)
-    groups: dict[int, list[Member]] = {number: [] for number in keepers.values()}
-    for number in sorted(keepers, key=lambda n: (n != keepers[n], n)):
-        keeper = keepers[number]
-        groups[keeper].append(
-            Member(number, aggregates[number], _reads(aggregates[keeper], aggregates[number], number == keeper))
+            owners[number] = next((k for k in with_state if same_rows(aggregates[k], aggregate)), number)
+    groups: dict[int, list[Member]] = {number: [] for number in owners.values()}
+    for number in sorted(owners, key=lambda n: (n != owners[n], n)):
+        owner = owners[number]
+        groups[owner].append(
+            Member(number, aggregates[number], _reads(aggregates[owner], aggregates[number], number == owner))
         )
     return tuple(tuple(group) for _, group in sorted(groups.items()))
 
@@ -75,14 +75,14 @@ def _family(aggregates: Sequence[AggregateSpec], aggregate: AggregateSpec) -> li
     return sorted(found, key=lambda k: type(aggregates[k].monoid) is m.Sum)
 
 
-def same_rows(keeper: AggregateSpec, aggregate: AggregateSpec) -> bool:
+def same_rows(owner: AggregateSpec, aggregate: AggregateSpec) -> bool:
     """Do both read the same rows: those without a null in the same columns?"""
-    return not keeper.monoid.nullable and {*keeper.columns} == {*aggregate.columns}
+    return not owner.monoid.nullable and {*owner.columns} == {*aggregate.columns}
 
 
-def _reads(keeper: AggregateSpec, aggregate: AggregateSpec, is_keeper: bool) -> Reads:
-    if is_keeper:
+def _reads(owner: AggregateSpec, aggregate: AggregateSpec, is_owner: bool) -> Reads:
+    if is_owner:
         return "itself"
     if type(aggregate.monoid) is m.Count:
         return "count"
-    return "sum" if type(aggregate.monoid) is m.Sum and type(keeper.monoid) is m.Mean else "state"
+    return "sum" if type(aggregate.monoid) is m.Sum and type(owner.monoid) is m.Mean else "state"

@@ -7,10 +7,10 @@
     time             -                      -                          duration
     date             -                      -                          duration
 
-A column of type null, which no row has a value in, gives nulls of the type that numbers, text or booleans would give.
+A column of type null has no values: results are nulls, of the type that numbers, text or booleans would give.
 
-Digits are cut at 38 (of decimals of 256 bits at 76); a result that has more is an error. A mean is rounded half up.
-Durations have the unit of the column, those of dates are in seconds (of date64 in milliseconds).
+Results have at most 38 digits (76 for decimals of 256 bits); one with more is an error. A mean is rounded half up.
+Durations have the unit of the column; those of dates are in seconds (for date64 in milliseconds).
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
 from sash.monoids.no_values import NoValues
-from sash.plan.types import result
+from sash.plan.types import domains, result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class TypedAggregate(NamedTuple):
-    """The monoid that computes an aggregate on columns of some types, the type of its results, and the only column
-    that it reads, if it does not read all.
+    """The monoid that computes an aggregate on columns of some types, and its result type.
+
+    `reads` is the only column that it reads, if it does not read all.
     """
 
     monoid: Monoid
@@ -47,11 +48,11 @@ def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggreg
 
     if monoid.returns is not None or not types:
         return None
-    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
-    taken = [place in monoid.nullable and domains[place] == "any" for place in range(len(types))]
+    needed = domains(monoid, len(types))
+    taken = [place in monoid.nullable and needed[place] == "any" for place in range(len(types))]
     nulls = [place for place, type_ in enumerate(types) if is_.is_null(type_) and not taken[place]]
     if nulls:
-        return _of_nothing(monoid, types, nulls[0])
+        return _of_null_type(monoid, types, nulls[0])
     if len(types) != 1:
         return None
     (type_,) = types
@@ -68,26 +69,25 @@ _STAND_INS: dict[str, str] = {"number": "float64", "int": "int64", "bool": "bool
 """By domain, the type whose results a column of type null has."""
 
 
-def _of_nothing(monoid: Monoid, types: Sequence[pa.DataType], place: int) -> TypedAggregate | None:
+def _of_null_type(monoid: Monoid, types: Sequence[pa.DataType], place: int) -> TypedAggregate | None:
     """An aggregate of a column of type null: nulls, or 0 if it counts. None for those that take any column."""
     import pyarrow as pa
 
     if isinstance(monoid, m.Count | DirectProduct):
         return None
     if isinstance(monoid, Custom):
-        return _custom_of_nothing(monoid, types)
+        return _custom_of_null_type(monoid, types)
     if monoid.empty == 0:
         return TypedAggregate(m.Count(), pa.int64(), place)
-    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
     found = [
         pa.type_for_alias(_STAND_INS[domain]) if domain in _STAND_INS and pa.types.is_null(type_) else type_
-        for type_, domain in zip(types, domains, strict=False)
+        for type_, domain in zip(types, domains(monoid, len(types)), strict=True)
     ]
     return TypedAggregate(NoValues(), result(monoid, found), place)
 
 
-def _custom_of_nothing(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate:
-    """A user's aggregate: its type, if samples of nulls tell it, else that of its empty result."""
+def _custom_of_null_type(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate:
+    """A user's aggregate: its type on samples of nulls, or, if there is none, that of its empty result."""
     import pyarrow as pa
 
     try:

@@ -120,10 +120,14 @@ def kind(type_: pa.DataType) -> Kind | None:
     return "int" if is_.is_integer(type_) and not is_.is_uint64(type_) else None
 
 
+def domains(monoid: Monoid, inputs: int) -> list[Domain]:
+    """The domain of each input; the last one that the monoid declares is that of all further inputs."""
+    return [monoid.domain[min(place, len(monoid.domain) - 1)] for place in range(inputs)]
+
+
 def check(label: str, monoid: Monoid, columns: Sequence[str], types: Sequence[pa.DataType]) -> None:
     """Raises TypeError, naming the aggregate, the column and its type, if the aggregate does not accept it."""
-    domains = [*monoid.domain] + [monoid.domain[-1]] * len(types)
-    for column, type_, domain in zip(columns, types, domains, strict=False):
+    for column, type_, domain in zip(columns, types, domains(monoid, len(types)), strict=True):
         if not admits(domain, type_):
             raise TypeError(
                 f"{label} reads {WANTED[domain]}; the column {column!r} is of type {type_}{_hint(domain, type_)}"
