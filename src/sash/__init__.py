@@ -1,16 +1,20 @@
 """sash: aggregates over sliding windows, exactly and incrementally.
 
-`sash.monoids`      what is computed: the aggregates, and `sash.monoid` for one of your own
-`sash.windows`      over which rows: the windows; `sash.Query` combines both
-`sash.aggregators`  how: the structures, one event at a time
-`sash.kernels`      the same, compiled on columns (imports Numba, so only when asked)
-`sash.frames`       queries on pandas, polars, Arrow and NumPy: `sash.rolling` (loads them only when asked)
-`sash.engine`       operators on Arrow record batches (imports pyarrow, so only when asked)
-`sash.stores`       durable state: pages of bytes
-`sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (loaded when asked)
+`sash.monoids`      the aggregates, and `sash.monoid` for one of your own
+`sash.windows`      the windows: which rows are aggregated
+`sash.plan`         `sash.Query` combines both; `sash.rolling` runs it on data
+`sash.aggregators`  the data structures that compute aggregates, one event at a time
+`sash.kernels`      the same, compiled on columns with Numba (*)
+`sash.frames`       queries on pandas, polars, Arrow and NumPy (*)
+`sash.engine`       operators on Arrow record batches (*)
+`sash.spark`        queries on Spark DataFrames, batch and streaming (*)
+`sash.stores`       durable state: pages of bytes (*)
+`sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (*)
 `sash.cli`          `sash.sql`: windows in SQL; `sash.plot`: pictures of them; `sash.live_page`: running queries in a
-                    browser (loaded when asked)
-`sash.testing`      the laws, for tests of your own; `Reference`, which the engine is tested against
+                    browser (*)
+`sash.testing`      laws of aggregates, for tests of your own; `Reference`, which the engine is tested against
+
+(*) `import sash` does not load these: they are loaded when first used.
 """
 
 from importlib import import_module as _import_module
@@ -165,22 +169,22 @@ __all__ = [
 ]
 
 
-_LATER = {
+_LAZY_NAMES = {
     "live_page": "sash.cli.page.live_page",
     "pipe": "sash.pipeline",
     "plot": "sash.cli.plots",
     "sql": "sash.cli.sql",
 }
-"""Where names are that `import sash` does not load."""
+"""Modules of names that `import sash` does not load."""
 
-_MODULES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}
+_LAZY_PACKAGES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}
 """Packages that `import sash` does not load: they import more than most programs need."""
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _LATER:
-        return getattr(_import_module(_LATER[name]), name)
-    if name in _MODULES:
+    if name in _LAZY_NAMES:
+        return getattr(_import_module(_LAZY_NAMES[name]), name)
+    if name in _LAZY_PACKAGES:
         return _import_module(f"sash.{name}")
     from sash.monoids.synonyms import missing_name
 

@@ -12,63 +12,75 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sash.monoids import functions
 from sash.plan import Query, rolling
 from sash.windows import Count, Time
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.monoids import Bound
+
 AGGREGATES: tuple[str, ...] = (
     "max", "min", "mean", "sum", "var", "std", "arg_max", "arg_min", "first", "last", "count",
     "median", "count_distinct", "weighted_mean", "ewm_mean", "lag",
 )  # fmt: skip
-"""In frames. Quantiles have the kernels of medians, changes those of lags."""
+"""The aggregates of frames. Quantiles have the kernels of medians, changes those of lags."""
 PARAMETERS: dict[str, dict[str, Any]] = {"ewm_mean": {"halflife": 2}}
-"""By aggregate: what it needs. Kernels of frames take parameters as arguments, so that others compile nothing."""
+"""Required parameters, by aggregate. Kernels of frames take parameters as arguments: other values compile nothing."""
 WIDE = {"median": 150}
-"""By aggregate: the size of windows that have kernels of their own."""
+"""Sizes of windows that have kernels of their own, by aggregate."""
 LIVE = ("max", "sum", "mean", "count")
-"""In operators."""
+"""The aggregates of operators."""
 COLUMNS = ("float", "integer")
-MANY = 100
-"""Times four rows: for few rows NumPy (`numpy_loops`) groups the keys instead of a kernel."""
+REPEATS = 100
+"""How often the four sample rows of a frame are repeated: NumPy, not a kernel, groups the keys of few rows."""
 
 
-def tasks() -> dict[str, tuple[str, str, str]]:
-    """By name: the host of a query, its aggregate and its column. The slowest are first, to balance the processes."""
-    found = [("operator", aggregate, column) for aggregate in LIVE for column in COLUMNS]
-    found += [("frame", aggregate, column) for aggregate in AGGREGATES for column in COLUMNS]
-    return {f"{where}: {aggregate} of {column}s": (where, aggregate, column) for where, aggregate, column in found}
+class WarmTask(NamedTuple):
+    """The queries of one aggregate of one column on a host."""
+
+    host: Literal["operator", "frame"]
+    aggregate: str
+    column: str
 
 
-def warm(task: tuple[str, str, str]) -> list[str]:
-    """Run the queries of a task in this process; the kernels that were compiled."""
+def tasks() -> dict[str, WarmTask]:
+    """All tasks by name. The slowest are first, to balance the processes."""
+    found = [WarmTask("operator", aggregate, column) for aggregate in LIVE for column in COLUMNS]
+    found += [WarmTask("frame", aggregate, column) for aggregate in AGGREGATES for column in COLUMNS]
+    return {f"{task.host}: {task.aggregate} of {task.column}s": task for task in found}
+
+
+def warm(task: WarmTask) -> list[str]:
+    """Run the queries of a task in this process, and return the names of the kernels that were compiled."""
     from sash.kernels.jit.compile import compiled_kernels
 
     before = len(compiled_kernels)
-    where, name, column = task
-    of = _aggregate(name, column)
-    if where == "frame":
-        for rows in (_rows([3, 1, 2, 4], MANY), _rows([1, 2, 3, 4], MANY)):
+    aggregate = _aggregate(task)
+    if task.host == "frame":
+        for rows in (_rows([3, 1, 2, 4], REPEATS), _rows([1, 2, 3, 4], REPEATS)):
             for by in (None, "key"):
-                for size in {3, WIDE.get(name, 3)}:
-                    rolling(rows, Count(size), by=by, out=of)
-                    rolling(rows, Time(size), by=by, on="time", out=of)
+                for size in {3, WIDE.get(task.aggregate, 3)}:
+                    rolling(rows, Count(size), by=by, out=aggregate)
+                    rolling(rows, Time(size), by=by, on="time", out=aggregate)
     else:
         for window in (Count(3), Time(3)):
-            operator = Query(window, by="key", on="time", lateness=1, out=of).operator()
+            operator = Query(window, by="key", on="time", lateness=1, out=aggregate).operator()
             operator.process(_rows([3, 1, 2, 4]))
             operator.finish()
     return compiled_kernels[before:]
 
 
-def _aggregate(name: str, column: str) -> Any:
-    make: Callable[..., Any] = getattr(functions, name)
-    columns = (column, "key") if name.startswith("arg_") or name == "weighted_mean" else (column,)
-    return make(*columns, **PARAMETERS.get(name, {}))
+def _aggregate(task: WarmTask) -> Bound:
+    make: Callable[..., Bound] = getattr(functions, task.aggregate)
+    two = task.aggregate.startswith("arg_") or task.aggregate == "weighted_mean"
+    return make(*((task.column, "key") if two else (task.column,)), **PARAMETERS.get(task.aggregate, {}))
 
 
-def _rows(times: list[int], repeats: int = 1) -> Any:
+def _rows(times: list[int], repeats: int = 1) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {"key": [2, 1, 2, 1], "float": [1.5, 2.0, -1.0, 0.25], "integer": [3, -4, 5, 6]}
@@ -76,18 +88,18 @@ def _rows(times: list[int], repeats: int = 1) -> Any:
     return pa.record_batch({"time": later, **{name: values * repeats for name, values in columns.items()}})
 
 
-def run(names: Iterable[str], jobs: int, say: Callable[[str], Any]) -> int:
-    """Run tasks by name in `jobs` processes, and print what each compiled; returns the number of kernels."""
-    every, total = tasks(), 0
+def run(names: Iterable[str], jobs: int, write: Callable[[str], Any]) -> int:
+    """Run tasks by name in `jobs` processes, and write what each compiled; returns the number of kernels."""
+    all_tasks, total = tasks(), 0
     # a new interpreter: a fork would inherit threads of Arrow
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(warm, every[name]): name for name in names}
+        running = {pool.submit(warm, all_tasks[name]): name for name in names}
         for done, future in enumerate(as_completed(running), 1):
             kernels = future.result()
             total += len(kernels)
-            say(f"[{done}/{len(running)}] {running[future]}: {len(kernels)} compiled\n")
+            write(f"[{done}/{len(running)}] {running[future]}: {len(kernels)} compiled\n")
             for kernel in kernels:
-                say(f"    {kernel}\n")
+                write(f"    {kernel}\n")
     return total
 
 
