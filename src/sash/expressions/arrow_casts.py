@@ -6,20 +6,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from sash.expressions.arrow_types import Datum, UnfitOperands, as_float, cast_to, is_number, is_text_type
-from sash.expressions.tree import CastNode, outermost
-
-
-def named_type(name: str) -> pa.DataType:
-    """The type that a cast names."""
-    if name.startswith("decimal128"):
-        precision, scale = name[len("decimal128(") : -1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return pa.type_for_alias(name)
+from sash.expressions.arrow_types import Datum, as_float, cast_to, is_number, is_text_type
+from sash.expressions.tree import CastNode, UnfitOperands, outermost
 
 
 def cast_values(value: Datum, node: CastNode) -> Datum:
-    target, given = named_type(node.type), value.type
+    """The values converted to the type of a cast. Raises TypeError, naming both types, if there is no conversion."""
+    is_decimal = node.type.startswith("decimal128")
+    target = pa.decimal128(*node.decimal_digits) if is_decimal else pa.type_for_alias(node.type)
+    given = value.type
     try:
         if is_.is_integer(target) and (is_.is_floating(given) or is_.is_decimal(given)):
             value = pc.round(as_float(value), round_mode="half_to_even")
@@ -34,4 +29,4 @@ def cast_values(value: Datum, node: CastNode) -> Datum:
         return cast_to(value, target)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError, UnfitOperands):
         what = outermost(str(node.value))
-        raise TypeError(f"the expression {str(node)!r} converts {what} of type {given}, which cannot be") from None
+        raise TypeError(f"the expression {str(node)!r} cannot convert {what} of type {given}") from None

@@ -12,8 +12,8 @@ import pyarrow.types as is_
 
 from sash.expressions.arrow_casts import cast_values
 from sash.expressions.arrow_functions import CALLS, as_array
-from sash.expressions.arrow_types import Datum, UnfitOperands
-from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, outermost
+from sash.expressions.arrow_types import Datum
+from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 ReadColumn = Callable[[str], pa.Array]
 
@@ -30,14 +30,14 @@ def evaluated(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
         raise _failure(tree, column, rows, error) from None
 
 
-def chosen_rows(tree: Node, column: ReadColumn, rows: int, said: str) -> pa.Array:
-    """Is a condition true, for each row? Null counts as false; `said` names the condition in errors.
+def chosen_rows(tree: Node, column: ReadColumn, rows: int, label: str) -> pa.Array:
+    """Is a condition true, for each row? Null counts as false; `label` names the condition in errors.
 
     Raises ValueError for an expression that is neither true nor false, and as `evaluated`.
     """
     found = evaluated(tree, column, rows)
     if not is_.is_boolean(found.type):
-        raise ValueError(f"{said} is of type {found.type}; it must be true or false")
+        raise ValueError(f"{label} is of type {found.type}; it must be true or false")
     return found.fill_null(False)
 
 

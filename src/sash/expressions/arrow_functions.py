@@ -1,4 +1,4 @@
-"""The operators and functions of expressions on Arrow arrays: one of `pyarrow.compute` for each.
+"""The operators and functions of expressions on Arrow arrays, by those of `pyarrow.compute`.
 
 Numbers are computed as 64-bit integers, 64-bit floats, or decimals; an integer that does not fit is an error.
 """
@@ -16,7 +16,6 @@ import pyarrow.types as is_
 from sash.expressions.arrow_decimals import decimal_arithmetic
 from sash.expressions.arrow_types import (
     Datum,
-    UnfitOperands,
     as_float,
     cast_to,
     in_common,
@@ -25,7 +24,7 @@ from sash.expressions.arrow_types import (
     is_text_type,
     require_type,
 )
-from sash.expressions.tree import CallNode
+from sash.expressions.tree import CallNode, UnfitOperands
 
 Call = Callable[[CallNode, list[Datum]], Datum]
 
@@ -131,17 +130,17 @@ def _case(_node: CallNode, operands: list[Datum]) -> Datum:
 
 
 def _where(_node: CallNode, operands: list[Datum]) -> Datum:
-    """A value where a condition holds, of any type, and else null."""
+    """A value of any type where a condition holds, else null."""
     return masked(operands[0], pc.fill_null(_bool(operands[1]), False))
 
 
 def masked(value: Datum, on: Datum) -> Datum:
-    """A value of any type where a flag is set, and else null."""
-    nothing = pa.scalar(None, value.type)
+    """A value of any type where a flag is set, else null."""
+    null = pa.scalar(None, value.type)
     if isinstance(on, pa.Scalar):
-        return value if on.as_py() else nothing
+        return value if on.as_py() else null
     if isinstance(value, pa.Scalar) or not is_.is_nested(value.type):
-        return pc.if_else(on, value, nothing)
+        return pc.if_else(on, value, null)
     return value.take(pc.if_else(on, pa.array(np.arange(len(value))), pa.scalar(None, pa.int64())))
 
 
@@ -167,7 +166,7 @@ def _text(value: Datum) -> Datum:
 
 
 def _rounded(function: Callable[..., Datum]) -> Call:
-    """Floor and ceil: integers are as they are."""
+    """Floor and ceil: integers are unchanged."""
 
     def call(_node: CallNode, operands: list[Datum]) -> Datum:
         (value,) = operands

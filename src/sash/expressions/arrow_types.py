@@ -1,4 +1,4 @@
-"""The types of values in expressions on Arrow arrays: which fit, and which two have in common."""
+"""The types of values in expressions on Arrow arrays: tests, casts, and the common type of several values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
+from sash.expressions.tree import UnfitOperands
+
 Datum = Any
 """A pyarrow Array or Scalar."""
-
-
-class UnfitOperands(Exception):
-    """Operands have types that do not fit."""
 
 
 def is_number(type_: pa.DataType) -> bool:
@@ -42,7 +40,7 @@ def as_float(value: Datum) -> Datum:
 
 
 def in_common(values: Sequence[Datum]) -> list[Datum]:
-    """Values in the type that they have in common. Raises UnfitOperands if there is none."""
+    """Values cast to their common type. Raises UnfitOperands if there is none."""
     types = [value.type for value in values if not is_.is_null(value.type)]
     if not types:
         return list(values)
@@ -56,6 +54,7 @@ def in_common(values: Sequence[Datum]) -> list[Datum]:
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType:
+    """The type that values of all these types are cast to. Raises UnfitOperands if there is none."""
     if all(map(is_number, types)):
         if any(map(is_.is_floating, types)):
             return pa.float64()
@@ -80,12 +79,12 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType:
 
 def _decimal_type(types: Sequence[pa.DataType]) -> pa.DataType:
     scale = max(type_.scale if is_.is_decimal(type_) else 0 for type_ in types)
-    whole = max(type_.precision - type_.scale if is_.is_decimal(type_) else 19 for type_ in types)
-    return pa.decimal128(min(whole + scale, 38), scale)
+    integer_digits = max(type_.precision - type_.scale if is_.is_decimal(type_) else 19 for type_ in types)
+    return pa.decimal128(min(integer_digits + scale, 38), scale)
 
 
 def _parsed_moment(value: Datum) -> Datum:
-    """Text in quotes as the moment that it is compared with."""
+    """A text literal that is compared with a time, as a timestamp."""
     if isinstance(value, pa.Scalar) and is_text_type(value.type):
         return pc.cast(value, pa.timestamp("us"))
     return value
@@ -101,6 +100,7 @@ def _zoned(value: Datum, target: pa.DataType) -> Datum:
 
 
 def require_type(test: Callable[[pa.DataType], bool], *values: Datum) -> None:
+    """Raises UnfitOperands unless the types of all values pass the test, or are null."""
     for value in values:
         if not (is_.is_null(value.type) or test(value.type)):
             raise UnfitOperands

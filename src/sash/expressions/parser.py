@@ -1,7 +1,7 @@
 """Parse the text of an expression into a tree. sqlglot parses; its tree is translated node by node, by a table.
 
-Only what the table knows becomes a node: statements, subqueries, aggregates, window functions, parameters and
-functions that are not ours are refused by name.
+Everything else is refused by name: statements, subqueries, aggregates, window functions, parameters and functions that
+are not in `function_names.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def expr(text: str) -> Expr:
     [6, 11, 6]
 
     Arrow computes it, the same way on every host. Division gives a float, and null for a divisor of zero. Nulls are
-    as in SQL. Raises ValueError, with the place, for text that is no expression, and for what is not supported.
+    as in SQL. Raises ValueError, with the position, for text that is no expression, or that is not supported.
     """
     if isinstance(text, Expr):
         return text
@@ -61,7 +61,7 @@ def condition(value: Any, label: str) -> Expr | None:
 
 
 class Unsupported(ValueError):
-    """An expression has what sash does not compute, or is none."""
+    """A text is no expression, or has something that sash does not support."""
 
 
 class _Translator:
@@ -332,7 +332,7 @@ def _dotted(e: Any) -> str:
 
 
 def _where(error: Any) -> str:
-    """The place and the reason of a syntax error, without the marks that a terminal would show in colours."""
+    """The position and the reason of a syntax error, without the escape codes that sqlglot adds for terminals."""
     for one in getattr(error, "errors", None) or ():
         rest = f"{one.get('highlight') or ''}{one.get('end_context') or ''}"
         found = str(one.get("description") or "it is no expression").partition(" missing for")[0]
@@ -376,4 +376,4 @@ _FORBIDDEN = {
     **dict.fromkeys(("CurrentDate", "CurrentTimestamp", "Rand", "CurrentTime"), "{} is not the same for each call"),
     "Command": "{} is a statement: give an expression",
 }
-"""What is refused by name, and why."""
+"""Nodes that are refused, with the reason."""

@@ -1,6 +1,6 @@
-"""Compute an expression on one row of Python values: for windows in a loop, and to judge the computation by Arrow.
+"""Compute an expression on one row of Python values: for windows in a loop, and to test the computation by Arrow.
 
-It follows the definitions alone: SQL's three values of logic, 64-bit integers, floats of IEEE 754.
+It follows the definitions: SQL's three-valued logic, 64-bit integers, floats of IEEE 754.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from sash.expressions.row_casts import cast_value
 from sash.expressions.row_numbers import (
-    UnfitValues,
     as_datetime,
     checked,
     divide,
     guarded,
+    integer_quotient,
     is_python_number,
     logarithm,
     modulo,
@@ -35,9 +35,8 @@ from sash.expressions.row_numbers import (
     stepped,
     strict,
     times,
-    whole_quotient,
 )
-from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, outermost
+from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -60,7 +59,7 @@ def row_value(tree: Node, read: Callable[[str], Any]) -> Any:
     values = [row_value(one, read) for one in tree.arguments]
     try:
         return _CALLS[tree.function](*values)
-    except UnfitValues:
+    except UnfitOperands:
         given = " and ".join(f"{value!r}, a {type(value).__name__}" for value in values)
         raise TypeError(f"{tree.function!r} in the expression {outermost(str(tree))!r} does not take {given}") from None
     except ValueError as error:
@@ -77,16 +76,16 @@ def _plain(value: Any) -> Any:
 
 
 def comparable(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values in forms that Python compares as SQL does. Raises UnfitValues if they cannot be."""
+    """Two values in forms that Python compares as SQL does. Raises UnfitOperands if they cannot be compared."""
     if is_python_number(a) and is_python_number(b):
         return same_kind(a, b)
     if isinstance(a, date) or isinstance(b, date):
         a, b = (as_datetime(parsed_moment(one)) for one in (a, b))
         if not (isinstance(a, datetime) and isinstance(b, datetime)):
-            raise UnfitValues
+            raise UnfitOperands
         return same_zone(a, b)
     if type(a) is not type(b):
-        raise UnfitValues
+        raise UnfitOperands
     return a, b
 
 
@@ -158,7 +157,7 @@ def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
 def _on_text(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(value: Any, *more: Any) -> Any:
         if not isinstance(value, str):
-            raise UnfitValues
+            raise UnfitOperands
         return function(value, *more)
 
     return strict(call)
@@ -182,20 +181,20 @@ def _pattern(flags: int) -> Callable[[str, str], bool]:
 
 def _concat(*values: Any) -> str:
     if not all(value is None or isinstance(value, str) for value in values):
-        raise UnfitValues
+        raise UnfitOperands
     return "".join(value for value in values if value is not None)
 
 
 def _join(a: Any, b: Any) -> Any:
     if not (isinstance(a, str) and isinstance(b, str)):
-        raise UnfitValues
+        raise UnfitOperands
     return a + b
 
 
 def _field(function: Callable[[datetime], int]) -> Callable[[Any], Any]:
     def call(value: Any) -> int:
         if not isinstance(value, date):
-            raise UnfitValues
+            raise UnfitOperands
         return function(as_datetime(value))
 
     return strict(call)
@@ -203,7 +202,7 @@ def _field(function: Callable[[datetime], int]) -> Callable[[Any], Any]:
 
 def _epoch(value: Any) -> float:
     if not isinstance(value, date):
-        raise UnfitValues
+        raise UnfitOperands
     moment = as_datetime(value)
     return float((moment - _EPOCH.replace(tzinfo=moment.tzinfo and UTC)) / timedelta(seconds=1))
 
@@ -221,7 +220,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "-": strict(plus(-1)),
     "*": strict(times),
     "/": strict(divide),
-    "//": strict(whole_quotient),
+    "//": strict(integer_quotient),
     "%": strict(modulo),
     "negate": strict(negated),
     "=": _compared(operator.eq),

@@ -8,12 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
+from sash.expressions.tree import UnfitOperands
+
 _LEAST, _MOST = -(2**63), 2**63 - 1
 WIDE = Context(prec=76)
-
-
-class UnfitValues(Exception):
-    """Operands have types that do not fit."""
 
 
 def is_python_number(value: Any) -> bool:
@@ -24,7 +22,7 @@ def is_python_number(value: Any) -> bool:
 def same_kind(*values: Any) -> tuple[Any, ...]:
     """Numbers of one kind: floats if there is one, else decimals if there is one."""
     if not all(map(is_python_number, values)):
-        raise UnfitValues
+        raise UnfitOperands
     if any(isinstance(value, float) for value in values):
         return tuple(map(float, values))
     if any(isinstance(value, Decimal) for value in values):
@@ -33,6 +31,7 @@ def same_kind(*values: Any) -> tuple[Any, ...]:
 
 
 def checked(value: Any) -> Any:
+    """The value. Raises ValueError for an integer beyond 64 bits."""
     if isinstance(value, int) and not _LEAST <= value <= _MOST:
         raise ValueError("overflow: the integer does not fit 64 bits")
     return value
@@ -40,7 +39,7 @@ def checked(value: Any) -> Any:
 
 def python_float(value: Any) -> float:
     if not is_python_number(value):
-        raise UnfitValues
+        raise UnfitOperands
     return float(value)
 
 
@@ -50,6 +49,8 @@ def strict(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plus(sign: int) -> Callable[[Any, Any], Any]:
+    """The function a + b, or a - b for a sign of -1."""
+
     def add(a: Any, b: Any) -> Any:
         if isinstance(a, date | timedelta) or isinstance(b, date | timedelta):
             return _moments(a, b, sign)
@@ -70,7 +71,7 @@ def _moments(a: Any, b: Any, sign: int) -> Any:
         return a + sign * b
     if isinstance(a, timedelta) and isinstance(b, datetime) and sign > 0:
         return b + a
-    raise UnfitValues
+    raise UnfitOperands
 
 
 def as_datetime(value: Any) -> Any:
@@ -96,9 +97,9 @@ def divide(a: Any, b: Any) -> Any:
     return None if b == 0 else a / b
 
 
-def whole_quotient(a: Any, b: Any) -> Any:
+def integer_quotient(a: Any, b: Any) -> Any:
     if not all(isinstance(one, int) and not isinstance(one, bool) for one in (a, b)):
-        raise UnfitValues
+        raise UnfitOperands
     if b == 0:
         return None
     quotient = abs(a) // abs(b)
@@ -108,7 +109,7 @@ def whole_quotient(a: Any, b: Any) -> Any:
 def modulo(a: Any, b: Any) -> Any:
     a, b = same_kind(a, b)
     if isinstance(a, int):
-        return None if b == 0 else checked(a - whole_quotient(a, b) * b)
+        return None if b == 0 else checked(a - integer_quotient(a, b) * b)
     a, b = float(a), float(b)
     if b == 0:
         return None
@@ -119,19 +120,19 @@ def negated(a: Any) -> Any:
     if isinstance(a, timedelta):
         return -a
     if not is_python_number(a):
-        raise UnfitValues
+        raise UnfitOperands
     return checked(-a)
 
 
 def rounded(value: Any, digits: int = 0) -> Any:
     if not is_python_number(value):
-        raise UnfitValues
+        raise UnfitOperands
     if isinstance(value, int):
         if digits >= 0:
             return value
         unit = 10**-digits
-        whole = (abs(value) + unit // 2) // unit * unit
-        return checked(whole if value >= 0 else -whole)
+        size = (abs(value) + unit // 2) // unit * unit
+        return checked(size if value >= 0 else -size)
     value = float(value)
     scaled = value * 10.0**digits if digits >= 0 else value / 10.0**-digits
     if not math.isfinite(scaled):
@@ -143,12 +144,12 @@ def rounded(value: Any, digits: int = 0) -> Any:
 
 
 def _half_away(value: float) -> float:
-    """The nearest whole number, of two the one further from zero."""
+    """The nearest integer; the one further from zero if two are equally near."""
     low = math.floor(value)
-    part = value - low
-    if part == 0.5:
+    fraction = value - low
+    if fraction == 0.5:
         return float(low + 1 if value > 0 else low)
-    return float(low + 1 if part > 0.5 else low)
+    return float(low + 1 if fraction > 0.5 else low)
 
 
 def stepped(function: Callable[[float], int]) -> Callable[[Any], Any]:
@@ -163,7 +164,7 @@ def stepped(function: Callable[[float], int]) -> Callable[[Any], Any]:
 
 def sign_of(value: Any) -> Any:
     if not is_python_number(value):
-        raise UnfitValues
+        raise UnfitOperands
     found = value if value != value else (value > 0) - (value < 0)
     return found if isinstance(value, int) else float(found)
 

@@ -107,6 +107,12 @@ class CastNode(Node):
     type: str
 
     @property
+    def decimal_digits(self) -> tuple[int, int]:
+        """Precision and scale of a cast to decimal."""
+        precision, scale = self.type.removeprefix("decimal128(").removesuffix(")").split(",")
+        return int(precision), int(scale)
+
+    @property
     def parts(self) -> tuple[Node, ...]:
         """The converted value."""
         return (self.value,)
@@ -134,7 +140,11 @@ RESERVED = frozenset(
         *("distinct", "order", "group", "by", "having", "limit", "union", "with", "on", "using", "exists", "all"),
     )
 )
-"""Words of SQL that a column's name must be quoted for."""
+"""Words of SQL: a column of such a name must be quoted."""
+
+
+class UnfitOperands(Exception):
+    """Operands of a function or an operator have types that do not fit."""
 
 
 @dataclass(frozen=True)
