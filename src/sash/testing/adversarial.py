@@ -10,10 +10,10 @@ offset of 1e9          the variance is 1, the squares are 1e18
 offset of -1e9, close  the variance is 1e-12
 level shift            from around 0 to around 1e9 and back
 magnitudes in turn     1e-9, 1e-6 … 1e9, with signs
-one spike of 1e300     its square is beyond all floats; once it has left, nothing of it may stay
-growing                up to 1e12 and, from there, anew
-NaN now and then       gone when it has left
-infinity now and then  gone when it has left
+one spike of 1e300     its square exceeds the range of floats; windows after it must not be affected
+growing                up to 1e12, then again from 1
+NaN now and then       windows after it must not be affected
+infinity now and then  windows after it must not be affected
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Exact = list[Fraction | None]
 
 
 def _gauss(length: int, mean: float, deviation: float) -> list[float]:
-    chance = random.Random(7)
-    return [chance.gauss(mean, deviation) for _ in range(length)]
+    rng = random.Random(7)
+    return [rng.gauss(mean, deviation) for _ in range(length)]
 
 
-def _with(values: list[float], every: int, *spikes: float) -> list[float]:
-    """Values with spikes among them: all, some rows apart, then none for a while."""
+def _with_spikes(values: list[float], every: int, *spikes: float) -> list[float]:
+    """Values with spikes: all of them a few rows apart, then none for a while."""
     for place in range(every // 2, len(values), every):
         for at, spike in zip(range(place, len(values), 9), spikes, strict=False):
             values[at] = spike
@@ -59,16 +59,16 @@ def _one_spike(length: int) -> list[float]:
 
 
 ADVERSARIAL: dict[str, Stream] = {
-    "spikes of 1e16": lambda length: _with(_gauss(length, 0.3, 1.0), 131, 1e16, -1e16),
-    "spikes of 1e22": lambda length: _with(_gauss(length, 0.3, 1.0), 131, 1e22, -1e22),
+    "spikes of 1e16": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 131, 1e16, -1e16),
+    "spikes of 1e22": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 131, 1e22, -1e22),
     "offset of 1e9": lambda length: _gauss(length, 1e9, 1.0),
     "offset of -1e9, close": lambda length: _gauss(length, -1e9, 1e-6),
     "level shift": _level_shift,
     "magnitudes in turn": _magnitudes,
     "one spike of 1e300": _one_spike,
     "growing": lambda length: [1.1 ** (i % 290) for i in range(length)],
-    "NaN now and then": lambda length: _with(_gauss(length, 0.3, 1.0), 211, math.nan),
-    "infinity now and then": lambda length: _with(_gauss(length, 0.3, 1.0), 211, math.inf, -math.inf),
+    "NaN now and then": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 211, math.nan),
+    "infinity now and then": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 211, math.inf, -math.inf),
 }
 """Every stream by name."""
 
@@ -81,7 +81,7 @@ def exact_windows(function: str, values: Sequence[float], windows: Iterable[tupl
     >>> exact_windows("sum", [0.5, 1e16, 0.25, -1e16], [(0, 2), (1, 4)])
     [Fraction(20000000000000001, 2), Fraction(1, 4)]
 
-    O(1) a window, however long: sums up to each row may be subtracted, and are integers of one unit.
+    O(1) per window: prefix sums are integers in one unit, so their differences are exact.
     """
     return ExactSums(values).windows(function, windows)
 
@@ -97,7 +97,7 @@ class ExactSums:
     def __init__(self, values: Sequence[float]) -> None:
         self._unit, self._multiples = _in_units([x if math.isfinite(x) else 0.0 for x in values])
         self._sums = [0, *accumulate(self._multiples)]
-        self._odd = [0, *accumulate(not math.isfinite(x) for x in values)]
+        self._not_finite = [0, *accumulate(not math.isfinite(x) for x in values)]
 
     @cached_property
     def _squares(self) -> list[int]:
@@ -107,12 +107,12 @@ class ExactSums:
         """As `exact_windows`."""
         if function not in ("sum", "mean", "var"):
             raise ValueError(f"exact_windows supports sum, mean and var; got {function!r}")
-        unit, sums, odd = self._unit, self._sums, self._odd
+        unit, sums, not_finite = self._unit, self._sums, self._not_finite
         squares = self._squares if function == "var" else []
         found: Exact = []
         for start, end in windows:
             n, result = end - start, None
-            if odd[end] == odd[start] and n > (function == "var"):
+            if not_finite[end] == not_finite[start] and n > (function == "var"):
                 total = sums[end] - sums[start]
                 if function == "var":
                     square = squares[end] - squares[start]
@@ -124,7 +124,7 @@ class ExactSums:
 
 
 def _in_units(values: Sequence[float]) -> tuple[Fraction, list[int]]:
-    """A power of two of which all values are multiples, and how many of it they are."""
+    """A power of two that divides all values, and the values as multiples of it."""
     ratios = [float(value).as_integer_ratio() for value in values]
     most = max((denominator for _, denominator in ratios), default=1)
     return Fraction(1, most), [numerator * (most // denominator) for numerator, denominator in ratios]
@@ -135,7 +135,7 @@ def _is_float(x: Fraction) -> bool:
 
 
 def worst_error(found: Iterable[float], exact: Exact) -> float:
-    """The largest relative error; infinite where a NaN or an infinity stands for a number.
+    """The largest relative error; infinite if a result is NaN or infinite and the exact one is a number.
 
     >>> worst_error([1.0, 2.5], [Fraction(1), Fraction(2)])
     0.25

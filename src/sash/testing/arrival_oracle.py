@@ -21,7 +21,7 @@ from sash.testing.window_oracle import Number, Row
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sash.plan.bound_query import AggregateSpec, BoundQuery
+    from sash.plan.bound_query import AggregateSpec, BoundQuery, TimeAxis
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -48,7 +48,7 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
 
 
 def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
-    """The inputs of an aggregate that are expressions or have a condition: name, tree and type."""
+    """The derived columns of an aggregate (expressions, and columns with a condition): name, tree and type."""
     for name, tree, kind in zip(spec.columns, spec.trees, spec.types, strict=True):
         if not isinstance(tree, ColumnNode):
             yield name, tree, kind
@@ -67,14 +67,14 @@ def python_values(column: Any) -> list[Any]:
     return [scalar.value if nanoseconds else scalar.as_py() for scalar in column]
 
 
-def places(axis: Any, batch: pa.RecordBatch) -> list[Number | None]:
+def places(axis: TimeAxis, batch: pa.RecordBatch) -> list[Number | None]:
     """The coordinates of rows on an axis; None for null, NaN and the infinities."""
     numbers, valid = axis.numbers(batch.column(axis.column))
     return [number if ok else None for number, ok in zip(numbers.tolist(), valid.tolist(), strict=True)]
 
 
 def alike(value: Any) -> Any:
-    """A value for `==` and `hash`: NaN equals NaN, -0.0 equals 0.0, lists and the like by item.
+    """A value in a form to compare and to hash: NaN equals NaN, -0.0 equals 0.0, lists and the like by item.
 
     >>> alike(float("nan")) == alike(float("nan")), alike([-0.0, (1, None)])
     (True, (0.0, (1, None)))

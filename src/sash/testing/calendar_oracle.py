@@ -1,4 +1,4 @@
-"""Calendar lengths and slides by their definition, with `datetime` and `zoneinfo`, one time at a time.
+"""Calendar lengths and slides by their definition, with `datetime` and `zoneinfo`, for one time after the other.
 
 The engine's arrays (`sash.windows.calendar`) are tested against this. Times are integers in units of the time column.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.windows.zone_rules import tzinfo_of
+
+if TYPE_CHECKING:
+    from sash.windows.calendar import CalendarGrid, CalendarLength
 
 _EPOCH = date(1970, 1, 1)
 _MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,20 +55,23 @@ class LocalTimes:
         begin, end = local - self.day * 2, local + self.day * 2
         found = []
         edges = [begin, *self.changes(begin, end)]
-        for edge in edges:  # between two edges local time runs on
+        for edge in edges:  # between two edges local time has a constant offset
             t = max(edge, local - self.offset(edge))
             if self.offset(t) == self.offset(edge):
                 found.append(t)
         return min(found)
 
-    def minus(self, length: Any, t: int) -> int:
-        """An instant less months or days of the local calendar: at the same time of day, at most at the month's end."""
+    def minus(self, length: CalendarLength, t: int) -> int:
+        """An instant some months or days earlier in the local calendar, at the same time of day.
+
+        A day that the month does not have becomes its last day.
+        """
         local = t + self.offset(t)
         day, of_day = _EPOCH + timedelta(local // self.day), local % self.day
         return self.instant((_earlier(day, length) - _EPOCH).days * self.day + of_day)
 
 
-def _earlier(day: date, length: Any) -> date:
+def _earlier(day: date, length: CalendarLength) -> date:
     if not length.months:
         return day - timedelta(length.days)
     months = day.year * 12 + day.month - 1 - length.months
@@ -75,8 +81,8 @@ def _earlier(day: date, length: Any) -> date:
 
 
 @cache
-def start_before(length: Any, t: int) -> int:
-    """The start of a window of a calendar length that ends at t: the earliest that t or a later time has."""
+def start_before(length: CalendarLength, t: int) -> int:
+    """The start of a window of a calendar length that ends at t: the earliest of those that end at t or later."""
     times = LocalTimes(length.clock.zone, length.clock.unit)
     later = [t, *times.changes(t, t + times.day)]
     today = (t + times.offset(t)) // times.day
@@ -94,7 +100,7 @@ def slides_from(spec: Any, time: int) -> Iterator[tuple[int, int]]:
         k += 1
 
 
-def _number(grid: Any, t: int) -> int:
+def _number(grid: CalendarGrid, t: int) -> int:
     if isinstance(grid.every, int):
         return int(t - grid.offset) // grid.every
     every: Any = grid.every
@@ -105,7 +111,7 @@ def _number(grid: Any, t: int) -> int:
 
 
 @cache
-def _slide(grid: Any, k: int) -> tuple[int, int]:
+def _slide(grid: CalendarGrid, k: int) -> tuple[int, int]:
     if isinstance(grid.every, int):
         end = grid.offset + k * grid.every
         return start_before(grid.size, end), end

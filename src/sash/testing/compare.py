@@ -35,8 +35,8 @@ def assert_same(
     """Check that two outputs hold the same rows.
 
     `got` and `expected` are record batches, tables, lists of batches with one schema, or lists of dicts. `by` names
-    the columns within whose groups the order counts (if `ordered`); `loose` gives columns a tolerance of their own,
-    and columns in `without` are ignored.
+    the columns to group rows by: order matters only within a group (and only if `ordered`). `loose` has tolerances of
+    single columns, and columns in `without` are ignored.
 
     >>> import pyarrow as pa
     >>> first = pa.record_batch({"k": ["a", "b", "a"], "x": [0.1 + 0.2, 7.0, 2.0]})
@@ -49,7 +49,7 @@ def assert_same(
     groups, wanted = grouped(mine, by), grouped(theirs, by)
     for key in [*wanted, *(key for key in groups if key not in wanted)]:
         where = f"of {dict(zip(by, key, strict=True))}" if by else "in all"
-        compare = _in_order if ordered else _as_bags
+        compare = _in_order if ordered else _as_multisets
         compare(groups.get(key, []), wanted.get(key, []), where, loose or {})
 
 
@@ -97,7 +97,7 @@ def _differing(a: dict[str, Any], b: dict[str, Any], loose: Mapping[str, float])
 def _same_value(a: Any, b: Any, loose: float | None) -> bool:
     if loose is None:
         return agree(a, b, TOLERANCE)
-    # a result that is all but zero, such as the skewness of a straight line, has no digits to agree in
+    # a result near zero, such as the skewness of a straight line, has no significant digits
     return agree(a, b, loose) or (isinstance(a, float) and isinstance(b, float) and abs(a - b) <= loose)
 
 
@@ -115,7 +115,7 @@ def _same_number(got: Rows, expected: Rows, where: str) -> None:
     assert len(got) == len(expected), f"{len(got)} rows {where}, expected {len(expected)}; {whose}: {more[few]}"
 
 
-def _as_bags(got: Rows, expected: Rows, where: str, loose: Mapping[str, float]) -> None:
+def _as_multisets(got: Rows, expected: Rows, where: str, loose: Mapping[str, float]) -> None:
     left = list(expected)
     for mine in got:
         for i, theirs in enumerate(left):

@@ -22,9 +22,12 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree, agree_within, largest_float
+
+if TYPE_CHECKING:
+    from sash.kernels.loops.elementwise import Compiled
 
 MOST_TRIPLES = 400
 """The greatest number of triples of states to try; all of them if there are fewer."""
@@ -132,13 +135,15 @@ def _triples(states: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
     if len(states) ** 3 <= MOST_TRIPLES:
         yield from itertools.product(states, repeat=3)
         return
-    chance = random.Random(len(states))
+    rng = random.Random(len(states))
     for _ in range(MOST_TRIPLES):
-        yield chance.choice(states), chance.choice(states), chance.choice(states)
+        yield rng.choice(states), rng.choice(states), rng.choice(states)
 
 
-def _expect(law: str, formula: str, operands: tuple[Any, ...], found: tuple[Any, Any], same: Any) -> None:
-    """The two sides of a formula, which `same` compares. `{0!r}` in the formula is the first operand."""
+def _expect(
+    law: str, formula: str, operands: tuple[Any, ...], found: tuple[Any, Any], same: Callable[..., bool]
+) -> None:
+    """Raises LawError unless both sides of a formula are the `same`. `{0!r}` in the formula is the first operand."""
     if not same(*found):
         raise LawError(f"{law}: {formula.format(*operands)} does not hold: {found[0]!r} and {found[1]!r}")
 
@@ -160,7 +165,7 @@ def _associative(monoid: Monoid, states: list[Any]) -> None:
 
 
 def _or_cancelled(monoid: Monoid, same: Callable[..., bool], operands: Any) -> Callable[..., bool]:
-    """Equal, or equal within the accuracy of the operands; for an exact monoid only equal."""
+    """A comparison that also accepts rounding errors of operands that cancel, unless the monoid is exact."""
     if monoid.exact:
         return same
     return lambda left, right: same(left, right) or agree_within(left, right, monoid.rounding * largest_float(operands))
@@ -255,7 +260,7 @@ def _close(a: Any, b: Any) -> bool:
     return agree(a, b, TOLERANCE)
 
 
-def _same_code(typed: Monoid, machine: Any, rows: list[tuple[Any, ...]]) -> None:
+def _same_code(typed: Monoid, machine: Compiled, rows: list[tuple[Any, ...]]) -> None:
     """Compare each compiled function on each state with Python."""
     lifted = [typed.lift(*row) for row in rows]
     _columns_agree("lift", rows, machine.lift(rows), lifted, typed.same)
@@ -271,9 +276,9 @@ def _same_code(typed: Monoid, machine: Any, rows: list[tuple[Any, ...]]) -> None
     if typed.selective:
         picked = [bool(typed.picks_right(a, b)) for a, b in pairs]
         _columns_agree("picks_right", pairs, machine.picks_right(left, right), picked, agree)
-    inhabited = states[2:]  # not the identity: on columns `lower` never gets it
-    lowered = [_result(typed.lower, state) for state in inhabited]
-    _columns_agree("lower", inhabited, machine.lower(inhabited), lowered, _close)
+    with_values = states[2:]  # not the identity: on columns it is never lowered
+    lowered = [_result(typed.lower, state) for state in with_values]
+    _columns_agree("lower", with_values, machine.lower(with_values), lowered, _close)
 
 
 def _columns_agree(

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node
@@ -36,7 +36,7 @@ from sash.testing.window_oracle import (
     counted_inputs,
     due_at,
     inputs,
-    lives,
+    key_lifetimes,
     per_row,
     slides,
 )
@@ -69,7 +69,7 @@ class Cell:
 
     @cached_property
     def mark(self) -> Any:
-        """Its identity for comparison: its value if it is exact, else its inputs."""
+        """What two versions of a result are compared by: its value if it is exact, else its inputs."""
         if self.exact:
             return alike(self.value)
         return None if self.is_null else (self.full, tuple(row.number for row in inputs(self.spec, self.rows)))
@@ -93,7 +93,7 @@ class FormulaCell:
 
     @cached_property
     def mark(self) -> Any:
-        """Its value if all cells are exact, else what those are compared by."""
+        """Its value if all cells are exact, else the marks of the cells."""
         if all(cell.exact for cell in self.cells):
             return alike(self.value)
         return tuple(cell.mark for cell in self.cells)
@@ -112,10 +112,13 @@ AnyCell = Cell | FormulaCell | NullCell
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """One row of the output. For a per-row query `row` is the input's; else there are `start` and `end`."""
+    """One row of the output. For a per-row query `row` is the input row; else there are `start` and `end`.
+
+    `name` identifies the result among all results, `lifetime` counts how often its key has expired.
+    """
 
     name: Any
-    life: int
+    lifetime: int
     window: str
     row: Row
     start: Any
@@ -128,6 +131,22 @@ class ReferenceResult:
         return tuple(cell.mark for cell in self.cells)
 
 
+class Emission(NamedTuple):
+    """A result to emit, with its `_row` and `_revision`."""
+
+    result: ReferenceResult
+    row: int
+    revision: int
+
+
+class Emitted(NamedTuple):
+    """What was last emitted for a result, by its name: `mark` is compared with that of the current result."""
+
+    row: int
+    revision: int
+    mark: Any
+
+
 class Reference:
     """A slow operator that follows the definitions.
 
@@ -137,9 +156,9 @@ class Reference:
     >>> Reference(query, batch.schema).process(batch)["high"].to_pylist()
     [3, 3, 2]
 
-    Raises ValueError for a row behind without `lateness`, for late ones with `late="error"`, and for unsorted input
-    in mode "sorted"; the call then changes nothing. A Delta column that decreases is a ValueError on arrival, while an
-    operator may raise it when it releases the row.
+    Raises ValueError for a row out of order without `lateness`, for late rows with `late="error"`, and for unsorted
+    input in mode "sorted"; the call then changes nothing. A Delta column that decreases is a ValueError on arrival,
+    while an operator may raise it when it releases the row.
     """
 
     def __init__(
@@ -154,7 +173,7 @@ class Reference:
         self._taken: list[Row] = []
         self._late_rows: list[int] = []
         self._final: set[Any] = set()
-        self._emitted: dict[Any, tuple[int, int, Any]] = {}
+        self._emitted: dict[Any, Emitted] = {}
         self._last: dict[Any, ReferenceResult] = {}
 
     # ---- what comes in ----
@@ -238,12 +257,12 @@ class Reference:
         for row in self._taken:
             keys.setdefault(row.key, []).append(row)
         for rows in keys.values():
-            all_lives = lives(in_order(rows), self.bound_query.forget)
-            found = self._row_results(all_lives) if self.bound_query.per_row else self._slide_results(all_lives)
+            lifetimes = key_lifetimes(in_order(rows), self.bound_query.forget)
+            found = self._row_results(lifetimes) if self.bound_query.per_row else self._slide_results(lifetimes)
             yield from found
 
-    def _row_results(self, all_lives: list[list[Row]]) -> Iterator[ReferenceResult]:
-        for number, rows in enumerate(all_lives):
+    def _row_results(self, lifetimes: list[list[Row]]) -> Iterator[ReferenceResult]:
+        for number, rows in enumerate(lifetimes):
             windows = [(spec, per_row(spec, rows)) for spec in self.bound_query.windows]
             for i, row in enumerate(rows):
                 held = [(of_rows[i], not spec.full or len(of_rows[i]) == spec.size) for spec, of_rows in windows]
@@ -251,12 +270,12 @@ class Reference:
                 due = due_at(self.bound_query.windows, rows, i, self.bound_query.forget)
                 yield ReferenceResult(row.number, number, "", row, None, None, due, cells)
 
-    def _slide_results(self, all_lives: list[list[Row]]) -> list[ReferenceResult]:
+    def _slide_results(self, lifetimes: list[list[Row]]) -> list[ReferenceResult]:
         found = []
         for w, spec in enumerate(self.bound_query.windows):
             ordinal = 0
-            for number, rows in enumerate(all_lives):
-                restart = all_lives[number + 1][0].time if number + 1 < len(all_lives) else None
+            for number, rows in enumerate(lifetimes):
+                restart = lifetimes[number + 1][0].time if number + 1 < len(lifetimes) else None
                 for slide in slides(spec, rows, restart):
                     name = (rows[0].key, spec.name, slide.end if spec.slide == "time" else ordinal)
                     held = [(slide.rows, slide.full)] * len(self.bound_query.windows)
@@ -276,8 +295,8 @@ class Reference:
 
     # ---- what is emitted now ----
 
-    def _to_emit(self, processed: bool) -> list[tuple[ReferenceResult, int, int]]:
-        """The results that this call emits, each with its `_row` and `_revision`."""
+    def _to_emit(self, processed: bool) -> list[Emission]:
+        """The results that this call emits."""
         if self.query.emit == "eager":
             return self._new_or_changed() if processed else []
         due = [result for result in self._results() if result.due.final(self._watermark_of(result.row.key))]
@@ -285,10 +304,10 @@ class Reference:
             due = list(only_changes(due))
         fresh = [result for result in due if result.name not in self._final]
         self._final.update(result.name for result in fresh)
-        return [(result, 0, 0) for result in fresh]
+        return [Emission(result, 0, 0) for result in fresh]
 
     def _watermark_of(self, key: Any) -> Number:
-        """W; in sorted input a key has its own: the last time it had, or infinity once another key has begun."""
+        """The watermark of a key: in sorted input the key's last time, or infinity once another key has begun."""
         if self.mode != "sorted" or self._watermark == math.inf:
             return self._watermark
         last = self._taken[-1]
@@ -296,17 +315,17 @@ class Reference:
             return math.inf
         return last.time if last.time is not None else -math.inf
 
-    def _new_or_changed(self) -> list[tuple[ReferenceResult, int, int]]:
+    def _new_or_changed(self) -> list[Emission]:
         changed = []
         found = {result.name: result for result in self._results()}
         gone = [result for name, result in self._last.items() if name not in found]
         for result in (*found.values(), *(replace(result, cells=self._no_cells()) for result in gone)):
             mark = (result.start, result.end, result.mark)
-            row, revision, before = self._emitted.get(result.name, (len(self._emitted), -1, None))
-            if mark != before:
-                row = result.row.number if self.bound_query.per_row else row
-                self._emitted[result.name] = (row, revision + 1, mark)
-                changed.append((result, row, revision + 1))
+            last = self._emitted.get(result.name, Emitted(len(self._emitted), -1, None))
+            if mark != last.mark:
+                row = result.row.number if self.bound_query.per_row else last.row
+                self._emitted[result.name] = Emitted(row, last.revision + 1, mark)
+                changed.append(Emission(result, row, last.revision + 1))
         self._last = found
         return changed
 
@@ -316,21 +335,22 @@ class Reference:
 
     # ---- the output ----
 
-    def _output(self, side: list[Row], results: list[tuple[ReferenceResult, int, int]]) -> pa.RecordBatch:
+    def _output(self, side: list[Row], emissions: list[Emission]) -> pa.RecordBatch:
         """The rows that are passed on with null aggregates, then the results."""
         import pyarrow as pa
 
-        source = self._input_rows([row.number for row in side] + [result.row.number for result, _, _ in results])
+        results = [emission.result for emission in emissions]
+        source = self._input_rows([row.number for row in side] + [result.row.number for result in results])
         made: dict[str, Any] = {
-            "window": [result.window for result, _, _ in results],
-            "window_start": self._bounds([result.start for result, _, _ in results]),
-            "window_end": self._bounds([result.end for result, _, _ in results]),
+            "window": [result.window for result in results],
+            "window_start": self._bounds([result.start for result in results]),
+            "window_end": self._bounds([result.end for result in results]),
             "_late": [True] * len(side) + [False] * len(results),
-            "_row": [row.number for row in side] + [row for _, row, _ in results],
-            "_revision": [0] * len(side) + [revision for _, _, revision in results],
+            "_row": [row.number for row in side] + [emission.row for emission in emissions],
+            "_revision": [0] * len(side) + [emission.revision for emission in emissions],
         }
         for i, (name, kind) in enumerate(self._columns()):
-            made[name] = column([None] * len(side) + [result.cells[i].value for result, _, _ in results], kind, name)
+            made[name] = column([None] * len(side) + [result.cells[i].value for result in results], kind, name)
         schema = self.bound_query.output(self.mode)
         kept = source.schema.names if self.bound_query.per_row else self.bound_query.by
         columns = [
@@ -379,7 +399,7 @@ def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult
     """The results that differ from the previous one of their key and window; the first after `forget` differs."""
     last: dict[Any, Any] = {}
     for result in results:
-        where = (result.row.key, result.life, result.window)
+        where = (result.row.key, result.lifetime, result.window)
         if where not in last or last[where] != result.mark:
             yield result
         last[where] = result.mark

@@ -70,13 +70,14 @@ class Due:
 
 @dataclass(frozen=True)
 class DueTogether:
-    """When a result is final that waits for several things, or for the expiry of its key (`over`)."""
+    """When a result is final that waits for several conditions, or for the expiry of its key."""
 
     each: tuple[Due, ...]
-    over: Due | None
+    expiry: Due | None
 
     def final(self, watermark: Number) -> bool:
-        return all(due.final(watermark) for due in self.each) or (self.over is not None and self.over.final(watermark))
+        has_expired = self.expiry is not None and self.expiry.final(watermark)
+        return has_expired or all(due.final(watermark) for due in self.each)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def per_row(spec: Spec, rows: Sequence[Row]) -> list[tuple[Row, ...]]:
 
 
 def due_at(specs: Sequence[Spec], rows: Sequence[Row], i: int, forget: Number | None) -> DueTogether:
-    """When the result of row i is final: it is, and so are the rows after it that its windows may hold."""
+    """When the result of row i is final: when the row and all later rows that its windows may hold are final."""
     row = rows[i]
     each = [Due(row.time, passed=True)]
     for spec in specs:
@@ -214,8 +215,8 @@ def sessions(spec: Spec, rows: Sequence[Row]) -> list[list[Row]]:
     return split(rows, lambda previous, row: row.time - previous.time >= spec.size)
 
 
-def lives(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
-    """The rows, split where the key had no row for longer than `forget`: there it restarts."""
+def key_lifetimes(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
+    """The rows, split where the key had no row for longer than `forget`: it expires and restarts there."""
     return split(rows, lambda previous, row: forget is not None and row.time - previous.time > forget)
 
 
@@ -345,7 +346,7 @@ def inputs(spec: AggregateSpec, rows: Sequence[Row]) -> list[Row]:
 
 
 def counted_inputs(spec: AggregateSpec, rows: Sequence[Row]) -> int:
-    """The number of inputs for `min_periods`: a null row is none, even if the aggregate reads it, as `lag` does."""
+    """The number of inputs for `min_periods`: null rows do not count, even if the aggregate reads them, like `lag`."""
     needed = [column for i, column in enumerate(spec.columns) if i not in spec.monoid.nullable] or spec.columns[:1]
     return sum(all(row.values[column] is not None for column in needed) for row in rows)
 
@@ -359,7 +360,7 @@ def state(spec: AggregateSpec, rows: Sequence[Row]) -> Any:
 
 
 def _inputs_of(spec: AggregateSpec, row: Row) -> list[Any]:
-    """The inputs of an aggregate: columns, and what a query adds to them, a time or whether the value is there."""
+    """The inputs of an aggregate: columns, and the input that a query adds, a time or whether the value is present."""
     values = [_ranked(spec, j, row.values[column]) for j, column in enumerate(spec.columns)]
     if isinstance(spec.monoid, NullRows):
         values[-1] = values[0] is not None
