@@ -24,43 +24,10 @@ def itself(x: Any) -> Any:
 
 
 class Custom(Monoid):
-    """A monoid of user-defined functions. Built by `sash.monoid`, which documents the arguments."""
+    """A monoid of user-defined functions. Built by `sash.monoid`, which documents and checks its attributes."""
 
-    def __init__(
-        self,
-        identity: Any,
-        lift: Callable[..., Any],
-        combine: Callable[[Any, Any], Any],
-        lower: Callable[[Any], Any],
-        inverse: Callable[[Any, Any], Any] | None,
-        picks_right: Callable[[Any, Any], bool] | None,
-        commutative: bool,
-        selective: bool,
-        exact: bool,
-        empty: Any,
-        dump: Callable[[Any], bytes] | None,
-        load: Callable[[bytes], Any] | None,
-        name: str | None,
-        returns: Any,
-    ) -> None:
-        functions = {"lift": lift, "combine": combine, "lower": lower}
-        optional = {"inverse": inverse, "picks_right": picks_right, "dump": dump, "load": load}
-        for key, function in (functions | {k: f for k, f in optional.items() if f is not None}).items():
-            if not callable(function):
-                raise TypeError(f"{key}= must be a function; got {function!r}")
-            setattr(self, key, function)
-        if (dump is None) != (load is None):
-            raise TypeError("dump= and load= belong together: give both or neither")
-        if picks_right is not None and not selective:
-            raise TypeError("picks_right= returns which operand a selective monoid chose: declare selective=True")
-        if not (returns is None or isinstance(returns, str) or type(returns).__module__.startswith("pyarrow")):
-            raise TypeError(f"returns= must be an Arrow type or the name of one, such as 'float64'; got {returns!r}")
-        self.identity = identity
-        self.commutative, self.selective, self.exact = commutative, selective, exact
-        self.declares_empty = empty is not UNDECLARED
-        self.empty = empty if self.declares_empty else None
-        self.name = name or ""
-        self.returns = returns
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
 
     def __repr__(self) -> str:
         return f"monoid({self.name!r})" if self.name else f"monoid(identity={self.identity!r})"
@@ -114,5 +81,26 @@ def monoid(
 
     Raises TypeError if a function is not callable, or one of `dump` and `load` is missing.
     """
-    declared = commutative, selective, exact, empty
-    return Custom(identity, lift, combine, lower, inverse, picks_right, *declared, dump, load, name, returns)
+    functions: dict[str, Any] = {"lift": lift, "combine": combine, "lower": lower}
+    optional = {"inverse": inverse, "picks_right": picks_right, "dump": dump, "load": load}
+    functions |= {key: function for key, function in optional.items() if function is not None}
+    for key, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"{key}= must be a function; got {function!r}")
+    if (dump is None) != (load is None):
+        raise TypeError("dump= and load= belong together: give both or neither")
+    if picks_right is not None and not selective:
+        raise TypeError("picks_right= returns which operand a selective monoid chose: declare selective=True")
+    if not (returns is None or isinstance(returns, str) or type(returns).__module__.startswith("pyarrow")):
+        raise TypeError(f"returns= must be an Arrow type or the name of one, such as 'float64'; got {returns!r}")
+    return Custom(
+        **functions,
+        identity=identity,
+        commutative=commutative,
+        selective=selective,
+        exact=exact,
+        declares_empty=empty is not UNDECLARED,
+        empty=None if empty is UNDECLARED else empty,
+        name=name or "",
+        returns=returns,
+    )
