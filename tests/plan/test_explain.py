@@ -172,7 +172,7 @@ def test_states_that_aggregates_share() -> None:
 def test_eager_names_what_runs() -> None:
     assert (
         explained("1h", "structures", emit="eager")[0]
-        == "high  FiBA  a row goes to its place at once, whenever it comes"
+        == "high  FiBA  a row is inserted at its time at once, in any order of arrival"
     )
     forced = explained("1h", "structures", options=Options(structure="FiBA"))
     assert forced[0] == "high  FiBA  asked for by Options(structure=…)"

@@ -91,7 +91,7 @@ def arg_max(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = Non
 
 @binds(MinCount)
 def min_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
-    """Count how often the minimum of column `x` occurs in the window; where there are NaNs, how many.
+    """Count how often the minimum of column `x` occurs in the window; if there are NaNs, their number.
 
     Nulls are skipped; a window without values gives null. Result: an int.
 
@@ -105,7 +105,7 @@ def min_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 @binds(MaxCount)
 def max_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
-    """Count how often the maximum of column `x` occurs in the window; where there are NaNs, how many.
+    """Count how often the maximum of column `x` occurs in the window; if there are NaNs, their number.
 
     Nulls are skipped; a window without values gives null. Result: an int.
 

@@ -1,4 +1,4 @@
-"""The key of a monoid: what its state is identified by when it leaves the process.
+"""The key of a monoid: identifies its state outside the process.
 
     a monoid of ours          its class and parameters
     a user's with a name      the name: its state outlives a change of its code

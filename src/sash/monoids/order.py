@@ -129,7 +129,7 @@ class _WinnerCount(_Contest):
 
 
 class MinCount(_WinnerCount, _Least):
-    """How many times the least value occurs; where there is a NaN, how many there are.
+    """How many times the least value occurs; if there are NaNs, their number.
 
     >>> m = MinCount()
     >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(1)))
@@ -138,7 +138,7 @@ class MinCount(_WinnerCount, _Least):
 
 
 class MaxCount(_WinnerCount, _Greatest):
-    """How many times the greatest value occurs; where there is a NaN, how many there are.
+    """How many times the greatest value occurs; if there are NaNs, their number.
 
     >>> m = MaxCount()
     >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(3)))
@@ -181,7 +181,7 @@ class _WinnerPayload(_Contest):
 class ArgMin(_WinnerPayload, _Least):
     """The payload of the row with the least value, the first of equals; a null payload is kept.
 
-    A NaN is the least value there is: the payload of the first.
+    A NaN counts as the least value: the payload of the first NaN.
 
     >>> m = ArgMin()
     >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))
@@ -192,7 +192,7 @@ class ArgMin(_WinnerPayload, _Least):
 class ArgMax(_WinnerPayload, _Greatest):
     """The payload of the row with the greatest value, the first of equals; a null payload is kept.
 
-    A NaN is the greatest value there is: the payload of the first.
+    A NaN counts as the greatest value: the payload of the first NaN.
 
     >>> m = ArgMax()
     >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))

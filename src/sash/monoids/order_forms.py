@@ -69,7 +69,7 @@ class BetweenForm(TreeForm):
         return (1, x, x)
 
     def read(self, tree: Any) -> Any:
-        """The values beside the place of the quantile; NaN if there is one."""
+        """The values around the place of the quantile; NaN if the window has one."""
         n, top = tree.total(), tree.greatest()[1]
         if top != top:
             return (n, top, top)
@@ -97,7 +97,7 @@ class ChosenForm(TreeForm):
         return (1, self.clean(x))
 
     def read(self, tree: Any) -> Any:
-        """The value at the place of the quantile; NaN if there is one."""
+        """The value at the place of the quantile; NaN if the window has one."""
         n, top = tree.total(), tree.greatest()[1]
         if top != top:
             return (n, top)

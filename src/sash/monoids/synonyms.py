@@ -49,7 +49,7 @@ NAMES: dict[str, str] = {
     "ohlc": "m4",
     **dict.fromkeys(("udaf", "Aggregator", "UserDefinedAggregateFunction"), "monoid"),
 }
-"""By foreign name, the name in sash."""
+"""The names in sash, by names in other libraries."""
 
 ARGUMENTS: dict[str, str] = {
     **dict.fromkeys(("correlation", "covariance", "slope", "intercept"), "'x', 'y'"),
@@ -61,7 +61,7 @@ ARGUMENTS: dict[str, str] = {
     **dict.fromkeys(("ewm_mean", "ewm_var", "ewm_std"), "'x', halflife=5"),
     **dict.fromkeys(("lag", "delta", "pct_change"), "'x', n=1"),
 }
-"""By name in sash, example arguments, if they are more than a column."""
+"""Example arguments, by name in sash, if they are more than a column."""
 
 CALLS: dict[str, str] = {
     "stddev_pop": "sash.std('x', ddof=0)",
@@ -97,7 +97,7 @@ CALLS: dict[str, str] = {
     **dict.fromkeys(("groupby", "group_by", "partition_by"), "by='key', an argument of sash.rolling and sash.Query"),
     **dict.fromkeys(("orderBy", "order_by", "sort"), "on='ts', an argument of sash.rolling and sash.Query"),
 }
-"""By foreign name, what to write instead."""
+"""Calls to write instead, by names in other libraries."""
 
 PARAMETERS: dict[str, str] = {
     **dict.fromkeys(("skipna", "ignore_nulls", "ignore_nans"), "nulls are always skipped"),
@@ -124,7 +124,7 @@ PARAMETERS: dict[str, str] = {
     **dict.fromkeys(("weights", "weight"), "a mean weighted by a column is sash.weighted_mean('x', 'w')"),
     "win_type": "windows are not weighted: write the aggregate with sash.monoid(...)",
 }
-"""By a parameter of aggregates elsewhere, what to do."""
+"""Advice, by parameters of aggregates in other libraries."""
 
 
 CALLED = "it is called "
@@ -142,7 +142,7 @@ def missing_name(name: str, known: Collection[str]) -> str:
     "module 'sash' has no attribute 'p99': write sash.quantile('x', q=0.99)"
     """
     message = f"module 'sash' has no attribute {name!r}"
-    if name.startswith("_"):  # asked for by tools that look at modules, very often
+    if name.startswith("_"):  # tools that inspect modules ask for such names very often
         return message
     if name in NAMES and NAMES[name] in known:
         ours = NAMES[name]

@@ -54,8 +54,8 @@ class Window:
     >>> trades.push({"price": 5, "trader": "bob"}, datetime(2024, 5, 1, 10, 30))
     {'high': 5, 'who': 'bob'}
 
-    Nulls (None) are missing: a window without any other value gives what the aggregate declares as `empty`, which is
-    None unless it says otherwise. Of events of equal time, each sees those before it.
+    Nulls (None) are skipped: a window without values gives the `empty` result of the aggregate, None by default. The
+    result of an event includes events of equal time only if they were pushed before it.
 
     Raises TypeError or ValueError, naming the argument that does not fit: among others a window with `every`, which
     `sash.Query` serves, and a structure that needs a property which an aggregate does not declare.

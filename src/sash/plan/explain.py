@@ -91,11 +91,16 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
+def keyed(query: Query) -> str:
+    """The keys of a query."""
+    return f"keyed by {', '.join(query.by)}" if query.by else "no keys"
+
+
 def _names(found: Plan, places: Iterable[int]) -> str:
     return ", ".join(explain_text.label(found.bound_query.windows[place]) for place in places)
 
 
-# ---- what it does ----
+# ---- windows, results and order ----
 
 
 def _windows(found: Plan) -> list[str]:
@@ -108,12 +113,11 @@ def _windows(found: Plan) -> list[str]:
 def _results(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
     first = "one row for each input row" if bound_query.per_row else "one row per key and slide"
-    keys = f"keyed by {', '.join(bound_query.by)}" if bound_query.by else "no keys"
     types = {one.name: bound_query.output_type(one) for one in bound_query.projection.outputs}
     made = table((name, repr(query.aggregates[name]), str(kind)) for name, kind in types.items())
     if query.min_periods:
         made.append(f"null unless an aggregate has seen {query.min_periods:,} inputs that are not null (min_periods)")
-    return [f"{first}, {keys}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
+    return [f"{first}, {keyed(query)}", *made, f"{query.emit}: {EMISSION[query.emit]}"]
 
 
 def _order(found: Plan) -> list[str]:
@@ -147,7 +151,7 @@ def _ties(found: Plan) -> list[str]:
     ]
 
 
-# ---- how ----
+# ---- sharing, structures and state ----
 
 
 def _shared(found: Plan) -> list[str]:

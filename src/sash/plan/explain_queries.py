@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from sash.plan import dispatch
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import COMMON, Combination, CombinedQuery, QueryView
+from sash.plan.combined_query import COMMON, Combination, CombinedQuery
 from sash.plan.default_schema import default_schema
-from sash.plan.explain import ELEMENTS, assumption, indented, table
+from sash.plan.explain import ELEMENTS, assumption, indented, keyed, table
 from sash.plan.operation_costs import OperationCost, cost_of
 from sash.plan.planner import SEVERAL_SIZES, Plan, plan
 from sash.plan.slicing import Slicing, slicing_of
@@ -24,7 +24,6 @@ from sash.plan.slicing import Slicing, slicing_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sash.engine.counted_run import CountedOperations
     from sash.plan.queries import Queries
 
 
@@ -56,30 +55,18 @@ def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
         ]
     combination = group.combination(schema)
     found = plan(combination.bound_query)
-    lines = [f"{_keys(group)}; {_order(group)}"]
-    lines += table(
-        (name, _kind(view.bound_query.per_row), _windows(view)) for name, view in combination.members.items()
-    )
+    lines = [f"{keyed(group)}; ordered by {', '.join((*group.on, 'arrival'))}"]
+    lines += table((name, *_results(view.bound_query)) for name, view in combination.members.items())
     return [*lines, *_shared(combination, found), *_elements(found), *_costs(group, schema, found)]
 
 
-def _keys(group: CombinedQuery) -> str:
-    return f"keyed by {', '.join(group.by)}" if group.by else "no keys"
+def _results(bound_query: BoundQuery) -> tuple[str, str]:
+    """When a query has results, and its windows."""
+    windows = ", ".join(repr(spec.window) for spec in bound_query.windows)
+    return "at each row" if bound_query.per_row else "at slides", windows
 
 
-def _order(group: CombinedQuery) -> str:
-    return f"ordered by {', '.join((*group.on, 'arrival'))}"
-
-
-def _kind(per_row: bool) -> str:
-    return "at each row" if per_row else "at slides"
-
-
-def _windows(view: QueryView) -> str:
-    return ", ".join(repr(spec.window) for spec in view.bound_query.windows)
-
-
-# ---- what is shared ----
+# ---- sharing ----
 
 
 def _shared(combination: Combination, found: Plan) -> list[str]:
@@ -145,7 +132,7 @@ def _unit(bound_query: BoundQuery) -> tuple[float, str]:
     return (1e9 / time.unit, "second") if time is not None and time.timed else (1.0, "unit of time")
 
 
-# ---- what it costs ----
+# ---- costs ----
 
 
 def _costs(group: CombinedQuery, schema: pa.Schema, found: Plan) -> list[str]:
@@ -168,8 +155,8 @@ def _saved(together: float, apart: float) -> str:
     return f", {apart / together:.3g}× fewer" if together and apart > together else ""
 
 
-def _counts(counted: CountedOperations, bound_query: BoundQuery) -> list[str]:
-    """The ⊕ that the queries have taken on a sample: all, and for each unit of its time."""
+def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
+    """The ⊕ that the queries have taken on a sample (`engine.counted_run`): all, and for each unit of its time."""
     apart = sum(counted.apart.values())
     each = ", ".join(f"{name} {number:,}" for name, number in counted.apart.items())
     saved = _saved(counted.together, apart)

@@ -66,7 +66,7 @@ class Options:
 
     @property
     def memory_limit(self) -> int | None:
-        """The number of bytes that `memory` says."""
+        """`memory` as a number of bytes."""
         assert not isinstance(self.memory, str)
         return self.memory
 

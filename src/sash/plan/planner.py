@@ -157,7 +157,7 @@ def _lowered(choice: Choice, owner: Member, member: Member) -> Choice:
     return Choice(choice.structure, why.format(owner.aggregate.name))
 
 
-# ---- what is shared ----
+# ---- groups of windows ----
 
 
 def window_groups(bound_query: BoundQuery) -> tuple[WindowGroup, ...]:
@@ -243,7 +243,7 @@ def but_size(spec: WindowSpec) -> tuple[object, ...]:
     return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over, *moved, sizes, slides)
 
 
-# ---- which structure ----
+# ---- structures ----
 
 
 def typed(aggregate: AggregateSpec) -> Monoid:
@@ -259,7 +259,7 @@ def _choice(
 ) -> Choice:
     options = bound_query.query.options
     if bound_query.query.emit == "eager":
-        return Choice("FiBA", "a row goes to its place at once, whenever it comes")
+        return Choice("FiBA", "a row is inserted at its time at once, in any order of arrival")
     if group.kind == "running":
         return Choice(FOLD, "the window only grows until it restarts")
     monoid = typed(aggregate)

@@ -117,7 +117,7 @@ class CoreAggregates:
 def project(
     query: Query, windows: Sequence[WindowSpec], make: Callable[[str, Bound, str], AggregateSpec]
 ) -> tuple[list[AggregateSpec], Projection]:
-    """The aggregates of a query, and how its results come from them.
+    """The aggregates of a query, and how its results are computed from them.
 
     `make(name, bound, label)` binds an aggregate. Raises TypeError, naming the result, for operands of a formula that
     do not fit.

@@ -79,7 +79,8 @@ class Queries:
         Without a schema it assumes types, and prints them.
 
         sample: rows in the order of their arrival, as `QueriesOperator.process` takes them. The queries run on the
-            first 10,000 of them, interpreted, together and each alone, and their ⊕ are counted. They have the schema.
+            first 10,000 of them, interpreted, together and each alone, and their ⊕ are counted. The sample also sets
+            the schema.
         """
         from sash.plan.explain_queries import explain_queries
 

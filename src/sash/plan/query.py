@@ -60,13 +60,13 @@ class Query:
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
         arrival.
     lateness: how far a row may be behind the latest time seen; the watermark is that far behind. Without it a
-        stream must come in order, and a row behind raises an error; frames are sorted first.
+        stream must be in order, and a row with an earlier time raises an error; frames are sorted first.
     emit: when results are emitted. "final": once, when the watermark has passed. "changes": as "final", but only
         results that differ from the key's previous one. "eager": at once, revised by later rows.
     late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
-    retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    retract: a boolean column; with emit="eager" a row where it is true removes the last row of equal key and `on`.
     min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window. In a formula
         that holds for each aggregate, and a count below it is null, too.
     options: how to compute, see `sash.Options`; results do not depend on it.
@@ -176,7 +176,7 @@ class Query:
         """Bind the query to columns of these types: sizes in units, aggregates with types.
 
         Raises KeyError (here also a ValueError) for an unknown column, TypeError or ValueError for a column that does
-        not fit; all name the column. TypeError also for something else than a schema, such as a frame.
+        not fit; all name the column. TypeError also if it is no schema, but a frame, for example.
         """
         from sash.plan.binder import bind, require_schema
 
@@ -218,7 +218,7 @@ class Query:
 
         schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
         mode: how the watermark moves. "rows": it follows the times of the rows, `lateness` behind. "given": only
-            `advance` moves it. "sorted": rows come ordered by key and time, and none is late.
+            `advance` moves it. "sorted": rows are sorted by key and time, and none is late.
         store: where the state is saved at the end of each call, and opened from; without it, and without
             `Options(store=)`, it is in memory only.
         clock: gives the current time in seconds since the epoch, for queries with `ahead`; `time.time` by default.
@@ -228,9 +228,9 @@ class Query:
         return dispatch.operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
 
     def reader(self, store: Store, schema: pa.Schema | None = None) -> StateReader:
-        """A reader of the state that an operator of this query commits to a store: lookups beside the writer.
+        """A reader of the state that an operator of this query commits to a store, for lookups while it runs.
 
-        store: a store that can be read beside its writer, such as `RocksDBStore(path, read_only=True)`.
+        store: a store that can be read while the operator writes, such as `RocksDBStore(path, read_only=True)`.
         schema: the columns of the operator's batches; only for state of versions that did not save it.
         """
         return dispatch.reader(self, store, schema)  # type: ignore[no-any-return]

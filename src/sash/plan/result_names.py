@@ -32,8 +32,8 @@ def has_own_windows(aggregated: Aggregated) -> bool:
 def all_windows(query: Query) -> dict[str, WindowKind]:
     """The windows of a query by name: those that it was given, then those of aggregates.
 
-    An aggregate's window goes by its text, and by no name if it is the only one. So does a window without a name beside
-    others, where the results have a column for the name.
+    The window of an aggregate is named by its text, or "" if it is the only window. An unnamed window among others is
+    named by its text, too, if the results have a column for the name.
     """
     found = dict(query.windows)
     for one in query.aggregates.values():

@@ -127,7 +127,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
     forget: expire a key without rows for this long; it starts again with empty windows.
     ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
-    retract: a boolean column; with emit="eager" a row where it is true takes back the last row of equal key and `on`.
+    retract: a boolean column; with emit="eager" a row where it is true removes the last row of equal key and `on`.
     min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window. In a formula
         that holds for each aggregate, and a count below it is null, too.
     options: how to compute, see `sash.Options`; results do not depend on it.

@@ -18,7 +18,7 @@
     frequent_items                                      list of struct of item, count
     approx_quantile, count_min                          float64, int64; of several a list of them
     bloom                                               binary: the bytes of the filter
-    a product of aggregates                             struct of theirs, by their names
+    a product of aggregates                             struct of their results, by name
 
 Sum, mean and range of decimals, durations and times have their own types: `typed_aggregates.py`.
 

@@ -141,7 +141,7 @@ def min_periods(value: Any) -> int:
 
 
 def aggregates(given: Mapping[str, Any]) -> dict[str, Aggregated]:
-    """The aggregates, each bound and under a name that is free; windows of their own are validated."""
+    """Validate the aggregates and their names; short forms of their windows become windows."""
     if not given:
         raise TypeError("a query needs at least one aggregate, such as high=sash.max('price')")
     for name, value in given.items():

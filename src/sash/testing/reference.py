@@ -176,7 +176,7 @@ class Reference:
         self._emitted: dict[Any, Emitted] = {}
         self._last: dict[Any, ReferenceResult] = {}
 
-    # ---- what comes in ----
+    # ---- input ----
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Process a batch, and return the results to emit."""
@@ -293,7 +293,7 @@ class Reference:
         cells = tuple(Cell(aggregates[cell.aggregate], *held[cell.window], least) for cell in output.cells)
         return cells[0] if output.tree is None else FormulaCell(output.tree, cells)
 
-    # ---- what is emitted now ----
+    # ---- emission ----
 
     def _to_emit(self, processed: bool) -> list[Emission]:
         """The results that this call emits."""
