@@ -25,11 +25,15 @@ _LARGEST = (10**38 - 1 >> 96, 10**38 - 1 >> 48 & _MASK, 10**38 - 1 & _MASK)
 _SMALLEST = (-(10**38 - 1) >> 96, -(10**38 - 1) >> 48 & _MASK, -(10**38 - 1) & _MASK)
 _BEYOND = ((2**62, 0, 0), (-(2**62), 0, 0))
 _EXACTLY = Context(prec=200)
-_SUM_OVERFLOW = "the sum has more than 38 digits: cast the column to fewer decimal places, or to float64"
-_MEAN_OVERFLOW = "the mean has more than 38 digits: cast the column to fewer decimal places, or to float64"
-_RANGE_OVERFLOW = "the range has more than 38 digits: cast the column to fewer decimal places, or to float64"
 
 Words = tuple[int, int, int]
+
+
+def _overflow_message(what: str, digits: int = 38) -> str:
+    return f"the {what} has more than {digits} digits: cast the column to fewer decimal places, or to float64"
+
+
+_SUM_OVERFLOW, _MEAN_OVERFLOW, _RANGE_OVERFLOW = map(_overflow_message, ("sum", "mean", "range"))
 
 
 class OfDecimals(Monoid):
@@ -56,10 +60,7 @@ class OfDecimals(Monoid):
     def fitting(self, total: int, scale: int) -> Decimal:
         """An unscaled value as a decimal. Raises OverflowError if it has more digits than the result's type."""
         if abs(total) >= 10**self.precision:
-            raise OverflowError(
-                f"the {self.name} has more than {self.precision} digits: cast the column to fewer decimal places, or "
-                "to float64"
-            )
+            raise OverflowError(_overflow_message(self.name, self.precision))
         return _EXACTLY.scaleb(Decimal(total), -scale)
 
 

@@ -60,6 +60,16 @@ def number(x: Any) -> int | float:
     )
 
 
+def as_int(x: Any) -> Any:
+    """`int(x)`, as a function that compiles."""
+    return int(x)
+
+
+def as_float(x: Any) -> Any:
+    """`float(x)`, as a function that compiles."""
+    return float(x)
+
+
 def one_kind(monoid: Monoid, kinds: tuple[Kind, ...]) -> Kind:
     """The kind of the only column of an aggregate. Raises TypeError, naming both, for none or another."""
     return checked_kinds(monoid, kinds, 1)[0]
@@ -180,9 +190,14 @@ def in_range(value: int, what: str) -> int:
     """The value, if it is a 64-bit integer. Raises OverflowError, naming `what`, if not."""
     if INT64_MIN <= value <= INT64_MAX:
         return value
-    raise OverflowError(
-        f"the {what} left the range of 64-bit integers, -2**63 to 2**63 - 1: "
-        "convert the input to float for a rounded result"
+    raise OverflowError(overflow_message(what))
+
+
+def overflow_message(what: str) -> str:
+    """The message for a result beyond 64 bits. Compiled code raises it as a constant."""
+    return (
+        f"the {what} left the range of 64-bit integers, -2**63 to 2**63 - 1: convert the input to float for a rounded "
+        "result"
     )
 
 

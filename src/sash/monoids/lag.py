@@ -14,15 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, in_range, number, one_kind
+from sash.monoids.exact_integer import (
+    INT64_MAX,
+    INT64_MIN,
+    as_float,
+    as_int,
+    in_range,
+    number,
+    one_kind,
+    overflow_message,
+)
 from sash.monoids.first_last import ZERO
 
 MOST_COMPILED = 8
 """The greatest n whose rows are a compiled state: each is an array of its own."""
 
-_OVERFLOW = (
-    "the delta left the range of 64-bit integers, -2**63 to 2**63 - 1: convert the input to float for a rounded result"
-)
+_OVERFLOW = overflow_message("delta")
 
 
 class Lag(Monoid):
@@ -175,7 +182,7 @@ class _ChangeOnColumns(LagOnColumns):
 
     def __init__(self, n: int, kind: Kind) -> None:
         super().__init__(n, "float" if kind == "float" else "int")
-        self.read = _as_float if kind == "float" else _as_int
+        self.read = as_float if kind == "float" else as_int
         self.identity = (0, 0, self.identity[1])
         self.null_row = (1, 0, self.identity[2])
         self.all_rows = 2 ** (n + 1) - 1
@@ -238,14 +245,6 @@ def _shifted(length: int) -> Callable[[Any, Any, int], Any]:
 def _picked(a: Any, b: Any, count: int, i: int) -> Any:
     """Value i of the first `count` values of b, followed by those of a."""
     return b[i] if i < count else a[i - count]
-
-
-def _as_int(x: Any) -> Any:
-    return int(x)
-
-
-def _as_float(x: Any) -> Any:
-    return float(x)
 
 
 def _minus_floats(now: Any, before: Any) -> Any:

@@ -15,13 +15,17 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, checked_kinds, in_range
+from sash.monoids.exact_integer import INT64_MAX, INT64_MIN, as_int, checked_kinds, in_range, overflow_message
 from sash.monoids.first_last import ZERO
 
 # the indices of a state; `at` is the coordinate of an element, such as its time
 N, FIRST, LAST, FIRST_AT, LAST_AT = 0, 1, 2, 3, 4
 PREFIX, PREFIX_END, SUFFIX, SUFFIX_START = 5, 6, 7, 8
 BEST, BEST_START, BEST_END = 9, 10, 11
+
+
+_INTERVAL = "interval of longest_run"
+_OVERFLOW = overflow_message(_INTERVAL)
 
 
 def _nothing(value: Any, at: Any) -> Any:
@@ -56,7 +60,7 @@ class LongestRun(Monoid):
     def typed(self, *kinds: Kind) -> Monoid:
         value, at = checked_kinds(self, kinds, 2)
         twin = LongestRun(_nothing(ZERO[value], 0.0 if at == "float" else 0))
-        twin.place = _as_int if at == "bool" else _as_it_is
+        twin.place = as_int if at == "bool" else _as_it_is
         twin.interval = _interval_of_floats if at == "float" else _interval_of_ints
         return twin
 
@@ -94,26 +98,19 @@ def _as_it_is(at: Any) -> Any:
     return at
 
 
-def _as_int(at: Any) -> Any:
-    return int(at)
-
-
 def _as_number(at: Any) -> Any:
     return int(at) if isinstance(at, bool) else at
 
 
 def _interval(start: Any, end: Any) -> Any:
     interval = end - start
-    return in_range(interval, "interval of longest_run") if isinstance(interval, int) else interval
+    return in_range(interval, _INTERVAL) if isinstance(interval, int) else interval
 
 
 def _interval_of_ints(start: Any, end: Any) -> Any:
     interval = end - start
     if (interval < 0) != (end < start) or not INT64_MIN <= interval <= INT64_MAX:  # compiled, it wraps
-        raise OverflowError(
-            "the interval of longest_run left the range of 64-bit integers, -2**63 to 2**63 - 1: "
-            "convert the input to float for a rounded result"
-        )
+        raise OverflowError(_OVERFLOW)
     return interval
 
 

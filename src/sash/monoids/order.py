@@ -12,11 +12,21 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.exact_integer import INT64_MAX, checked_kinds, in_range, number, one_kind
+from sash.monoids.exact_integer import (
+    INT64_MAX,
+    as_float,
+    as_int,
+    checked_kinds,
+    in_range,
+    number,
+    one_kind,
+    overflow_message,
+)
 from sash.monoids.loop_totals import difference, has_difference
 
 _LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
 _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}
+_OVERFLOW = overflow_message("range")
 
 
 class _Contest(Monoid):
@@ -227,7 +237,7 @@ class Range(Monoid):
     def typed(self, *kinds: Kind) -> Monoid:
         kind: Kind = "float" if one_kind(self, kinds) == "float" else "int"
         twin = Range((_GREATEST[kind], _LEAST[kind]))
-        twin.read = _as_float if kind == "float" else _as_int
+        twin.read = as_float if kind == "float" else as_int
         twin.minus = _minus_floats if kind == "float" else _minus_ints
         return twin
 
@@ -240,14 +250,6 @@ class Range(Monoid):
 
     def lower(self, a: Any) -> Any:
         return None if a[0] is None else self.minus(a[1], a[0])
-
-
-def _as_int(x: Any) -> Any:
-    return int(x)
-
-
-def _as_float(x: Any) -> Any:
-    return float(x)
 
 
 def _read(x: Any) -> Any:
@@ -264,10 +266,7 @@ def _minus(greatest: Any, least: Any) -> Any:
 def _minus_ints(greatest: Any, least: Any) -> Any:
     difference = greatest - least
     if difference < 0 or difference > INT64_MAX:  # compiled, it wraps to a negative number
-        raise OverflowError(
-            "the range left the range of 64-bit integers, -2**63 to 2**63 - 1: "
-            "convert the input to float for a rounded result"
-        )
+        raise OverflowError(_OVERFLOW)
     return difference
 
 

@@ -17,12 +17,9 @@ from typing import Any
 
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree
 from sash.monoids.double_double import LARGEST, READERS, Pair, add, of_any, same_pair
-from sash.monoids.exact_integer import INT64_MIN, number, one_kind
+from sash.monoids.exact_integer import INT64_MIN, number, one_kind, overflow_message
 
-_OVERFLOW = (
-    "the product left the range of 64-bit integers, -2**63 to 2**63 - 1: "
-    "convert the input to float for a rounded result"
-)
+_OVERFLOW = overflow_message("product")
 _LN2 = math.log(2.0)
 _ZERO, _INFINITE, _BAD = 1, 2, 4
 

@@ -16,19 +16,23 @@ from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.double_double import add, of_float, of_words, ratio, same_pair, square, value
-from sash.monoids.exact_integer import UNIT, lowered_mean, lowered_sum, one_kind, plain_sum, squared_units, units
+from sash.monoids.exact_integer import (
+    UNIT,
+    lowered_mean,
+    lowered_sum,
+    one_kind,
+    overflow_message,
+    plain_sum,
+    squared_units,
+    units,
+)
 from sash.monoids.integer_states import IntegerSum
 
 _LOW = 2**32 - 1
 _WORD = 2**31
 _ROOT = 3037000499  # the largest integer whose square is below 2**63
-_SUM_OVERFLOW = (
-    "the sum left the range of 64-bit integers, -2**63 to 2**63 - 1: convert the input to float for a rounded result"
-)
-_SQUARES_OVERFLOW = (
-    "the sum of squares left the range of 64-bit integers, -2**63 to 2**63 - 1: "
-    "convert the input to float for a rounded result"
-)
+_SUM_OVERFLOW = overflow_message("sum")
+_SQUARES_OVERFLOW = overflow_message("sum of squares")
 
 
 class Count(IntegerSum):
