@@ -160,3 +160,10 @@ def test_the_estimate_is_near_the_count(windows: int, name: str, slides: bool) -
     operator.process({"x": [i * 7919 % 101 for i in range(200, 1200)]})
     estimate = cost_of(plan(CombinedQuery(made).bind(schema))).per_row
     assert counter.taken() / 1000 == pytest.approx(estimate, rel=0.35)
+
+
+def test_explain_names_the_elements_of_order_statistics() -> None:
+    query = sash.Query(sash.Time("10s", every="5s"), on="t", middle=sash.median("x"))
+    text = sash.Queries(a=query).explain()
+    assert "Time('10s', every='5s'): single rows, because an order statistic" in text
+    assert "cut by" not in text

@@ -112,8 +112,8 @@ def _elements(found: Plan) -> list[str]:
     for group in found.groups:
         specs = [found.bound_query.windows[place] for place in group.windows]
         names = f"{len(specs)} windows" if len(specs) > 1 else repr(specs[0].window)
-        lines.append(f"{names}: {ELEMENTS[group.kind]}{', kept once' if len(specs) > 1 else ''}")
-        if group.kind.endswith("panes"):
+        lines.append(f"{names}: {ELEMENTS[group.elements]}{', kept once' if len(specs) > 1 else ''}")
+        if group.kind.endswith("panes") and not group.single_rows:
             slicing = slicing_of(specs)
             calendar = "cut where a window starts or ends, by the calendar"
             lines.append(f"  {calendar if slicing is None else _slicing(slicing, group.kind, found)}")
