@@ -220,7 +220,7 @@ def test_a_reader_starts_again_if_the_writer_changes_its_files_meanwhile(
             assert reader.get_many(["a"]) == [b"2"]
             reader.refresh()
             assert opened == 3, "nothing has changed"
-            monkeypatch.setattr("sash.stores.rocksdb_store._PATIENCE", 0.3)
+            monkeypatch.setattr("sash.stores.rocksdb_store._CATCH_UP_SECONDS", 0.3)
             opened, calm = 0, 1 << 30
             store._opened().flush()
             store.put_many({"a": b"3"})

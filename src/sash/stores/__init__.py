@@ -10,12 +10,13 @@
 `page_names`        names and pages as every store checks them
 `page_writer`       writes, deletes and reads ahead in the background
 `envelope`          format, kind, query and checksum of a page
-`page`              Arrow record batches in an envelope (imports pyarrow, so only when asked)
-`batches`           record batches whose values are valid
-`checks`            the fields of a page's meta: types and ranges
+`page`              Arrow record batches in an envelope (imports pyarrow, so it is not loaded by default)
+`batches`           read record batches from untrusted bytes
+`checks`            check the fields of a page's metadata: types and ranges
 `snapshot`          many pages in one envelope
-`codec`             Python values as bytes, without pickle
+`codec`             Python values as bytes, without pickle; `scalars`: its single values
 `state_list`        many states of an aggregate as bytes
+`state_objects`     states that are NamedTuples or dataclasses as bytes
 """
 
 from importlib import import_module

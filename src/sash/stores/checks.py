@@ -1,9 +1,10 @@
-"""Checks of a page's metadata: which fields there are, of which type, in which range.
+"""Check the metadata of a page: which fields it has, of which type, in which range.
 
     FIELDS = {"rows": integer(0), "mode": one_of("rows", "sorted"), "token": text(), "held": optional(integer())}
     check_meta(meta, FIELDS, "page 'header'")
 
-A checksum finds accidents. A crafted page can have a valid checksum, so each field is checked before it is used.
+A checksum detects accidental damage only. A crafted page can have a valid checksum, so each field is checked before it
+is used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from sash.stores.envelope import damaged
 
 LARGEST = 2**62
-"""Counters are below this: one more row, or twice as many, is still a 64-bit integer."""
+"""Greatest value of a counter: one more, or twice as much, is still a 64-bit integer."""
 
 
 class Check(NamedTuple):
@@ -35,24 +36,24 @@ def integer(low: int = -(2**63), high: int = 2**63 - 1) -> Check:
 
 
 def text(pattern: str = "") -> Check:
-    """Text, all of which matches a regular expression, if there is one."""
+    """Text; with a pattern, text that matches this regular expression as a whole."""
     wanted = f"text like {pattern}" if pattern else "text"
     return Check(wanted, lambda x: type(x) is str and (not pattern or re.fullmatch(pattern, x) is not None))
 
 
 def one_of(*values: Any) -> Check:
-    """One of these values, of its type."""
+    """One of these values, with the same type."""
     wanted = "one of " + ", ".join(map(repr, values))
     return Check(wanted, lambda x: any(type(x) is type(value) and x == value for value in values))
 
 
 def optional(check: Check) -> Check:
-    """Null, or what the check wants."""
+    """Null, or a value that passes the check."""
     return Check(f"null or {check.wanted}", lambda x: x is None or check.holds(x))
 
 
 def list_of(check: Check, length: int | None = None) -> Check:
-    """A list of what the check wants, of this length.
+    """A list of values that pass the check, of this length if one is given.
 
     >>> list_of(integer(0), 2).holds([1, 2]), list_of(integer(0), 2).holds([1]), list_of(text()).holds(["a", None])
     (True, False, False)

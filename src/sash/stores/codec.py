@@ -1,20 +1,20 @@
-"""Python values as bytes, without pickle: what a monoid's state may be made of when it leaves the process.
+"""Encode Python values as bytes, without pickle: the values that a stored state of a monoid may consist of.
 
-    None bool int float str bytes                 as they are, integers of any size
+    None bool int float str bytes                 integers of any size
     date datetime time timedelta Decimal          with their time zone: fixed, or a ZoneInfo by its key
     tuple list dict set frozenset                 of these, nested to any depth
     NumPy scalars                                 numbers and times, with their type
     Timestamp and Timedelta of pandas             with their nanoseconds
 
-A value is a tag and what follows from it; a container is its tag, its length, and its items one after the other:
+A scalar is a tag and its content; a container is its tag, its length, and its items one after the other:
 
     (1, "a")     t │ 2 │ i │ 1 │ s │ 1 │ a
     (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
 
 The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact types
-are taken, since a subclass (a namedtuple) would not come back as itself. Both directions use a list for a
-stack, so depth costs memory, not recursion. Only tuples in a set or a key are nested at most 1,000 deep, for Python
-finds their hash by recursion, without a limit.
+are accepted, since an instance of a subclass (a namedtuple) would be decoded as the base class. Encoder and decoder use
+an explicit stack, so nesting costs memory, not recursion. Only tuples in a set or in a key of a dict are limited to
+1,000 levels, because Python hashes tuples recursively and without a limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import lru_cache
 from struct import Struct, error
 from typing import Any
 
-from sash.stores.scalars import DAMAGED, READERS, WRITERS, CodecError, Reader, number_writer
+from sash.stores.scalars import DAMAGED, READERS, WRITERS, CodecError, Reader, write_foreign
 
 Value = Any
 
@@ -43,7 +43,7 @@ _NUMBERS = ord(b"n")
 _CODES = {int: "q", float: "d", bool: "?"}
 _LARGEST = 16
 DEEPEST = 1000
-"""How deeply tuples in a set or a key are nested, at most."""
+"""Greatest depth of nested tuples in a set or in a key of a dict."""
 
 
 class _Close:
@@ -74,7 +74,7 @@ class _Start:
 
 
 def dumps(value: Value) -> bytes:
-    """A value as bytes. Linear in its size; a flat tuple of a few numbers takes about a microsecond.
+    """Encode a value as bytes. Linear in its size; a flat tuple of a few numbers takes about a microsecond.
 
     >>> loads(dumps((3, [0.5, None], {"a", "b"}))) == (3, [0.5, None], {"a", "b"})
     True
@@ -102,14 +102,14 @@ def dumps(value: Value) -> bytes:
             elif kind is _Sort:
                 _sort(item.starts, out)
             else:
-                out.append(number_writer(item, value))
+                out.append(write_foreign(item, value))
     except error:
         raise ValueError("a value with an item of 4 GiB or more cannot be written") from None
     return b"".join(out)
 
 
 def _open(container: Value, out: list[bytes], todo: list[Value], within: set[int]) -> None:
-    """Write the head of a container, and its items where all are scalars; else leave them to do."""
+    """Write the tag and length of a container, and its items if all are scalars; else push them on the stack."""
     kind = type(container)
     if kind is tuple and (flat := _flat(container)) is not None:
         out.append(flat)
@@ -144,19 +144,20 @@ def _sort(starts: list[int], out: list[bytes]) -> None:
 
 
 def _flat(value: tuple[Value, ...]) -> bytes | None:
-    """A tuple of a few numbers in one piece; None if it is anything else."""
-    found = _numbers(tuple(map(type, value)))
+    """Encode a tuple of a few numbers in one piece; None if it is anything else."""
+    found = _flat_layout(tuple(map(type, value)))
     if found is None:
         return None
+    prefix, packed = found
     try:
-        return found[0] + found[1].pack(*value)
+        return prefix + packed.pack(*value)
     except error:  # an integer beyond 64 bits
         return None
 
 
 @lru_cache(maxsize=1024)
-def _numbers(kinds: tuple[type, ...]) -> tuple[bytes, Struct] | None:
-    """The head of a flat tuple of these types, and how its numbers are packed."""
+def _flat_layout(kinds: tuple[type, ...]) -> tuple[bytes, Struct] | None:
+    """The bytes before the numbers of a flat tuple of these types, and the struct that packs the numbers."""
     if not 0 < len(kinds) <= _LARGEST or not all(kind in _CODES for kind in kinds):
         return None
     codes = "".join(_CODES[kind] for kind in kinds)
@@ -171,7 +172,7 @@ def _packed(codes: bytes) -> Struct:
 
 
 def loads(data: bytes) -> Value:
-    """The value again, of the same types.
+    """Decode a value that `dumps` has encoded, with the same types.
 
     >>> loads(dumps({"a": (1, 2.5), "b": frozenset()}))
     {'a': (1, 2.5), 'b': frozenset()}
@@ -229,7 +230,7 @@ def _load(data: bytes) -> tuple[Value, int]:
 
 
 def _hashed(items: Iterable[Value]) -> Iterable[Value]:
-    """Values that a set or a dict is to hash. Raises CodecError for tuples nested so deeply that it would crash."""
+    """Return values that are to be hashed. Raises CodecError for tuples nested so deeply that hashing would crash."""
     for item in items:
         within, depth = [item], 0
         while within := [item for outer in within if type(outer) is tuple for item in outer if type(item) is tuple]:

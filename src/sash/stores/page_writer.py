@@ -1,12 +1,13 @@
-"""Write pages to a store in a background thread, in order; delete obsolete pages and read ahead there, too.
+"""Write pages to a store in a background thread, in order; the thread also deletes obsolete pages and reads ahead.
 
-    caller ──submit──▶ [ commit 1 │ commit 2 │ … ] ──put_many──▶ store       one call for all that wait: the last wins
+    caller ──submit──▶ [ commit 1 │ commit 2 │ … ] ──put_many──▶ store       one call for all commits that wait
            ──fetch───▶ [ names ]                   ──get_many──▶ arrived     read ahead; errors are not reported
                        [ names to delete ]         ──delete_many▶ store      after the commit that replaces them
 
-Each writer has one daemon thread, started when there is something to do. A commit has the pages of one consistent
-point; it is durable when `durable` has reached its number. If a write fails, its pages are kept: the thread stops,
-`attention` is set, and the caller's next `check()` raises; after that the thread repeats the write.
+Each writer has one daemon thread, started when there is something to do. A commit contains the pages of one consistent
+version; of a page that several waiting commits contain, only the last version is written. Commit n is durable when
+`durable` is at least n. If a write fails, its pages are kept: the thread stops, `attention` is set, and the caller's
+next `check()` raises; after that the thread repeats the write.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DELETED_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class Commit:
-    """The pages of a consistent point, not yet encoded, and the names of the pages that are obsolete after it."""
+    """The pages of a consistent version, not yet encoded, and the names of the pages that it makes obsolete."""
 
     pages: Mapping[str, Any]
     garbage: Iterator[str] = field(default_factory=lambda: iter(()))
@@ -39,7 +40,7 @@ class Commit:
 class PageWriter:
     """A thread that writes commits to a store, in their order.
 
-    `encode` turns an item of a commit into bytes. `label` names the owner in messages.
+    `encode` encodes a page as bytes. `label` names the owner in messages.
     """
 
     def __init__(self, store: Store, encode: Callable[[Any], bytes], label: str) -> None:
@@ -80,7 +81,10 @@ class PageWriter:
             self._wake()
 
     def check(self) -> None:
-        """Wait until few pages wait to be written. Raises FlushError if a write has failed since the last time."""
+        """Wait until at most `BACKLOG` pages are unwritten.
+
+        Raises FlushError if a write has failed since the last call.
+        """
         with self._changed:
             self._wake_if_waiting()
             self._changed.wait_for(lambda: self._error is not None or self._backlog <= BACKLOG)
@@ -102,7 +106,7 @@ class PageWriter:
             self._raise()
 
     def _raise(self) -> None:
-        """Raise what has failed in the background, once, and let the thread try again."""
+        """Raise an error of the background thread, once, and let the thread try again."""
         error, self._error = self._error, None
         if error is not None:
             self.attention = self._backlog > BACKLOG
@@ -113,7 +117,7 @@ class PageWriter:
             ) from error
 
     def close(self) -> None:
-        """Write all that was submitted, and end the thread; if a write fails, end it at once."""
+        """Write all submitted commits, and end the thread; if a write fails, end it at once."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -122,7 +126,7 @@ class PageWriter:
             thread.join()
 
     def _wake(self) -> None:
-        if self._thread is None or not self._thread.is_alive():  # a fork has no threads but its own
+        if self._thread is None or not self._thread.is_alive():  # a fork does not inherit the thread
             thread = threading.Thread(target=self._run, name=f"sash {self._label}", daemon=True)
             thread.start()
             self._thread = thread

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet, finalize
 
 from sash.stores.page_names import encoded_names, encoded_pages
@@ -38,15 +38,23 @@ WRITE_BUFFERS = 3
 reads or writes."""
 
 WRITER = "sash-writer"
-"""The file with which a writer says who it is; the lock itself is RocksDB's."""
+"""Name of the file that says which process writes, for messages; the lock itself is RocksDB's."""
 
-_OF_ROCKSDB = re.compile(
+_ROCKSDB_FILES = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|CURRENT|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(log|sst|blob|dbtmp)"
     rf"|rocksdict-config\.json|{WRITER}"
 )
-_PATIENCE, _FAILURES = 10.0, 100
-"""A reader tries for so many seconds to catch up with a writer that changes its files meanwhile, or until so many
-attempts have failed."""
+_CATCH_UP_SECONDS, _CATCH_UP_FAILURES = 10.0, 100
+"""How long a reader tries to catch up with a writer that changes its files meanwhile, and after how many failed
+attempts it gives up."""
+
+
+class _FileList(NamedTuple):
+    """What a reader has read: a new version of it means that the writer may have deleted files."""
+
+    oldest_wal: int
+    manifests: tuple[tuple[str, int], ...]
+    """Name and length of each file with a list of files: they grow before the writer deletes a file."""
 
 
 def _options(read_only: bool) -> rocksdict.Options:
@@ -75,10 +83,10 @@ def _options(read_only: bool) -> rocksdict.Options:
 class RocksDBStore:
     """Pages in a directory of RocksDB.
 
-    `read_only`: open beside a living writer, in this or in another process; `refresh` shows what it has written since.
-    `sync`: wait in each write until the disk has it. Without, a write survives the end of the process, also by kill -9,
-    but not a power failure or a crash of the operating system: those lose the last writes, a suffix of them and never
-    a half of one.
+    `read_only`: open beside a running writer, in this or in another process; `refresh` shows what it has written since.
+    `sync`: each write waits until the data is on disk. Without it, a write survives the end of the process, also by
+    kill -9, but a power failure or a crash of the operating system can lose the last writes: whole writes, never a
+    part of one.
 
     >>> import tempfile
     >>> store = RocksDBStore(tempfile.mkdtemp())
@@ -103,9 +111,9 @@ class RocksDBStore:
         self._write.sync = sync
         self._db: rocksdict.Rdict | None = None
         if read_only:
-            self._read_from: tuple[Any, ...] = ()
-            self._files_of_reader = tempfile.mkdtemp(prefix="sash-reader-")
-            self._clean_up = finalize(self, shutil.rmtree, self._files_of_reader, ignore_errors=True)
+            self._read_from: _FileList | None = None
+            self._reader_directory = tempfile.mkdtemp(prefix="sash-reader-")
+            self._clean_up = finalize(self, shutil.rmtree, self._reader_directory, ignore_errors=True)
             self._catch_up()
         else:
             self._db = self._writer()
@@ -116,7 +124,7 @@ class RocksDBStore:
             names = os.listdir(self.path)
         except OSError as error:
             raise StoreError(f"cannot open the store at {self.path}: {error.strerror or error}") from error
-        foreign = sorted(name for name in names if not _OF_ROCKSDB.fullmatch(name))
+        foreign = sorted(name for name in names if not _ROCKSDB_FILES.fullmatch(name))
         if "CURRENT" not in names and foreign:
             raise StoreError(
                 f"{self.path} is not a store and not empty (it has {foreign[0]!r}): use a directory of its own"
@@ -147,7 +155,7 @@ class RocksDBStore:
             return "elsewhere"
 
     def _reader(self) -> rocksdict.Rdict:
-        access = rocksdict.AccessType.secondary(self._files_of_reader)
+        access = rocksdict.AccessType.secondary(self._reader_directory)
         return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
 
     def _opened(self) -> rocksdict.Rdict:
@@ -196,9 +204,9 @@ class RocksDBStore:
             db.write(batch, self._write)
         except Exception as error:
             self._failed = True
-            self._refused(error)
+            self._raise_unavailable(error)
 
-    def _refused(self, error: Exception) -> NoReturn:
+    def _raise_unavailable(self, error: Exception) -> NoReturn:
         if "No space left" in str(error):
             advice = "repeat the call some seconds after there is room"
         else:
@@ -212,9 +220,9 @@ class RocksDBStore:
         return found
 
     def refresh(self) -> None:
-        """Show what the writer has committed so far. Reads between two calls see one version.
+        """Make the writer's commits so far visible. All reads until the next call see this version.
 
-        A writer sees its own writes, so there it does nothing.
+        A writer always sees its own writes, so for a writer this does nothing.
         """
         self._opened()
         if self.read_only:
@@ -224,11 +232,11 @@ class RocksDBStore:
         if not (self.path / "CURRENT").exists():
             raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         failure: Exception | None = None
-        failures, end = 0, time.monotonic() + _PATIENCE
-        while failures < _FAILURES and time.monotonic() < end:
-            # A reader takes the list of files and then the WAL. If the writer changes the list or deletes a WAL in
-            # between, the reader lacks what was in it: so nothing may change meanwhile. A reader that has read a WAL
-            # also prefers that to the file which replaces it, even if this is newer: so a new list needs a new reader.
+        failures, end = 0, time.monotonic() + _CATCH_UP_SECONDS
+        while failures < _CATCH_UP_FAILURES and time.monotonic() < end:
+            # A reader reads the list of files and then the WAL. If the writer changes the list or deletes a WAL in
+            # between, the reader misses its contents, so it tries again. A reader that has read a WAL also prefers it
+            # to the file that replaces it, even if that is newer, so a new list needs a new reader.
             try:
                 before = self._files()
                 if self._db is not None and before == self._read_from:
@@ -238,7 +246,7 @@ class RocksDBStore:
                 if self._files() == before:
                     self._read_from = before
                     return
-                self._read_from = ()
+                self._read_from = None
             except PermissionError as error:  # rocksdict writes a file of its own, readers too
                 raise StoreError(
                     f"cannot read the store at {self.path} without write permission in its directory: {error}"
@@ -248,8 +256,7 @@ class RocksDBStore:
         reason = failure or "its files change all the time"
         raise StoreUnavailable(f"cannot read the store at {self.path} beside its writer: {reason}") from failure
 
-    def _files(self) -> tuple[Any, ...]:
-        """The oldest WAL, and the list of files by its length: this changes before the writer deletes a file."""
+    def _files(self) -> _FileList:
         oldest, manifests = 1 << 62, []
         with os.scandir(self.path) as entries:
             for entry in entries:
@@ -257,7 +264,7 @@ class RocksDBStore:
                     oldest = min(oldest, int(entry.name[:-4]))
                 elif entry.name.startswith("MANIFEST-"):
                     manifests.append((entry.name, os.stat(entry.path).st_size))
-        return (oldest, *sorted(manifests))
+        return _FileList(oldest, tuple(sorted(manifests)))
 
     def close(self) -> None:
         """Close the files and release the lock. A second call does nothing."""
@@ -272,8 +279,8 @@ class RocksDBStore:
         try:
             db.close()
         except Exception as error:
-            if not self._failed:  # a write has said so before; what was confirmed is in the WAL
-                self._refused(error)
+            if not self._failed:  # else a write has already raised; what was confirmed is in the WAL
+                self._raise_unavailable(error)
         finally:
             if self.read_only:
                 self._clean_up()
@@ -289,7 +296,7 @@ class RocksDBStore:
 
 
 class _Scan:
-    """The pages with a prefix, from one version. An open one would keep RocksDB's lock, so `close` stops it."""
+    """An iterator over the pages with a prefix, of one version. `close` of the store stops it, to release the lock."""
 
     def __init__(self, db: rocksdict.Rdict, prefix: bytes, path: str) -> None:
         self._path = path

@@ -1,12 +1,13 @@
-"""The scalars of the codec: for each exact type a tag, a writer, and a reader.
+"""Encode single values as bytes: for each exact type a tag, a writer, and a reader.
 
     i  int, 64 bits        I  int, longer         d  float           T F _  True, False, None
     s  str                 b  bytes               D  Decimal         N      a NumPy scalar
     y  date                Y  datetime            h  time            p      timedelta
                            P  pandas.Timestamp                       Q      pandas.Timedelta
 
-A writer gives the tag and the bytes; a reader is given the data and the place after the tag, and gives the value and
-the place after it. Time zones are written as one of the above: None, an offset with its name, or the key of a zone.
+A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the value
+and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name, or
+the key of a zone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DAMAGED = "the bytes of a value are damaged"
 
 
 class CodecError(ValueError):
-    """Bytes that are no value."""
+    """The bytes do not encode a value."""
 
 
 _INT = Struct("<cq")
@@ -99,7 +100,7 @@ def _write_timedelta(x: timedelta) -> bytes:
 
 
 def _zone(zone: tzinfo | None) -> bytes:
-    """None, an offset (and a name), or a key."""
+    """Encode a time zone: as None, as an offset and perhaps a name, or as a key."""
     if zone is None:
         return b"_"
     if type(zone) is timezone:
@@ -158,10 +159,10 @@ def _read_timedelta(data: bytes, at: int) -> tuple[timedelta, int]:
 # ---- NumPy ----
 
 
-def number_writer(item: Any, value: Any) -> bytes:
-    """A NumPy scalar; anything else that came so far has no place here.
+def write_foreign(item: Any, value: Any) -> bytes:
+    """Encode a scalar of NumPy or pandas, which is a part of `value`.
 
-    Raises TypeError naming its type, and the type of the whole value where that is another.
+    Raises TypeError for any other object, naming its type, and the type of `value` if the object is only a part.
     """
     if isinstance(item, np.generic) and item.dtype.kind in "biufmM":
         dtype = item.dtype.newbyteorder("<")
@@ -182,10 +183,10 @@ _PANDAS = ("Timestamp", "Timedelta")
 
 
 def _write_pandas(x: Any, value: Any) -> bytes:
-    """A Timestamp as its zone and a NumPy scalar in UTC, a Timedelta as a NumPy scalar."""
+    """Encode a Timestamp as its zone and a NumPy scalar in UTC, a Timedelta as a NumPy scalar."""
     if type(x).__name__ == "Timestamp":
-        return b"P" + _zone(x.tzinfo) + number_writer(x.to_datetime64(), value)
-    return b"Q" + number_writer(x.to_timedelta64(), value)
+        return b"P" + _zone(x.tzinfo) + write_foreign(x.to_datetime64(), value)
+    return b"Q" + write_foreign(x.to_timedelta64(), value)
 
 
 def _read_timestamp(data: bytes, at: int) -> tuple[Any, int]:

@@ -4,8 +4,8 @@
                          ├─ page
                          └─ page  …
 
-Its checksum is of everything in it, and its fingerprint is the query's, so a snapshot is refused as a whole before
-any page is read. The same pages give the same bytes, in whatever order they are given.
+The checksum covers all pages and the fingerprint is that of the query, so an invalid snapshot is refused as a whole
+before any page is read. The same pages give the same bytes, whatever their order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAME = "the snapshot"
 
 
 def pack(fingerprint: str, mode: str, pages: Mapping[str, bytes]) -> bytes:
-    """The pages as one string of bytes.
+    """Encode all pages as one byte string.
 
     >>> data = pack("0f" * 16, "rows", {"header": b"...", "k/7": b"....."})
     >>> unpack(data, "0f" * 16)
     ('rows', {'header': b'...', 'k/7': b'.....'})
 
-    Raises ValueError for a fingerprint that has not 32 hexadecimal digits.
+    Raises ValueError for a fingerprint that does not have 32 hexadecimal digits.
     """
     names = sorted(pages)
     directory = json.dumps({"mode": mode, "pages": names}).encode()
@@ -35,7 +35,7 @@ def pack(fingerprint: str, mode: str, pages: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
-    """The mode and the pages of a snapshot of this query.
+    """Decode a snapshot of this query, and return the mode and the pages.
 
     Raises PageError if it is not a snapshot, of another format, truncated, damaged or of another query; TypeError
     if it is not bytes.

@@ -1,11 +1,11 @@
 """Encode a list of states as bytes, for the pages of a tree's nodes.
 
     1.0 2.0 3.0 …           n │ d │ 1.0, 2.0, 3.0, …            numbers of one type
-    2**64 + 1, 2**65, …     w │ 9 │ 2**64 + 1, 2**65, …         larger integers, in as many bytes each: exact sums
-    (3, 0.5) (4, 1.5) …     t │ 2 │ 2 │ 3, 4, … │ 0.5, 1.5, …   tuples of one length: a list for each place
+    2**64 + 1, 2**65, …     w │ 9 │ 2**64 + 1, 2**65, …         larger integers, all of one width: exact sums
+    (3, 0.5) (4, 1.5) …     t │ 2 │ 2 │ 3, 4, … │ 0.5, 1.5, …   tuples of one length: a list for each position
     anything else           c │ a list, as `codec` writes it
 
-Values of one type are packed in one call: 512 pairs of numbers take 60 µs, one by one they would take 500.
+Values of one type are packed in one call: 512 pairs of numbers take 60 µs instead of 500.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ _SHAPE = Struct("<II")
 """Length of the tuples, and their number."""
 
 _LONGEST = 1 << 16
-"""At most so many tuples, and so long: an empty one takes no bytes, so a crafted number could fill the memory."""
+"""Greatest number of packed tuples, and of values in each: empty tuples take no bytes, so a crafted number of them
+could exhaust the memory."""
 
 _DEEPEST = 8
-"""Deepest nesting of tuples that are packed."""
+"""Greatest depth of nested tuples that are packed."""
+
+
+_NOT_DUMPED = "it holds states that the monoid's dump has not written"
 
 
 def dump_states(states: Sequence[Any], dump: Callable[[Any], bytes] | None = None) -> bytes:
@@ -76,10 +80,10 @@ def load_states(data: bytes, load: Callable[[bytes], Any] | None = None) -> list
     if load is None:
         return _load(data, _DEEPEST)
     if data[:1] != b"c":
-        raise ValueError("it holds states that the monoid's dump has not written")
+        raise ValueError(_NOT_DUMPED)
     states = _load(data, 0)
     if not all(type(state) is bytes for state in states):
-        raise ValueError("it holds states that the monoid's dump has not written")
+        raise ValueError(_NOT_DUMPED)
     return [load(state) for state in states]
 
 

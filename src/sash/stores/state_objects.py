@@ -1,8 +1,8 @@
-"""States that are objects: how those of a user's aggregate become bytes, without pickle.
+"""Encode the states of user-defined aggregates as bytes, without pickle. In this order:
 
-dump= and load= of the monoid      its own bytes
-a NamedTuple or a dataclass        its fields, by our codec; the class is that of the identity
-anything else                      our codec
+a monoid with dump= and load=      what these functions return
+a NamedTuple or a dataclass        its fields, by `codec`; the class is that of the identity
+anything else                      by `codec`
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Load = Callable[[bytes], Any]
 
 
 def state_codec(monoid: Any) -> tuple[Dump, Load]:
-    """The functions that turn a monoid's states into bytes, and back.
+    """Return the functions that encode a monoid's states as bytes and decode them.
 
     >>> from typing import NamedTuple
     >>> class Total(NamedTuple):
@@ -39,7 +39,7 @@ def state_codec(monoid: Any) -> tuple[Dump, Load]:
 
 
 def _fields(kind: type) -> tuple[str, ...]:
-    """The fields of a class of records; () for other classes, and for one whose constructor takes something else."""
+    """The fields of a NamedTuple or dataclass; () for other classes, and if the constructor takes other arguments."""
     if issubclass(kind, tuple):
         return tuple(getattr(kind, "_fields", ()))
     if not dataclasses.is_dataclass(kind):
@@ -51,11 +51,11 @@ def _fields(kind: type) -> tuple[str, ...]:
 def _record_codec(kind: type, names: tuple[str, ...]) -> tuple[Dump, Load]:
     def dump(state: Any) -> bytes:
         if type(state) is not kind:
-            return codec.dumps(state)  # names its type, if it cannot be written
+            return codec.dumps(state)  # raises an error with its type if it cannot be written
         return b"\0" + codec.dumps(tuple(getattr(state, name) for name in names))
 
     def load(data: bytes) -> Any:
-        if data[:1] != b"\0":  # no value of the codec begins so
+        if data[:1] != b"\0":  # `codec` uses no such tag
             return codec.loads(data)
         values = codec.loads(data[1:])
         if type(values) is not tuple or len(values) != len(names):

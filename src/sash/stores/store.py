@@ -5,7 +5,7 @@
              ──put_many──▶ pages it changed
              ──delete_many▶ pages it no longer needs
 
-Many at once, since a page of a remote store costs a round trip: an operator asks once a batch.
+Calls take many pages, because each call to a remote store costs a round trip: an operator makes one per batch.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Refreshable(Protocol):
     """
 
     def refresh(self) -> None:
-        """Show what the writer has committed so far."""
+        """Make the writer's commits so far visible to reads."""
         ...
 
 
 def checked_store(what: str, given: Any) -> Store:
-    """Return the store, if it is one.
+    """Return the argument if it is a store.
 
     >>> checked_store("store=", "state")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""A connection to Valkey or Redis whose calls wait for a bounded time, and whose errors name the server.
+"""A connection to Valkey or Redis: calls have a timeout, and errors name the server.
 
 A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must be
 safe to repeat.
@@ -26,12 +26,12 @@ Server = str | valkey.Valkey | cluster.ValkeyCluster
 """A URL, or a client."""
 
 SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
-"""`valkeys` and `rediss` are with TLS."""
+"""Schemes of URLs; `valkeys` and `rediss` use TLS."""
 
 _PAUSES = (0.02, 0.5)
 """Seconds between two attempts: the first pause, which doubles, and the longest."""
 
-_AGAIN = (
+_TRANSIENT = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
     exceptions.ClusterError,
@@ -39,7 +39,7 @@ _AGAIN = (
     exceptions.ValkeyClusterException,
     OSError,
 )
-"""Errors that may pass: the server restarts, loads its data, or elects a primary."""
+"""Errors after which a call is repeated: the server restarts, loads its data, or elects a primary."""
 
 
 class Script(NamedTuple):
@@ -50,13 +50,13 @@ class Script(NamedTuple):
 
 
 def script(*texts: str) -> Script:
-    """A script made of these texts."""
+    """Concatenate texts to a script."""
     text = "".join(texts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 def url_without_password(url: str) -> str:
-    """A URL without password and options.
+    """Remove password and options from a URL.
 
     >>> url_without_password("rediss://me:secret@db.example:6380/2?ssl_ca_certs=ca.pem")
     'rediss://me@db.example:6380/2'
@@ -132,10 +132,10 @@ class ValkeyConnection:
                 raise StoreError(
                     f"{self.address} is a node of a cluster: pass a valkey.cluster.ValkeyCluster in place of the URL"
                 ) from error
-            except (exceptions.ValkeyError, *_AGAIN) as error:
+            except (exceptions.ValkeyError, *_TRANSIENT) as error:
                 if isinstance(error.__context__, ssl.SSLCertVerificationError):
                     raise StoreError(f"{self.address} is not trusted: {error.__context__}") from error
-                if not isinstance(error, _AGAIN) and not str(error).startswith("BUSY "):  # a script takes seconds
+                if not isinstance(error, _TRANSIENT) and not str(error).startswith("BUSY "):  # a script takes seconds
                     raise self._refused(error) from error
                 left = end - time.monotonic()
                 if left <= 0:
@@ -149,7 +149,7 @@ class ValkeyConnection:
         """Run a script on these keys, as one atomic step."""
         try:
             return self.call("EVALSHA", script.sha, len(keys), *keys, *arguments, timeout=timeout)
-        except exceptions.NoScriptError:  # the server's first one, or the first after its restart
+        except exceptions.NoScriptError:  # the server does not know the script yet, or has restarted
             return self.call("EVAL", script.text, len(keys), *keys, *arguments, timeout=timeout)
 
     def _refused(self, error: Exception) -> StoreError:

@@ -1,11 +1,11 @@
-"""The lease of a store in Valkey: one writer at a time, and one that was replaced cannot write.
+"""The lease of a store in Valkey: there is one writer at a time, and a replaced writer cannot write.
 
     {prefix}:lease     the writer's random token and who it is; expires `seconds` after its last renewal
     {prefix}:commit    the last write: the token of its writer and a number
 
-Each write checks both in the script that writes. So a writer whose lease has expired can continue as long as no other
-has written, and never after: the other one has left its token in `commit`. The same check finds a server that has lost
-writes which it had confirmed, by a restart or a failover.
+Each write checks both in the script that writes. So a writer whose lease has expired can continue until another one
+opens the store: that one leaves its token in `commit`. The same check detects a server that has lost confirmed writes,
+by a restart or a failover.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if lease and string.sub(lease, 1, {_TOKEN}) ~= token then
     return {{lease, redis.call('PTTL', KEYS[1])}}
 end
 """
-"""Another one's lease, and for how many milliseconds, is the answer of any script that begins like this."""
+"""Beginning of a script: if another writer has the lease, return that lease and its remaining milliseconds."""
 
 _ACQUIRE = script(
     _LEASE,
@@ -116,10 +116,10 @@ class WriterLease:
         self._milliseconds = round(1000 * seconds)
         self._number = 0
         self._known = [self._id()]
-        """The last confirmed write, and those after it that may have happened: their answer was lost."""
+        """The last confirmed write, and later ones whose answer was lost: the server may have executed them."""
         self._one_write = threading.Lock()
         self._one_renewal = threading.Lock()
-        """Held during a renewal: one that was still under way after `release` would take the lease again."""
+        """Held during a renewal: a renewal that ends after `release` would acquire the lease again."""
         self._acquire(wait)
         self._ended = threading.Event()
         arguments = (weakref.ref(self), self._ended, seconds / 3)
@@ -137,20 +137,20 @@ class WriterLease:
                 return
             if answer == b"DAMAGED":
                 raise StoreError(
-                    f"{self._named()} has different numbers of names and pages: another program has changed its keys. "
-                    "Restore a copy"
+                    f"{self._store_name()} has different numbers of names and pages: another program has changed its "
+                    "keys. Restore a copy"
                 )
             seconds = max(answer[1], 0) / 1000
             left = end - time.monotonic()
             if left <= 0:
                 raise StoreInUse(
-                    f"{self._named()} is open for writing in {_holder(answer[0])}; its lease expires in "
+                    f"{self._store_name()} is open for writing in {_holder(answer[0])}; its lease expires in "
                     f"{seconds:.1f} s unless it is renewed: close it there, pass wait= to wait for it, or open it "
                     "with read_only=True"
                 )
             time.sleep(min(left, max(seconds, 0.01), 0.25))
 
-    def _named(self) -> str:
+    def _store_name(self) -> str:
         return f"the store {self._keys[0].decode().rpartition(':')[0][1:-1]!r} at {self._connection.address}"
 
     def put(self, pages: Iterable[tuple[bytes, bytes]]) -> None:
@@ -172,18 +172,21 @@ class WriterLease:
                 self._known = [done]
                 return
         if answer[0] == b"LAST":
-            raise WriterReplaced(self._replaced(answer[1].decode()))
-        raise WriterReplaced(f"{self._named()} was taken over by {_holder(answer[0])}: {_AGAIN}")
+            raise WriterReplaced(f"{self._store_name()} {self._replaced(answer[1].decode())} {_REOPEN}")
+        raise WriterReplaced(f"{self._store_name()} was taken over by {_holder(answer[0])}: {_REOPEN}")
 
     def _replaced(self, last: str) -> str:
         if last.startswith(self._token):
-            return f"{self._named()} has lost writes that the server had confirmed (a restart or a failover): {_AGAIN}"
+            return "has lost writes that the server had confirmed (a restart or a failover):"
         if last:
-            return f"{self._named()} has had another writer since this one's lease expired: {_AGAIN}"
-        return f"{self._named()} is gone: the server has lost its data, or somebody has deleted it; {_AGAIN}"
+            return "has had another writer since this one's lease expired:"
+        return "is gone: the server has lost its data, or somebody has deleted it;"
 
     def renew(self) -> bool:
-        """Renew the lease, and return whether it is still this writer's. Repeats that for a third of the lease."""
+        """Renew the lease, and return whether it is still this writer's.
+
+        Retries for a third of the lease if the server does not answer.
+        """
         arguments = (self._token, self._holder, self._milliseconds)
         with self._one_renewal:
             if self._ended.is_set():
@@ -198,7 +201,7 @@ class WriterLease:
             self._connection.run(_RELEASE, self._keys[:1], self._token, timeout=0)
 
 
-_AGAIN = "open the store again and continue from what it has"
+_REOPEN = "open the store again and continue from what it has"
 
 
 def _holder(lease: bytes) -> str:
@@ -213,8 +216,8 @@ def _renew_until(lease: weakref.ref[WriterLease], ended: threading.Event, pause:
             return
         try:
             if not held.renew():
-                return  # the next write says so
+                return  # the next write raises WriterReplaced
         except StoreError:
-            continue  # the server does not answer: the lease may outlast that
+            continue  # the server may answer again before the lease expires
         finally:
             del held
