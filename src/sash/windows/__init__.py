@@ -3,7 +3,7 @@
 `duration`       lengths of time: "500ms", "1h", "1mo", timedelta; `duration_text` parses them
 `specs`          the windows: Count, Time, Delta, Session, Punctuation, Lifetime; `slide_policy`: Policy
 `arguments`      checks of their arguments
-`calendar`       months and local days, as sizes and as slides; `zone_rules`: when the clocks of zones change
+`calendar`       months and local days, as sizes and as slides; `zone_rules`: when the clock of a time zone changes
 """
 
 from sash.windows.duration import Duration

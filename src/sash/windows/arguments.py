@@ -1,4 +1,4 @@
-"""Checks of the arguments of windows: numbers of rows, lengths, shifts, columns. Errors name the argument."""
+"""Check the arguments of windows: numbers of rows, lengths, shifts, columns. Errors name the argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Length = SupportsIndex | float | DurationLike
 
 
 def rows(what: str, value: Any) -> int:
-    """A number of rows. Raises TypeError or ValueError, naming `what`, if it is no integer of at least 1."""
+    """Return a number of rows. Raises TypeError or ValueError, naming `what`, if it is no integer of at least 1."""
     try:
         found = index(value)
     except TypeError:
@@ -27,9 +27,9 @@ def rows(what: str, value: Any) -> int:
 
 
 def length(what: str, value: Any, zero: bool = False, calendar: bool = False) -> Any:
-    """A length in time or in a column's units: a Duration, an int or a float, above zero (or not below it).
+    """Return a length of time or in a column's units: a Duration, an int or a float.
 
-    Months, quarters and years are allowed with `calendar`.
+    It must be above zero, with `zero` not below it. Months, quarters and years are allowed with `calendar`.
 
     >>> length("size=", "90m"), length("size=", 2.5)
     (Duration('90m'), 2.5)
@@ -45,7 +45,7 @@ def length(what: str, value: Any, zero: bool = False, calendar: bool = False) ->
 
 
 def shift(what: str, value: Any, calendar: bool = False) -> Any:
-    """A shift: as a length, but of either sign; none is 0. Raises TypeError or ValueError, naming `what`."""
+    """Return a shift: a length of either sign, 0 if it is zero. Raises TypeError or ValueError, naming `what`."""
     found = _parsed_length(what, value)
     if not calendar:
         _require_fixed(what, found)
@@ -53,7 +53,7 @@ def shift(what: str, value: Any, calendar: bool = False) -> Any:
 
 
 def row_shift(value: Any, every: Any) -> int:
-    """The shift of a Count window: a whole number of rows of either sign. Raises TypeError or ValueError."""
+    """Return the shift of a Count window: a whole number of rows of either sign. Raises TypeError or ValueError."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
             f"shift= of Count must be a whole number of rows, such as -1; got {value!r}, a {type(value).__name__}"
@@ -65,12 +65,12 @@ def row_shift(value: Any, every: Any) -> int:
 
 
 def time_shift(value: Any, size: Any, every: Any, zone: str | None) -> Any:
-    """The shift of a Time window: a length as `size` is, of either sign. Raises TypeError or ValueError."""
+    """Return the shift of a Time window: a length like `size`, of either sign. Raises TypeError or ValueError."""
     found = shift("shift= of Time", value, calendar=True)
     if isinstance(found, Duration) and found > Duration(0) and (found.calendar or (zone is not None and found.days)):
         raise ValueError(
-            f"shift={value!r} of Time moves the window ahead by a length of the calendar, and only those back are "
-            "known: give it in hours, such as '36h', or in days without tz="
+            f"shift={value!r} of Time moves the window ahead by a calendar length, which is only supported backwards: "
+            "give it in hours, such as '36h', or in days without tz="
         )
     if found and isinstance(found, Duration) != isinstance(size, Duration):
         raise TypeError(f"shift={value!r} of Time and size={size!s}: give both as durations or both as numbers")
@@ -83,7 +83,7 @@ def time_shift(value: Any, size: Any, every: Any, zone: str | None) -> Any:
 
 
 def same_calendar(offset: Any, every: Any) -> None:
-    """Raises ValueError for an offset in months of slides that are not."""
+    """Raises ValueError for an offset in months if the slides are not in months."""
     if isinstance(offset, Duration) and offset.calendar and not (isinstance(every, Duration) and every.calendar):
         raise ValueError(
             f"offset={str(offset)!r} of Time is a calendar length, and every={str(every)!r} is not: give both in "
@@ -92,7 +92,7 @@ def same_calendar(offset: Any, every: Any) -> None:
 
 
 def time_zone(value: Any, size: Any, every: Any, moved: Any) -> str | None:
-    """The name of a time zone, or None. Raises TypeError or ValueError if it is none, or has no effect."""
+    """Return the name of a time zone, or None. Raises TypeError or ValueError if it is unknown, or has no effect."""
     if value is None:
         return None
     name = zone_name("tz= of Time", value)
@@ -107,7 +107,7 @@ def time_zone(value: Any, size: Any, every: Any, moved: Any) -> str | None:
 
 
 def column_name(what: str, name: Any) -> str:
-    """The name of a column. Raises TypeError, naming `what`, if it is no text."""
+    """Return the name of a column. Raises TypeError, naming `what`, if it is no text."""
     if not isinstance(name, str):
         raise TypeError(f"{what} must be the name of a column; got {name!r}, a {type(name).__name__}")
     return name

@@ -1,4 +1,4 @@
-"""Policy windows: a function says when a window drops its oldest part."""
+"""Policy windows: a function decides how many of its oldest elements a window evicts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class BoundAggregate(Protocol):
 class Policy(WindowKind):
     """A window that a function slides: AMTA's user-programmable slide.
 
-    evict: a function `evict(total, prefix) -> bool` that says whether the window drops its oldest part. It gets the
-        states (before `lower`) of the aggregates in `over`, for the whole window and for that part: a tuple each, or,
-        where `over` is a single aggregate, its state. It must be monotone: if it drops a part, it drops every shorter
-        one.
+    evict: a function `evict(total, prefix) -> bool` that decides whether the window evicts a prefix, its oldest
+        elements. It gets the states (before `lower`) of the aggregates in `over`, of the whole window and of the
+        prefix: a tuple each, or, if `over` is a single aggregate, its state. It must be monotone: if it evicts a
+        prefix, it evicts every shorter one.
     over: the aggregates that `evict` looks at: one, or a list.
 
     >>> import sash
@@ -47,13 +47,13 @@ class Policy(WindowKind):
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
             raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
-        one = _bound(over)
-        several = (over,) if one else over
-        if not isinstance(several, tuple | list) or not several or not all(map(_bound, several)):
+        alone = _is_aggregate(over)
+        aggregates = (over,) if alone else over
+        if not isinstance(aggregates, tuple | list) or not aggregates or not all(map(_is_aggregate, aggregates)):
             raise TypeError(
                 f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
             )
-        set_fields(self, evict=evict, over=tuple(several), alone=one)
+        set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
 
     def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
         """Call `evict` with a value for each aggregate of `over`."""
@@ -69,6 +69,6 @@ class Policy(WindowKind):
         return f"Policy({self.evict_name}, over={over})"
 
 
-def _bound(value: Any) -> bool:
-    # by its attributes: this package imports no other of sash
+def _is_aggregate(value: Any) -> bool:
+    # this package cannot import the class
     return hasattr(value, "monoid") and hasattr(value, "columns")

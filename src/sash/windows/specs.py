@@ -1,6 +1,6 @@
-"""The kinds of windows: frozen data, checked when it is made.
+"""The kinds of windows: immutable data, validated when it is created.
 
-                       a window that ends at row ▼ holds
+                       a window that ends at row ▼ contains
 
     Count(4)              · · · [■ ■ ■ ▼]             the last rows
     Time("1h")            · ·(──■──■─■─▼]             the rows of a length of time
@@ -36,7 +36,7 @@ from sash.windows.duration import Duration, DurationLike, is_duration
 from sash.windows.window_advice import require_known
 
 Slide = Literal["row", "rows", "time", "close"]
-"""When there is a window: at each row, every k rows, at multiples of a length of time, when one closes."""
+"""When there is a window: at each row, every k rows, at multiples of a length of time, or at a close."""
 
 Closed = Literal["right", "left", "both", "neither"]
 """Which ends belong to a window."""
@@ -45,15 +45,15 @@ CLOSED: tuple[str, ...] = get_args(Closed)
 
 
 class WindowKind:
-    """The base of windows: immutable values with fields, compared by them."""
+    """The base class of windows: immutable values, compared by their fields."""
 
     every: Any = None
 
     measured: ClassVar[bool] = False
     """Is the window itself measured in time?"""
 
-    def __new__(cls, *places: Any, **named: Any) -> Self:
-        require_known(cls, places, named)
+    def __new__(cls, *positional: Any, **named: Any) -> Self:
+        require_known(cls, positional, named)
         return super().__new__(cls)
 
     @property
@@ -190,7 +190,8 @@ class Time(WindowKind):
     def _every(self) -> Any:
         every = self.every
         if every is None or isinstance(every, Count):
-            return _plain("every= of Time", every)
+            _require_only_size("every= of Time", every)
+            return every
         if isinstance(self.size, Duration):
             if is_duration(every):
                 return length("every= of Time", every, calendar=True)
@@ -336,21 +337,20 @@ def _rows_or_time(window: Any) -> Any:
     """`every` of a window that is not measured in time: an int is rows, a duration is time."""
     every, what = window.every, f"every= of {type(window).__name__}"
     if every is None or isinstance(every, Count | Time):
-        plain = _plain(what, every)
-        if isinstance(plain, Time) and (plain.tz is not None or not isinstance(plain.size, Duration)):
-            return plain
-        return None if plain is None else plain.size
+        _require_only_size(what, every)
+        if isinstance(every, Time) and (every.tz is not None or not isinstance(every.size, Duration)):
+            return every
+        return None if every is None else every.size
     if is_duration(every):
         return length(what, every, calendar=True)
     return rows(f"{what}, a number of rows (or a duration),", every)
 
 
-def _plain(what: str, every: Any) -> Any:
-    """A Count or a Time as the distance of slides. Raises ValueError if it has more than a size and a time zone."""
+def _require_only_size(what: str, every: Count | Time | None) -> None:
+    """Raises ValueError for a Count or a Time with more arguments than a size and a time zone."""
     zone = {"tz": every.tz} if isinstance(every, Time) else {}
     if every is not None and every != type(every)(every.size, **zone):
         raise ValueError(f"{what} must be a {type(every).__name__} with only a size; got {every!r}")
-    return every
 
 
 def _only_close(window: Any) -> None:

@@ -1,4 +1,4 @@
-"""Advice for arguments that windows have elsewhere: what to write here instead."""
+"""Advice for arguments that windows of other libraries have: what to write instead."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ def _advice(window: str, name: str, known: list[str]) -> str:
     return f": {found}" if found else f": did you mean {near[0]}=?" if near else ""
 
 
-def require_known(cls: type, places: tuple[Any, ...], given: dict[str, Any]) -> None:
-    """Raises TypeError, with advice, for an argument that a window does not have, and for too many without a name."""
-    if len(places) < 2 and not given:
-        return  # as most windows are written, without the cost of a signature
+def require_known(cls: type, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raises TypeError, with advice, for unknown arguments of a window and for too many positional ones."""
+    if len(positional) < 2 and not named:
+        return  # most windows are written so: it saves the cost of a signature
     parameters = [one for one in inspect.signature(cls.__init__).parameters.values() if one.name != "self"]  # type: ignore[misc]
     known = [one.name for one in parameters]
-    for name in given:
+    for name in named:
         if name not in known:
             advice = _advice(cls.__name__, name, known)
             raise TypeError(f"{cls.__name__}() has no argument {name!r}{advice}; it takes {', '.join(known)}")
     first = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    if len(places) > len(first):
+    if len(positional) > len(first):
         others = ", ".join(f"{one}=" for one in known[len(first) :])
         more = f"name the others: {others}" if others else "and no more"
         raise TypeError(
             f"{cls.__name__}() takes {' and '.join(first) or 'no argument'} without a name, {more}; "
-            f"got {', '.join(map(repr, places))}"
+            f"got {', '.join(map(repr, positional))}"
         )

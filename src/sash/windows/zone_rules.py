@@ -4,10 +4,10 @@
     offset       -5 h   │     -4 h      │   -5 h          `offset`: one more than changes
     local     ──────────┘(gap)──────────┘(fold)────▶
 
-The rules come from `zoneinfo` (the system's database, or the package tzdata), which tells the offset at an instant and
-not the changes. Offsets are compared from day to day, and a change is found by bisection. Years are read when they are
-first needed. Rules repeat after 400 years, because the calendar does, so that years from 2438 on follow from earlier
-ones. Before 1800 and after 9999 the offset stays as it is there.
+The rules come from `zoneinfo` (the system's database, or the package tzdata), which gives the offset at an instant but
+no list of changes. Offsets are compared from day to day, and a change is found by bisection. Years are read when they
+are first needed. Rules repeat after 400 years, as the calendar does, so years from 2438 on follow from earlier ones.
+Before 1800 and after 9999 the offset is constant.
 """
 
 from __future__ import annotations
@@ -32,8 +32,16 @@ _SECOND = timedelta(seconds=1)
 _FIXED = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})", re.ASCII)
 
 
+class _Change(NamedTuple):
+    """A change of a clock: the instant and the offsets, in seconds."""
+
+    at: int
+    before: int
+    after: int
+
+
 class ClockChanges(NamedTuple):
-    """The changes of a clock, in seconds."""
+    """The changes of a clock as arrays, in seconds."""
 
     at: Ints
     """The instants of the changes."""
@@ -46,7 +54,7 @@ class ClockChanges(NamedTuple):
 
 
 def zone_name(what: str, value: Any) -> str:
-    """The name of a time zone: "Europe/Berlin", "UTC" or an offset such as "+05:30"; also of a tzinfo.
+    """Return the name of a time zone or tzinfo: "Europe/Berlin", "UTC" or an offset such as "+05:30".
 
     Raises TypeError or ValueError, naming `what`.
     """
@@ -68,7 +76,7 @@ def _fixed_name(shift: timedelta) -> str:
 
 
 def tzinfo_of(what: str, name: str) -> tzinfo:
-    """The time zone of a name. Raises ValueError, naming `what` and the nearest name."""
+    """Return the time zone of a name. Raises ValueError, with a suggestion, for an unknown name."""
     fixed = _FIXED.fullmatch(name)
     if fixed is not None:
         shift = timedelta(hours=int(fixed[2]), minutes=int(fixed[3]))
@@ -99,12 +107,12 @@ class ZoneRules:
     def __init__(self, name: str) -> None:
         self.zone = tzinfo_of("tz=", name)
         self._epoch = datetime(1970, 1, 1, tzinfo=self.zone)
-        self._years: dict[int, list[tuple[int, int, int]]] = {}
+        self._years: dict[int, list[_Change]] = {}
         self._range = (1, 0)
         self._changes = _changes([], self._offset(0))
 
     def between(self, first: int, last: int) -> ClockChanges:
-        """The changes of at least the years between two instants, given in seconds, and a year more on both sides."""
+        """The changes between two instants in seconds, and a year more on both sides; perhaps more years."""
         begin, end = (min(max(_year(s) + more, FIRST_YEAR), LAST_YEAR) for s, more in ((first, -1), (last, 1)))
         known_begin, known_end = self._range
         if known_end < known_begin:
@@ -122,8 +130,7 @@ class ZoneRules:
         assert shift is not None
         return shift // _SECOND
 
-    def _of_year(self, year: int) -> list[tuple[int, int, int]]:
-        """The changes of a year: the instant, the offset before, the offset after."""
+    def _of_year(self, year: int) -> list[_Change]:
         if isinstance(self.zone, timezone):
             return []
         if year not in self._years:
@@ -131,12 +138,12 @@ class ZoneRules:
             if periods:
                 later = periods * 146_097 * DAY
                 earlier = self._of_year(year - periods * _PERIOD)
-                self._years[year] = [(at + later, before, after) for at, before, after in earlier]
+                self._years[year] = [_Change(at + later, before, after) for at, before, after in earlier]
             else:
                 self._years[year] = self._read_year(year)
         return self._years[year]
 
-    def _read_year(self, year: int) -> list[tuple[int, int, int]]:
+    def _read_year(self, year: int) -> list[_Change]:
         found = []
         begin, end = _new_year(year), _new_year(year + 1)
         known = self._offset(begin)
@@ -148,14 +155,14 @@ class ZoneRules:
                     middle = (low + high) // 2
                     low, high = (middle, high) if self._offset(middle) == known else (low, middle)
                 new = self._offset(high)
-                found.append((high, known, new))
+                found.append(_Change(high, known, new))
                 known, passed = new, high
         return found
 
 
-def _changes(found: list[tuple[int, int, int]], initial: int) -> ClockChanges:
-    at = np.array([change[0] for change in found], np.int64)
-    offset = np.array([found[0][1] if found else initial, *(change[2] for change in found)], np.int64)
+def _changes(found: list[_Change], initial: int) -> ClockChanges:
+    at = np.array([change.at for change in found], np.int64)
+    offset = np.array([found[0].before if found else initial, *(change.after for change in found)], np.int64)
     highest = np.maximum.accumulate(at + offset[:-1]) if len(at) else at
     lowest = np.full(len(offset), np.iinfo(np.int64).max)
     lowest[:-1] = np.minimum.accumulate((at + offset[1:])[::-1])[::-1]
