@@ -42,7 +42,7 @@ def build(structure: Any, shape: Shape, min_arity: int = 2, monoid: Any = JOIN, 
     fill(tree.root, shape, ROOT)
     for node in reversed(nodes):
         tree.settle(node)
-    tree.mend(tree.root, LEFT | RIGHT)
+    tree.repair(tree.root, LEFT | RIGHT)
     tree.check_invariants()
     return tree
 

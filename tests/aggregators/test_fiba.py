@@ -78,7 +78,7 @@ def test_an_insert_out_of_order_walks_to_the_finger() -> None:
     shape = [[[1], 2, [3]], 4, [[5, 7], 8, [9, 10]]]
     tree, paid, billed = step(shape, lambda tree: tree.insert(6, "f"))
     assert (paid, billed) == (0, 2)
-    assert tree.done["fold"] == 2  # the leaf and its parent on the spine; the finger's own part stays
+    assert tree.done["fold"] == 2  # the leaf and its parent on the spine; the finger's own share stays
     assert aggregates_on_spines(tree) == ("abc", "d", "efghij")
 
 

@@ -38,7 +38,7 @@ def test_the_header_as_it_should_be() -> None:
         (crafted_header(garbage=[[0, 0, 1]]), "it wants to delete the pages 0 to 1 of level 0, which are in use"),
         (crafted_header(garbage=[[2**62, 0, 0, 0]]), "its field 'garbage'"),
         (crafted_header(garbage=3), "its field 'garbage' is 3"),
-        (wrap("window", ANY_WINDOW, [b"{}"]), "it has 1 parts, not 2"),
+        (wrap("window", ANY_WINDOW, [b"{}"]), "it has 1 items, not 2"),
         (wrap("window", ANY_WINDOW, [b"{", b"c"]), "is damaged"),
         (wrap("window", ANY_WINDOW, [b"[]", b"c"]), "its meta is a list"),
         (wrap("header", ANY_WINDOW, [b"{}", b"c"]), "is a header page; expected a window page"),

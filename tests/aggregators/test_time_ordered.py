@@ -434,12 +434,12 @@ def test_whatever_is_stored_twice_is_checked() -> None:
         assert "finger" in spoilt(structure, lambda w: setattr(w, "left", w.right))
         assert "finger" in spoilt(structure, lambda w: setattr(w, "right", w.root))
         assert "flags" in spoilt(structure, lambda w: w.links.__setitem__((w.root, FLAGS), w.links[w.root, FLAGS] | 1))
-        assert "neither in the tree nor free" in spoilt(structure, lambda w: setattr(w, "doomed", -1))
+        assert "neither in the tree nor free" in spoilt(structure, lambda w: setattr(w, "free_head", -1))
         assert "neither in the tree nor free" in spoilt(structure, lambda w: w.links.open(10**6, 12))
-    assert "own part" in spoilt(FiBA, lambda w: w.own.__setitem__(w.left, "wrong"))
+    assert "own share" in spoilt(FiBA, lambda w: w.own.__setitem__(w.left, "wrong"))
     assert "parent" in spoilt(FiBA, put("links", middle, PARENT, value=middle))
     assert "arity" in spoilt(FiBA, put("links", window.root, ARITY, value=1))
 
 
 def test_the_baseline_is_no_finger_tree() -> None:
-    assert AugmentedBTree(Max()).near(5) == AugmentedBTree(Max()).root
+    assert AugmentedBTree(Max()).search_start(5) == AugmentedBTree(Max()).root

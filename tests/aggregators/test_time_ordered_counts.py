@@ -225,13 +225,13 @@ def test_no_node_is_taken_by_the_operation_that_gave_it_up(monkeypatch: pytest.M
             calls.append("take")
             return super().take()
 
-        def doom(self, node: int) -> None:
-            calls.append("doom")
-            super().doom(node)
+        def free_subtree(self, node: int) -> None:
+            calls.append("free_subtree")
+            super().free_subtree(node)
 
-        def reap(self) -> int:
-            node = super().reap()
-            calls[:] = [call for call in calls if call != "doom"]  # children of what is done with anyway
+        def pop_free(self) -> int:
+            node = super().pop_free()
+            calls[:] = [call for call in calls if call != "free_subtree"]  # children of nodes that were free already
             return node
 
     chance = random.Random(2)
@@ -253,7 +253,7 @@ def test_no_node_is_taken_by_the_operation_that_gave_it_up(monkeypatch: pytest.M
 @records
 @pytest.mark.parametrize("arrival", ARRIVALS)
 def test_space(record: Record, arrival: str) -> None:
-    """Slots for aggregates, in use or not; a few nodes that are done with may wait for the next operation."""
+    """Slots for aggregates, in use or not; a few free nodes may wait for the next operation."""
     window: Any = record.cls(Sum())
     for time in ARRIVALS[arrival](300):
         window.insert(time, 1)

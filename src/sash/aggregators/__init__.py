@@ -1,4 +1,5 @@
-"""The structures: one paper, one file, one class. `catalogue.CATALOGUE` has the requirements and costs of each."""
+"""The data structures of windows: one paper, one file, one class. `catalogue.CATALOGUE` has the requirements and costs
+of each."""
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA

@@ -1,11 +1,11 @@
-"""ABA, the Amortized Banker's Aggregator: the two stacks side by side in one queue, turned over in place.
+"""ABA, the Amortized Banker's Aggregator: the two stacks side by side in one queue, flipped in place.
 
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 5,
 figure 7; with its cached query.
 
 Needs nothing but associativity. One ⊕ an insert, one an evict on average, one a query and none if nothing has
-changed since the last; the evict that finds the front empty computes all aggregates anew from the young end,
-n - 1 ⊕ at once. Space 2n. Values never move: only `aggs` is written when the stacks turn over.
+changed since the last; the evict that finds the front empty flips the stacks: it computes all aggregates again from the
+young end, n - 1 ⊕ at once. Space 2n. Values never move: a flip only writes `aggs`.
 
     vals   v v v v v v v v v v
     aggs   ╾─────────╴             [F, B)  from i up to B
@@ -14,7 +14,7 @@ n - 1 ⊕ at once. Space 2n. Values never move: only `aggs` is written when the 
 
     query: aggs[F] ⊕ aggs[E - 1]
 
-Invariants: the drawing; F ≤ B ≤ E.
+Invariants: the aggregates of the drawing; F ≤ B ≤ E.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ABA(InOrder):
         return self.identity if self.B == self.E else self.aggs[self.E - 1]
 
     def flip(self) -> None:
-        """The back becomes the front: each aggregate now reaches from its element to the young end."""
+        """Make the back the front: compute the aggregate from each element to the young end."""
         total = self.vals[self.E - 1]
         self.aggs[self.E - 1] = total
         for i in range(self.E - 2, self.F - 1, -1):

@@ -3,31 +3,31 @@
 Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient Bulk
 Evictions, IEEE TPDS 30 (2019), section 4.2.
 
-Needs nothing but associativity. On average at most 2 ⊕ an insert, 1 an evict and 2 a query, and a round of the three
-on a window of fixed size takes 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ an insert, k - 2 an evict and
-3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, all of it is
-there but for a few pages a level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
+Needs nothing but associativity. On average at most 2 ⊕ an insert, 1 an evict and 2 a query; the three together, on a
+window of fixed size, take 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ an insert, k - 2 an evict and
+3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, memory holds
+only a few pages a level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
 
 Elements are the leaves of a forest, in pairs. A pair gets a parent when the next pair is begun, so the last pair
-of each level, of one or of two blocks, is the root of a tree of its own. [1, 2, 1, 2, 1, 2]:
+of each level, of one or two blocks, is the root of a separate tree. [1, 2, 1, 2, 1, 2]:
 
     level 1   3─────── 3                    R0 = 6    the leftmost tree, [F, M)
               │        │                    R1 = 3    the other trees, [M, E)
     level 0   1 ─ 2    1 ─ 2    1 ─ 2       stack     5   without the first element:     [F + 1, M)
               F                 M       E             3   without the first of level 1:  [F + 2, M)
 
-Blocks are aligned to positions, which are never used twice, so F and E alone tell what there is: block j of level
+Blocks are aligned to positions, which are never reused, so F and E determine which blocks exist: block j of level
 l, which begins at j·2^l, is complete if (j + 2)·2^l ≤ E + 1, and alive if j·2^l ≥ F. Hence a tree of blocks of
 level l has 2^l - 1 elements to its right: heights follow the present window, and nothing needs to be trimmed.
 
-An insert joins R1. An evict pops the stack into R0 and, where a block begins there, stacks the right halves within:
-each element has one entry in its life. Up to some log n of them leave one by one. For more, or when the leftmost
-tree is used up, `climb` rebuilds R0 and the stack from the first blocks of the levels, and `settle` also R1 from
-the last ones: the latter waits for a query, so that inserts and evictions in between pay for it once, or not at all.
+An insert combines into R1. An evict pops the stack into R0 and, if a block begins there, pushes the right halves within
+it: each element gets one entry in total. Up to about log n elements are evicted one by one. For more, or when the
+leftmost tree is empty, `climb` rebuilds R0 and the stack from the first blocks of the levels, and `settle` also R1 from
+the last ones. `settle` waits for a query, so that inserts and evictions in between pay for it once, or not at all.
 
-Why that is constant on average: R1 takes one ⊕ an insert, and there are fewer blocks above level 0 than inserts, each
-made once; an element's entry takes one, for its evict; and to settle on a tree of 2^l or 2^(l + 1) elements takes
-3l - 2 or 3l, which is at most one for each of them, and is not due again before they have left.
+Why this is constant on average: R1 takes one ⊕ an insert, and there are fewer blocks above level 0 than inserts, each
+computed once; an element's stack entry takes one, for its evict; and `settle` on a tree of 2^l or 2^(l + 1) elements
+takes 3l - 2 or 3l, which is at most one for each of them, and is not due again before they have left.
 
 Invariants: every block that is complete and alive is ⊕ over its elements; unless stale, F < M ≤ E, R0 and R1 are
 ⊕ over [F, M) and [M, E), and the stack, from its top down, holds ⊕ over [x, M) for x - F = 1 and then for each x
@@ -36,19 +36,19 @@ at which a right half of a block around F begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
-from sash.aggregators.in_order import State, expect, fold
+from sash.aggregators.in_order import State, expect
 from sash.aggregators.queue import Queue
 
 LEVELS = 62
-"""More than there are: positions are 64-bit integers where they are compiled."""
+"""An upper bound for the number of levels: compiled, positions are 64-bit integers."""
 
 
 class AMTA(BulkEvict):
-    """Constant time on average, and any number of elements out at once in logarithmic time.
+    """Constant time on average, and bulk eviction of any number of elements in logarithmic time.
 
     >>> from sash.monoids import Max
     >>> window = AMTA(Max())
@@ -89,7 +89,7 @@ class AMTA(BulkEvict):
         self.E += 1
 
     def pop(self) -> None:
-        for level in range(LEVELS):  # a counted loop: compiled it does nothing, and LLVM takes it out
+        for level in range(LEVELS):  # a counted loop: compiled it does nothing, and LLVM removes it
             if self.F & ((1 << level) - 1) != 0 or (2 << level) > self.size() + 1:
                 break
             self.levels.drop_before(level, (self.F >> level) + 1)
@@ -131,7 +131,7 @@ class AMTA(BulkEvict):
         return self.R0 if self.M == self.E else self.combine(self.R0, self.R1)
 
     def unsettle(self) -> None:
-        """Results and stack are stale, and hold what leaves."""
+        """Clear results and stack: they are stale, and refer to elements that leave."""
         self.settled = False
         self.stack.drop_all()
         self.depth = 0
@@ -139,7 +139,7 @@ class AMTA(BulkEvict):
         self.R1 = self.identity
 
     def settle(self) -> None:
-        """Find the leftmost tree, and build its results and those of the rest."""
+        """Find the leftmost tree, and compute R0 and the stack for it, and R1 for the other trees."""
         level = 0
         while (((self.E + 1) >> (level + 1)) - 1) << (level + 1) > self.F:
             level += 1
@@ -156,7 +156,7 @@ class AMTA(BulkEvict):
         self.settled = True
 
     def climb(self) -> None:
-        """R0 and the stack: from the root of the leftmost tree to the block that begins at F, and within it."""
+        """Rebuild R0 and the stack: from the root of the leftmost tree to the block that begins at F, and within it."""
         self.stack.drop_all()
         self.depth = 0
         level = self.top
@@ -183,7 +183,7 @@ class AMTA(BulkEvict):
             self.depth += 1
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Ascend from the front, so that evicting k elements asks O(log k) times, then descend."""
+        """Ascend from the front, so that evicting k elements calls the policy O(log k) times, then descend."""
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:
             while ((x >> level) + 2) << level > self.E + 1:
@@ -201,7 +201,7 @@ class AMTA(BulkEvict):
         return x - self.F
 
     def extended(self, prefix: State, x: int, level: int) -> State:
-        """The prefix up to x, and the block of this level that begins there."""
+        """⊕ of the prefix up to x and the block of this level that begins there."""
         block = self.levels[level, x >> level]
         return block if x == self.F else self.combine(prefix, block)
 
@@ -211,9 +211,6 @@ class AMTA(BulkEvict):
             for j in range(max(-(-self.F >> level), page_start(last)), last + 1):
                 self.levels[level, j] = self.combine(self.levels[level - 1, 2 * j], self.levels[level - 1, 2 * j + 1])
             level += 1
-
-    def elements(self) -> Iterator[State]:
-        return (self.levels[0, i] for i in range(self.F, self.E))
 
     def check_invariants(self) -> None:
         F, M, E = self.F, self.M, self.E
@@ -240,7 +237,3 @@ class AMTA(BulkEvict):
         assert self.depth == len(starts), f"AMTA: the stack has {self.depth} entries, not {len(starts)}"
         for i, x in enumerate(reversed(starts)):
             expect(self, f"stack[{i}]", self.stack[i], self.sum_of(x, M))
-
-    def sum_of(self, start: int, stop: int) -> State:
-        """⊕ over the elements [start, stop), by definition."""
-        return fold(self.monoid, (self.levels[0, i] for i in range(start, stop)))

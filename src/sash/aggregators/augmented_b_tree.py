@@ -1,10 +1,10 @@
-"""AugmentedBTree: a B-tree with the aggregate of each subtree, the baseline of FiBA.
+"""AugmentedBTree: a B-tree with the aggregate of each subtree, the baseline for FiBA.
 
 Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 12 (2019),
 section 3.1.
 
 Needs nothing but associativity, and times with an order. Each insert and evict takes O(log n): the search begins at
-the root, and every aggregate from the place of the change up to the root is repaired. A query takes no ⊕, a query of a
+the root, and every aggregate from the changed node up to the root is repaired. A query takes no ⊕, a query of a
 range O(log n), and evicting any number of the oldest at once O(log n). Space O(n).
 
                 [  7:g   15:o  ]              ab…u
@@ -34,23 +34,23 @@ class AugmentedBTree(BTreeCheck, BTreeRanges):
     (5, 3)
     """
 
-    def near(self, _t: Time) -> int:
+    def search_start(self, _t: Time) -> int:
         return self.root
 
     def aggregate(self) -> State:
         return self.aggs[self.root]
 
-    def whole(self, node: int) -> bool:
+    def covers_subtree(self, node: int) -> bool:
         return not self.links[node, FLAGS] & ROOT
 
     def settle(self, node: int) -> None:
         self.fold(node)
 
     def settle_left(self, _node: int) -> None:
-        self.mend(self.left, 0)
+        self.repair(self.left, 0)
 
     @noinline
-    def mend(self, node: int, _hits: int) -> None:
+    def repair(self, node: int, _hits: int) -> None:
         self.fold(node)
         while not self.links[node, FLAGS] & ROOT:
             node = self.links[node, PARENT]

@@ -1,4 +1,4 @@
-"""The base of all structures: declares, clears and copies their state, and handles exceptions of ⊕.
+"""The base class of all structures: declares, clears and copies their state, and handles exceptions of ⊕.
 
 A structure is a class whose annotations are its state and whose methods are the algorithm, written once:
 
@@ -54,19 +54,19 @@ class Aggregator:
 
     @classmethod
     def form(cls, monoid: Monoid) -> Monoid:
-        """The form of a monoid that the structure runs: itself, unless the structure has no use for ⊕."""
+        """The form of a monoid that the structure runs: the monoid itself, unless the structure does not use ⊕."""
         return monoid
 
     def _lifted(self, row: tuple[Any, ...]) -> State:
-        """The state of a row, whose inputs are given one by one or as one tuple."""
+        """Lift a row, whose inputs are separate arguments or one tuple."""
         if self._inputs > 1 and len(row) == 1 and isinstance(row[0], tuple):
             row = row[0]
         return self.monoid.lifted(row)
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a step of the algorithm. If ⊕ raises in it, refuse all others until cleared.
+        """Run a step of the algorithm. If it raises, refuse all further steps until `clear()`.
 
-        Such a window has an incomplete change: its results would be wrong.
+        The change is then incomplete, and results would be wrong.
         """
         try:
             return step(*arguments)
@@ -104,7 +104,7 @@ class Aggregator:
         return 2 * slots if fields(cls)[field] == "Levels" else slots
 
     def check_invariants(self) -> None:
-        """Compare everything that is stored with its definition; AssertionError names the difference."""
+        """Compare all stored aggregates with their definitions. Raises AssertionError, naming the difference."""
 
     def __len__(self) -> int:
         return self.size()
@@ -180,6 +180,6 @@ def fold(monoid: Monoid, states: Iterator[State]) -> State:
 
 
 def expect(structure: Aggregator, what: str, stored: State, defined: State) -> None:
-    """AssertionError unless a stored aggregate agrees with its definition."""
+    """Raises AssertionError unless a stored aggregate agrees with its definition."""
     if not structure.monoid.same(stored, defined):
         raise AssertionError(f"{type(structure).__name__}: {what} is {stored!r}; expected {defined!r}")

@@ -14,8 +14,7 @@ that cover it: at most 2 log2(n + 2) - 3 ⊕. Space 2n, and a partial chunk per 
 
     query: 3 ⊕ [4 … 7] ⊕ [8 9] ⊕ 10
 
-Intervals are aligned to absolute positions, so those of the next round of a circular buffer follow those of this
-one, and no range wraps.
+Intervals are aligned to absolute positions, which keep growing where a circular buffer starts again, so no range wraps.
 
 Invariant: intervals[l, b] is ⊕ over the positions from b·2^l up to (b + 1)·2^l, for each such range in [F, E).
 """

@@ -1,4 +1,4 @@
-"""Aggregates of aligned blocks, by level and number: the storage of the structures that keep a tree or a forest.
+"""Aggregates of aligned blocks by level and number: the storage of structures with a tree or a forest.
 
     level 2   [ 0 1 2 3 ]             [ 4 5 6 7 ]
     level 1   [ 0 1 ] [ 2 3 ]         [ 4 5 ] [ 6 7 ]
@@ -37,7 +37,7 @@ class Levels:
         self.done: list[int] = []
         """By level: all blocks below this number are dropped."""
         self.kept: list[int] = []
-        """By level: all slots below this number are freed."""
+        """By level: the memory of all blocks below this number is freed."""
         self.reclaimable: list[int] = []
         """The levels with dropped blocks whose memory is not freed yet."""
 
@@ -84,11 +84,11 @@ class Levels:
             stored.clear()
 
     def slots(self) -> int:
-        """How many slots are allocated, in use or not."""
+        """The number of allocated slots, in use or not."""
         return sum(queue.slots() for queue in self.queues)
 
     def copy(self) -> Self:
-        """The same blocks, in memory of their own."""
+        """An independent copy."""
         twin = type(self)()
         twin.queues = [queue.copy() for queue in self.queues]
         twin.done, twin.kept, twin.reclaimable = self.done.copy(), self.kept.copy(), self.reclaimable.copy()

@@ -1,4 +1,4 @@
-"""Check the invariants of the B-trees: everything that is stored against its definition."""
+"""Check the invariants of the B-trees: compare everything that is stored with its definition."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BTreeCheck(BTreeNodes):
         self._expect(least <= arity <= 2 * self.min_arity, f"node {node} has arity {arity}")
 
     def _check_place(self, node: int) -> None:
-        """Check parents and flags: the root's, and for each child those that follow from its place and its parent."""
+        """Check the parent and flags of the root, and of each child: they follow from its position in its parent."""
         flags = self.links[node, FLAGS]
         if node == self.root:
             self._expect(flags & SPINE == ROOT, f"the root {node} has flags {flags}")
@@ -67,14 +67,14 @@ class BTreeCheck(BTreeNodes):
             self._expect(self.links[child, PARENT] == node, f"node {child} does not know its parent {node}")
 
     def _check_pool(self, tree: set[int], entries: int) -> None:
-        """Each node is in the tree or on the chain, once, and the entries of both are counted."""
-        done: list[int] = []
-        for node in self.done_with():
+        """Check that each node is in the tree or on the free chain, once, and that the entries of both are counted."""
+        free: list[int] = []
+        for node in self.free_nodes():
             self._expect(node not in tree, f"node {node} is in the tree and free")
-            self._expect(len(done) < self.fresh, "the free chain has no end")
-            done.append(node)
-        self._expect(len({*done}) == len(done), "a node is free twice")
+            self._expect(len(free) < self.fresh, "the free chain has no end")
+            free.append(node)
+        self._expect(len({*free}) == len(free), "a node is free twice")
         rows = getattr(self.links, "rows", range(self.fresh))
-        self._expect({*rows} == tree.union(done), "a node is neither in the tree nor free")
-        entries += sum(self.links[node, ARITY] - 1 for node in done)
+        self._expect({*rows} == tree.union(free), "a node is neither in the tree nor free")
+        entries += sum(self.links[node, ARITY] - 1 for node in free)
         self._expect(self.held == entries, f"{self.held} entries are counted, there are {entries}")

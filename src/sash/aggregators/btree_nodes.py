@@ -1,18 +1,18 @@
 """The nodes of the B-tree of `AugmentedBTree` and `FiBA`: allocation, entries, children, search.
 
     node     times   t0   t1   t2                     between MIN_ARITY and 2·MIN_ARITY children,
-             vals    v0   v1   v2                     the root 2 at least; an entry less than children;
+             vals    v0   v1   v2                     the root at least 2; one entry less than children;
              links   z0   z1   z2   z3                all leaves on one level
              aggs    ⊕ over some part of the tree     (the structure defines which)
 
 A node is a number: its row in the pools. Its links are its parent, its arity (one more than its entries, in leaves as
-well), its flags, and its children. The flags are its position: on the left spine, on the right spine, or the root; and
+well), its flags, and its children. The flags say whether it is on the left spine, on the right spine, or the root, and
 whether it is an inner node.
 
-Removed subtrees join the free chain by their roots. Allocating a node replaces it on the chain by its children, so that
-freeing a subtree takes constant time. Only inserts allocate nodes, and they free none: no node is reused within the
-operation that freed it. Interpreted, each operation releases the memory of a few free nodes. `held` still counts the
-entries there, and `size()` updates it.
+Removed subtrees are linked into the free chain by their roots. Allocating a node replaces it on the chain by its
+children, so that freeing a subtree takes constant time. Only inserts allocate nodes, and they free none: no node is
+reused within the operation that freed it. Interpreted, each operation releases the memory of a few free nodes. `held`
+counts the entries of free nodes too, and `size()` corrects it.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ class BTreeNodes(TimeOrdered):
     left: int
     right: int
     fresh: int
-    doomed: int
+    free_head: int
     held: int
 
-    # ---- what a structure decides ----
+    # ---- what a structure defines ----
 
     fold: Callable[[int], None]
     """Compute the aggregate of a node from its entries and children."""
 
     settle: Callable[[int], None]
-    """The same during a change of shape: the part that depends on nothing above."""
+    """`fold` during a split, merge or move: nodes above may be incomplete."""
 
-    mend: Callable[[int, int], None]
-    """Repair all aggregates that depend on a node, itself included, and on the spines that were hit."""
+    repair: Callable[[int, int], None]
+    """Repair all aggregates that depend on a node, its own included, and those on the spines in `hits`."""
 
-    whole: Callable[[int], bool]
-    """Is the aggregate of a node that of its subtree, and not the root's?"""
+    covers_subtree: Callable[[int], bool]
+    """Is the aggregate of a node ⊕ over its subtree, so that the parent's depends on it? Not for the root."""
 
-    near: Callable[[Time], int]
-    """A node whose subtree contains a time, from which to search downwards."""
+    search_start: Callable[[Time], int]
+    """A node whose subtree covers a time, to search downwards from."""
 
     def __init__(self, monoid: Monoid, min_arity: int | None = None) -> None:
         if min_arity is not None:
@@ -94,7 +94,7 @@ class BTreeNodes(TimeOrdered):
     def begin(self) -> None:
         self.fresh = 0
         self.held = 0
-        self.doomed = NONE
+        self.free_head = NONE
         self.root = self.take()
         self.left = self.root
         self.right = self.root
@@ -103,12 +103,12 @@ class BTreeNodes(TimeOrdered):
         self.links[self.root, FLAGS] = ROOT
         self.aggs[self.root] = self.identity
 
-    # ---- nodes that come and go ----
+    # ---- allocation ----
 
     def take(self) -> int:
         """Allocate a node: a free one, if there is any."""
-        if self.doomed != NONE:
-            node = self.reap()
+        if self.free_head != NONE:
+            node = self.pop_free()
         else:
             node = self.fresh
             self.fresh += 1
@@ -117,34 +117,34 @@ class BTreeNodes(TimeOrdered):
         self.links.open(node, CHILD + 2 * self.min_arity + 1)
         return node
 
-    def doom(self, node: int) -> None:
+    def free_subtree(self, node: int) -> None:
         """Free a node with its subtree."""
-        self.links[node, PARENT] = self.doomed
-        self.doomed = node
+        self.links[node, PARENT] = self.free_head
+        self.free_head = node
 
-    def doom_alone(self, node: int) -> None:
+    def free_emptied(self, node: int) -> None:
         """Free a node whose entries and children have moved."""
         self.links[node, ARITY] = 1
         self.links[node, FLAGS] = 0
-        self.doom(node)
+        self.free_subtree(node)
 
-    def reap(self) -> int:
+    def pop_free(self) -> int:
         """Take a node from the free chain, and put its children there."""
-        node = self.doomed
-        self.doomed = self.links[node, PARENT]
+        node = self.free_head
+        self.free_head = self.links[node, PARENT]
         arity = self.links[node, ARITY]
         self.held -= arity - 1
         if self.links[node, FLAGS] & INNER:
             for i in range(arity):
-                self.doom(self.links[node, CHILD + i])
+                self.free_subtree(self.links[node, CHILD + i])
         return node
 
     def tidy(self) -> None:
         """Release the memory of a few free nodes."""
         for _ in range(self.links.back()):
-            if self.doomed == NONE:
+            if self.free_head == NONE:
                 return
-            self.close(self.reap())
+            self.close(self.pop_free())
 
     def close(self, node: int) -> None:
         self.times.close(node)
@@ -158,13 +158,13 @@ class BTreeNodes(TimeOrdered):
 
     def size(self) -> int:
         """The number of entries. After `cut` it takes time for each free node, and releases their memory."""
-        while self.doomed != NONE and self.links.back() > 0:
-            self.close(self.reap())
-        return self.held - sum(self.links[node, ARITY] - 1 for node in self.done_with())
+        while self.free_head != NONE and self.links.back() > 0:
+            self.close(self.pop_free())
+        return self.held - sum(self.links[node, ARITY] - 1 for node in self.free_nodes())
 
-    def done_with(self) -> Iterator[int]:
+    def free_nodes(self) -> Iterator[int]:
         """Every free node."""
-        head = self.doomed
+        head = self.free_head
         while head != NONE:
             yield from self.nodes_below(head)
             head = self.links[head, PARENT]
@@ -205,7 +205,7 @@ class BTreeNodes(TimeOrdered):
         return i
 
     def find(self, t: Time) -> Place:
-        return self.find_below(self.near(t), t)
+        return self.find_below(self.search_start(t), t)
 
     def find_below(self, node: int, t: Time) -> Place:
         """The place of t in the subtree of a node."""
@@ -226,7 +226,7 @@ class BTreeNodes(TimeOrdered):
     # ---- entries and children ----
 
     def open_entry(self, node: int, i: int, t: Time, v: State) -> None:
-        """Insert an entry at place i; for an inner node the caller then inserts a child."""
+        """Insert an entry at place i; for an inner node the caller inserts a child afterwards."""
         k = self.links[node, ARITY] - 1
         while k > i:
             self.times[node, k] = self.times[node, k - 1]
@@ -237,7 +237,7 @@ class BTreeNodes(TimeOrdered):
         self.links[node, ARITY] += 1
 
     def close_entry(self, node: int, i: int) -> None:
-        """Remove the entry at place i; for an inner node the caller has removed its child."""
+        """Remove the entry at place i; for an inner node the caller has removed a child before."""
         last = self.links[node, ARITY] - 2
         for k in range(i, last):
             self.times[node, k] = self.times[node, k + 1]

@@ -1,20 +1,20 @@
-"""Ranges of time in the B-tree of `AugmentedBTree` and `FiBA`: range queries, bulk eviction and bulk insertion.
+"""Range queries, bulk eviction and bulk insertion in the B-tree of `AugmentedBTree` and `FiBA`.
 
-    between    walk down to where the paths of the two ends part, then along each: whole subtrees lie between
+    between    descend to where the search paths of the two ends diverge, then along each: whole subtrees lie between
 
                        ·  v  ·  v  ·  v  ·
-                         /─────────────\\           the paths part here
+                         /─────────────\\           the paths diverge here
                   · v ·                 · v ·
                      \\───┘           └───/          two chains of nodes
 
     cut        evict all up to a time: free the subtrees to the left of the search path; then downwards, on the new left
-               spine, refill nodes from their right siblings until each can give one entry to the level below; then
-               refill the top upwards as usual
+               spine, refill nodes from their right siblings so that each has an entry to spare for the level below;
+               then refill from the top upwards, as after a single evict
     merge_in   insert a sorted batch: each search starts where the last one ended, and aggregates are computed at the
                end, level by level, each once
 
-The cost of `cut` is that of later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-Order Sliding-Window
-Aggregation with Efficient Bulk Evictions and Insertions, PVLDB 2023): removing m entries takes O(log m).
+`cut` removes m entries in O(log m), as in later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-Order
+Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions, PVLDB 2023).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class BTreeRanges(BTree):
         """⊕ over the entries from lo (if bounded) to hi (if limited), and whether there are any."""
         node = self.root
         if bounded and self.links[node, ARITY] > 1 and self.times[node, self.links[node, ARITY] - 2] < lo:
-            node = self.near(lo)
+            node = self.search_start(lo)
         elif limited and self.links[node, ARITY] > 1 and hi < self.times[node, 0]:
-            node = self.near(hi)
+            node = self.search_start(hi)
         i, j = self.ends(node, lo, hi, bounded, limited)
         while i >= j and self.links[node, FLAGS] & INNER:
             if i > j:
@@ -64,7 +64,7 @@ class BTreeRanges(BTree):
         return True, total
 
     def ends(self, node: int, lo: Time, hi: Time, bounded: bool, limited: bool) -> tuple[int, int]:
-        """⊕ over the entries [i, j) of a node and the subtrees between them."""
+        """The entries [i, j) of a node that are in the range: subtrees between them are in it as a whole."""
         i = self.rank(node, lo) if bounded else 0
         return i, self.rank_through(node, hi) if limited else self.links[node, ARITY] - 1
 
@@ -96,14 +96,14 @@ class BTreeRanges(BTree):
                 return total
             node = self.links[node, CHILD + j]
 
-    # ---- all up to a time ----
+    # ---- bulk eviction ----
 
     @noinline
     def cut(self, t: Time) -> None:
         if self.vacant() or t < self.first():
             return
         if not t < self.last():
-            self.raze()
+            self.remove_all()
             return
         top = self.left
         while not self.links[top, FLAGS] & ROOT and not t < self.times[self.links[top, PARENT], 0]:
@@ -116,12 +116,12 @@ class BTreeRanges(BTree):
         self.settle_left(start)
         self.refill(start, 0, hits | LEFT)
 
-    def raze(self) -> None:
+    def remove_all(self) -> None:
         """Empty the tree. The root stays."""
         root, arity = self.root, self.links[self.root, ARITY]
         if self.links[root, FLAGS] & INNER:
             for i in range(arity):
-                self.doom(self.links[root, CHILD + i])
+                self.free_subtree(self.links[root, CHILD + i])
         for i in range(arity - 1):
             self.forget(root, i)
         self.held -= arity - 1
@@ -140,7 +140,7 @@ class BTreeRanges(BTree):
             if gone > 0:
                 if flags & INNER:
                     for i in range(gone):
-                        self.doom(self.links[node, CHILD + i])
+                        self.free_subtree(self.links[node, CHILD + i])
                     for i in range(arity - gone):
                         self.links[node, CHILD + i] = self.links[node, CHILD + i + gone]
                 for i in range(arity - 1 - gone):
@@ -155,7 +155,7 @@ class BTreeRanges(BTree):
             node = self.links[node, CHILD]
 
     def fill_path(self, node: int) -> int:
-        """Refill the left spine from a node downwards, so that each node has an entry to spare. Returns the hits."""
+        """Refill the left spine from a node downwards, so that each node has an entry to spare. Returns `hits`."""
         hits = 0
         while True:
             arity = self.links[node, ARITY]
@@ -182,7 +182,7 @@ class BTreeRanges(BTree):
                 return hits
             node = self.links[node, CHILD]
 
-    # ---- a sorted batch: interpreted only ----
+    # ---- bulk insertion: interpreted only ----
 
     def merge_in(self, times: list[Time], states: list[State]) -> None:
         touched: list[set[int]] = [set()]
@@ -197,7 +197,7 @@ class BTreeRanges(BTree):
                 self.open_entry(node, i, t, v)
                 self._touch(touched, 0, node)
                 self._split_up(touched, node)
-        self._mend_all(touched)
+        self._repair_all(touched)
 
     def find_after(self, node: int, t: Time) -> Place:
         """As `find`, from a node with a time before t."""
@@ -232,22 +232,22 @@ class BTreeRanges(BTree):
             level += 1
             self._touch(touched, level, node)
 
-    def _mend_all(self, touched: list[set[int]]) -> None:
+    def _repair_all(self, touched: list[set[int]]) -> None:
         """Compute the aggregates of subtrees from the leaves upwards, then those on a spine from its top downwards."""
         spines: dict[int, int] = {}
         for level, nodes in enumerate(touched):  # grows during the loop
             for node in nodes:
                 self.fold(node)
-                if self.whole(node):
+                if self.covers_subtree(node):
                     self._touch(touched, level + 1, self.links[node, PARENT])
                 else:
                     spines[self.links[node, FLAGS] & SPINE] = node
         if ROOT in spines:
-            self.mend(self.root, LEFT | RIGHT)
+            self.repair(self.root, LEFT | RIGHT)
         else:
             for node in spines.values():
-                self.mend(node, 0)
+                self.repair(node, 0)
 
 
 NOWHERE = -1
-"""The place before the first search."""
+"""The node before the first search."""

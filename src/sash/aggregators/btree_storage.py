@@ -1,11 +1,11 @@
-"""The storage of the trees: rows of slots by the number of a node.
+"""The storage of the B-trees: rows of slots by the number of a node.
 
     rows   { 0: [t t t · · · · ·],  1: [t · · · · · · ·],  7: [t t t t t · · ·] }
              └ node                                        └ five of eight slots in use
 
 A row is created when its node is allocated and dropped when the node is freed, so memory grows and shrinks with the
 tree; the number of a dropped node is not reused. Compiled code has rows of fixed width in raw memory with the same
-methods (`kernels/jit/numba_arrays.py`). It drops nothing: a freed node is the next to be allocated.
+methods (`kernels/jit/numba_arrays.py`). It drops no row: a freed node is reused by the next allocation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 Item = TypeVar("Item")
 
 BACK = 4
-"""The number of nodes freed in bulk whose memory an operation releases."""
+"""The number of free nodes whose memory an operation releases."""
 
 
 class NodePool(Generic[Item]):
@@ -58,25 +58,25 @@ class NodePool(Generic[Item]):
 
 
 class Times(NodePool[Any]):
-    """A time a slot; compiled, a column of 64-bit integers or floats."""
+    """A time in each slot; compiled, a column of 64-bit integers or floats."""
 
     __slots__ = ()
 
 
 class States(NodePool[Any]):
-    """An aggregate a slot."""
+    """An aggregate in each slot."""
 
     __slots__ = ()
 
 
 class Links(NodePool[int]):
-    """An integer a slot."""
+    """An integer in each slot."""
 
     __slots__ = ()
 
 
 class Aggs:
-    """One aggregate a node."""
+    """One aggregate for each node."""
 
     __slots__ = ("rows",)
 

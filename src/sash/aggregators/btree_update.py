@@ -1,8 +1,8 @@
 """Insert and evict single entries in the B-tree of `AugmentedBTree` and `FiBA`.
 
-    insert    search, put the entry into a leaf; split what overflows, upwards
-    evict     search, remove it from a leaf, or from an inner node, which gets a substitute from a leaf; merge nodes
-              that underflow with a sibling, or move an entry over, upwards
+    insert    search, put the entry into a leaf; split overflowing nodes upwards
+    evict     search, remove the entry from a leaf, or from an inner node, which gets a substitute from a leaf; upwards,
+              merge underflowing nodes with a sibling, or move an entry over
     repair    of aggregates: the structure defines where and in which direction
 
          split                       merge                      move_back               move_on
@@ -10,10 +10,11 @@
        │       →    │  │             │  │    →   │              │  │   →   │  │         │  │   →   │  │
     abc d ef      abc  ef           a  bc      a p bc           a  cd     ap  d        ab  d      a  pd
 
-`hits` collects the flags of nodes that a change of shape touched, for the repair: in `FiBA` a node on a spine does not
-store the aggregate of its subtree. The paper's pseudocode (figures 7 and 8) is corrected in three places: a sibling on
-the left spine counts as a hit, too (line 61); the node of a substitute is found by counting levels, not by the
-ancestors of a node that may be freed (line 85); and all nodes on the way there are repaired (line 90).
+`hits` collects the flags of the nodes that splits, merges and moves touched, for the repair: in `FiBA` a node on a
+spine does not store the aggregate of its subtree. The paper's pseudocode (figures 7 and 8) is corrected in three
+places: a sibling on the left spine counts as a hit, too (line 61); the node of a substitute is found by counting
+levels, not by the ancestors of a node that may be freed (line 85); and all nodes on the way there are repaired
+(line 90).
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ class BTree(BTreeNodes):
     # ---- insert ----
 
     def add(self, t: Time, v: State) -> None:
-        """Insert a lifted value: find and put."""
+        """Insert a lifted value."""
         node, i, found = self.find(t)
         self.put(node, i, found, t, v)
 
     def put(self, node: int, i: int, found: bool, t: Time, v: State) -> None:
         if found:
             self.vals[node, i] = self.combine(self.vals[node, i], v)
-            self.mend(node, 0)
+            self.repair(node, 0)
             return
         self.held += 1
         self.open_entry(node, i, t, v)
         if self.links[node, ARITY] > 2 * self.min_arity:
-            self.relieve(node)
+            self.split_upwards(node)
         else:
             self.added(node, i, v)
 
     def added(self, node: int, _i: int, _v: State) -> None:
         """Repair after an insert into a leaf that did not overflow."""
-        self.mend(node, 0)
+        self.repair(node, 0)
 
     @noinline
-    def relieve(self, node: int) -> None:
+    def split_upwards(self, node: int) -> None:
         """Split overflowing nodes from a node upwards, and repair."""
         hits = self.links[node, FLAGS]
         while self.links[node, ARITY] > 2 * self.min_arity:
@@ -61,7 +62,7 @@ class BTree(BTreeNodes):
             self.split(node)
             node = self.links[node, PARENT]
             hits |= self.links[node, FLAGS]
-        self.mend(node, hits)
+        self.repair(node, hits)
 
     def grow(self) -> None:
         """Add a root above the old one, which is about to be split."""
@@ -123,7 +124,7 @@ class BTree(BTreeNodes):
             self.copy_entry(inner, place, node, i)
         self.close_entry(node, i)
         if above == 0 and self.links[node, ARITY] >= self.min_arity:
-            self.mend(node, 0)
+            self.repair(node, 0)
         else:
             self.refill(node, above, 0)
 
@@ -165,7 +166,7 @@ class BTree(BTreeNodes):
             node = self.links[node, PARENT]
             hits |= self.links[node, FLAGS]
             above -= 1
-        self.mend(node, hits)
+        self.repair(node, hits)
 
     @noinline
     def merge(self, parent: int, i: int) -> None:
@@ -184,7 +185,7 @@ class BTree(BTreeNodes):
         self.close_entry(parent, i)
         if self.right == b:
             self.right = a
-        self.doom_alone(b)
+        self.free_emptied(b)
         self.settle(a)
 
     @noinline
@@ -217,7 +218,7 @@ class BTree(BTreeNodes):
 
     def shrink(self, node: int) -> None:
         """Replace the root by its only child."""
-        self.doom_alone(self.root)
+        self.free_emptied(self.root)
         self.links[node, PARENT] = NONE
         self.links[node, FLAGS] = ROOT | self.links[node, FLAGS] & INNER
         self.root = node

@@ -8,19 +8,19 @@
           └──── prefix ────┘
           └───────────── total ───────────────┘
 
-A slide policy is a function `evict(total, prefix)`: true if the window evicts at least this prefix, its oldest part. It
-must be monotone: if it is true for a prefix, it is true for every shorter one. Both arguments are aggregates as
-`Monoid.seen` converts them: a user's state as it is, a sum as a number, a product as a tuple.
+A slide policy is a function `evict(total, prefix)`: true if the window evicts this prefix, its oldest elements. It must
+be monotone: if it is true for a prefix, it is true for every shorter one. Both arguments are aggregates converted by
+`Monoid.seen`: the state of a user-defined aggregate as it is, a sum as a number, a product as a tuple.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from sash.aggregators.block_levels import Levels
-from sash.aggregators.in_order import InOrder, State
-from sash.aggregators.suffix_query import whole
+from sash.aggregators.in_order import InOrder, State, fold
+from sash.aggregators.suffix_query import checked_integer
 from sash.monoids import Monoid
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PolicyProbe(Protocol):
         """Return whether the window evicts this prefix."""
 
 
-class _Asked:
+class _FunctionPolicy:
     """A user's function as a `PolicyProbe`."""
 
     def __init__(self, evict: Policy, seen: Callable[[State], Any]) -> None:
@@ -51,12 +51,12 @@ class _Asked:
 class BulkEvict(InOrder):
     """A window with bulk eviction: removes any number of elements at once.
 
-    `store` keeps its nodes in a key-value store, a `sash.stores.Store`, under `name` (`stored_levels.py`). A window
-    of that name that is there is opened, as it was at its last flush or a little later. On a store every operation is
-    all or nothing: one that raises leaves the window as it was.
+    `store` keeps its nodes in a key-value store, a `sash.stores.Store`, under `name` (`stored_levels.py`). If the store
+    has a window of that name, it is opened as it was at its last flush or a little later. On a store every operation is
+    atomic: one that raises leaves the window as it was.
 
-    Raises TypeError for another object as store, StoreInUse if the window is open already, PageError if what the store
-    holds under the name is damaged, or a window of another structure or monoid.
+    Raises TypeError for another object as store, StoreInUse if the window is open already, PageError if the stored
+    window is damaged, or is of another structure or monoid.
     """
 
     bulk: ClassVar[int] = 1
@@ -109,8 +109,8 @@ class BulkEvict(InOrder):
     def insert_many(self, rows: Iterable[Any]) -> None:
         """Add elements at the young end, in order: the same as `insert` for each, and faster.
 
-        An aggregate of several inputs takes tuples. A row that cannot be lifted is found before any is inserted. If ⊕
-        or the store raises later, the elements before stay in the window: `len()` tells how many.
+        An aggregate of several inputs takes tuples. All rows are lifted before any is inserted. If ⊕ or the store
+        raises later, the elements before stay in the window: `len()` returns how many.
         """
         states = [self._lifted((row,)) for row in rows]
         if self._stored is None:
@@ -144,7 +144,7 @@ class BulkEvict(InOrder):
 
         Raises IndexError if there are fewer, ValueError if n is negative, TypeError if it is no integer.
         """
-        n = whole("n of evict_many(n)", n)
+        n = checked_integer("n of evict_many(n)", n)
         if n < 0:
             raise ValueError(f"evict_many({n}): n must be at least 0")
         if n > len(self):
@@ -163,10 +163,10 @@ class BulkEvict(InOrder):
             raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
         if not self.size():
             return 0
-        gone = self.evicted_count(_Asked(evict, self.monoid.seen), self._aggregated())
-        if gone:
-            self._step(self.drop, gone)
-        return gone
+        count = self.evicted_count(_FunctionPolicy(evict, self.monoid.seen), self._aggregated())
+        if count:
+            self._step(self.drop, count)
+        return count
 
     def query(self) -> Any:
         """Return the lowered aggregate of the window. A repeated query without a change takes no ⊕."""
@@ -196,7 +196,7 @@ class BulkEvict(InOrder):
         return result
 
     def _take_back(self, levels: StoredLevels) -> None:
-        """Return to the end of the last operation."""
+        """Undo the current operation."""
         levels.undo()
         self.F, self.E = levels.F, levels.E
         self.unsettle()
@@ -216,7 +216,7 @@ class BulkEvict(InOrder):
             self._step(self.drop, self.size())
 
     def copy(self) -> Self:
-        """A window of its own with the same elements; the elements themselves are shared.
+        """An independent window with the same elements; the elements themselves are shared.
 
         Raises TypeError if the window is in a store, which has one writer.
         """
@@ -224,10 +224,19 @@ class BulkEvict(InOrder):
             self._stored.copy()
         return super().copy()
 
+    # ---- elements, interpreted ----
+
+    def elements(self) -> Iterator[State]:
+        return (self.levels[0, i] for i in range(self.F, self.E))
+
+    def sum_of(self, start: int, stop: int) -> State:
+        """⊕ over the elements [start, stop), by definition."""
+        return fold(self.monoid, (self.levels[0, i] for i in range(start, stop)))
+
     # ---- durability ----
 
     def flush(self) -> None:
-        """Wait until the window as it is now is in its store. Does nothing for a window in memory.
+        """Wait until the present window is in its store. Does nothing for a window in memory.
 
         Raises FlushError if the store fails; the window stays usable, and the next calls try again.
         """

@@ -1,7 +1,7 @@
-"""Time-ordered structures as in-order ones: an element's time is its position.
+"""Time-ordered structures as in-order ones: the time of an element is its position.
 
-FiBA and AugmentedBTree find an element by its time. If elements arrive in order, the position is the time, and the tree
-has the methods of an in-order structure: `push` at the young end, `pop` and `drop` at the old one.
+FiBA and AugmentedBTree find an element by its time. If elements arrive in order, positions serve as times, and the tree
+gets the methods of an in-order structure: `push` at the young end, `pop` and `drop` at the old one.
 
     time     3  4  5  6  7  8         F = 3: the oldest; E = 9: the next
     push     ──────────────── 9       at the right finger
@@ -35,7 +35,7 @@ class ByPosition(BTreeRanges):
 
     @noinline
     def push(self, v: State) -> None:
-        """Add an element at the young end. The zeroed struct of compiled code has no root yet."""
+        """Add an element at the young end. Compiled, a struct begins as zeros, without a root."""
         if self.fresh == 0:
             self.begin()
         self.add(self.E, v)

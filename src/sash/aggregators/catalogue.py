@@ -1,4 +1,4 @@
-"""The catalogue: the paper, requirements and costs of each structure. Tables, tests, benchmarks and plans read it.
+"""The catalogue: the paper, requirements and costs of each structure. Tables, tests, benchmarks and the planner use it.
 
 Costs count calls of ⊕ (an inverse counts as one) with n for the size of the window. A bound is a number, or a
 formula in n: `worst["evict"].at(n)` evaluates either. Averages are over long runs on a window that is not empty.
@@ -112,7 +112,7 @@ class Record:
 
     @property
     def constant(self) -> bool:
-        """Is every operation's worst case constant, so that it serves `prefer="latency"`?"""
+        """Is every operation's worst case constant, as `prefer="latency"` requires?"""
         return not self.comparisons and all(cost.constant for cost in self.worst.values())
 
 
@@ -141,7 +141,7 @@ _RECORDS = (
         average=_costs(times(1), times(1), times(0)),
         worst=_costs(times(1), times(1), times(0)),
         space=LINEAR,
-        summary="a running total, the oldest taken off exactly",
+        summary="a running total, from which the oldest is subtracted exactly",
     ),
     Record(
         TwoStacks,
@@ -150,7 +150,7 @@ _RECORDS = (
         average=_costs(times(1), times(1), times(1)),
         worst=_costs(times(1), LINEAR, times(1)),
         space=Cost("2n", lambda n: 2 * n),
-        summary="two stacks, turned over when the front one is used up",
+        summary="two stacks, flipped when the front one is empty",
     ),
     Record(
         TwoStacksLite,
@@ -168,7 +168,7 @@ _RECORDS = (
         average=_costs(times(1), times(1), times(1)),
         worst=_costs(times(1), LINEAR, times(1)),
         space=Cost("2n", lambda n: 2 * n),
-        summary="the two stacks turned over in place",
+        summary="the two stacks, flipped in place",
     ),
     Record(
         DABA,
@@ -177,7 +177,7 @@ _RECORDS = (
         average=_costs(times(2), times(1), times(1)),
         worst=_costs(times(3), times(2), times(1)),
         space=Cost("2n", lambda n: 2 * n),
-        summary="the turning over done a step at a time",
+        summary="the flip, done one step per operation",
     ),
     Record(
         DABALite,
@@ -195,7 +195,7 @@ _RECORDS = (
         average=_costs(times(0), times(0), LOGARITHMIC),
         worst=_costs(times(0), times(0), LINEAR),
         space=Cost("2·2^⌈log2 n⌉, up to 8n after it shrank", lambda n: 8 * max(n, 1)),
-        summary="a tree that the query brings up to date; elements may leave from anywhere",
+        summary="a tree that the query updates; elements may leave from anywhere",
     ),
     Record(
         BInt,
@@ -226,7 +226,7 @@ _RECORDS = (
         average=_costs(times(1), times(1), times(0)),
         worst=_costs(times(1), times(1), times(0)),
         space=Cost("n + ranges", lambda n: n + 1),
-        summary="a running answer for each range; the costs are for one",
+        summary="a running aggregate for each range; the costs are for one",
     ),
     Record(
         SlickDequeNonInv,
@@ -235,7 +235,7 @@ _RECORDS = (
         average=_costs(Cost("< 2", lambda _n: 2), times(0), times(0)),
         worst=_costs(LINEAR, times(0), times(0)),
         space=Cost("2 to 2n", lambda n: 2 * n),
-        summary="a deque of those that may still be an answer",
+        summary="a deque of the elements that may still become the result",
     ),
     Record(
         LogMTA,

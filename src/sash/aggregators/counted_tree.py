@@ -3,22 +3,22 @@ r"""CountedTree: the values of the window in a balanced search tree that counts 
 Cormen, Leiserson, Rivest, Stein: Introduction to Algorithms, 4th edition, section 17.1 (order-statistic trees), on the
 weight-balanced trees of Nievergelt and Reingold (STOC 1972), with the parameters of Hirai and Yamamoto (JFP 2011).
 
-    elements   3  5  3  9  4                 by position; each has the next one of its value: 3 ─▶ 3
+    elements   3  5  3  9  4                 by position; `follows` links equal values: 3 ─▶ 3
                F           E
 
                   5                          one node for each distinct value: its oldest element
                  / \
-             3 ×2   9                        of each subtree: sizes, the number of elements,
+             3 ×2   9                        for each subtree: sizes, the number of elements,
                 \                            and nodes, the number of distinct values
                  4
 
-A value enters or leaves in O(log n) comparisons or steps in the worst case, and so is the k-th value found, or the
-place of a value. When the oldest element of a value leaves, the next one takes its node over.
+Inserting or evicting a value, finding the k-th value, and finding the rank of a value take O(log n) comparisons or
+steps in the worst case. When the oldest element of a value leaves, the next one takes its node over.
 
 Invariants: an in-order walk gives increasing values; sizes and nodes are those of the subtrees; neither subtree of a
 node weighs more than three times the other, where an empty one weighs 1.
 
-A link is the number of an element, from 1; 0 is none. A null element has a number and is in no node.
+A link is the number of an element, from 1; 0 is none. A null element has a number but no node.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class CountedTree(InOrder):
         self.F += 1
 
     def begin(self, n: int) -> None:
-        """Prepare the fields of an element that this class does not have."""
+        """Initialize the fields that a subclass adds to an element."""
 
     def end(self, n: int) -> None:
-        """Release the fields of an element that this class does not have."""
+        """Release the fields that a subclass adds to an element."""
 
     def release(self, n: int) -> None:
         """Release the fields of an element."""
@@ -204,10 +204,10 @@ class CountedTree(InOrder):
     # ---- changes of the tree ----
 
     def climb(self, n: int) -> None:
-        """The number of elements of a node has changed; sizes are right."""
+        """Update the fields of a subclass after the number of elements of a node has changed."""
 
     def refresh(self, n: int) -> None:
-        """The subtrees of a node have changed."""
+        """Update the fields of a subclass after the subtrees of a node have changed."""
 
     def replace_node(self, n: int, by: int) -> None:
         """Replace a node below its parent by another one, or by none."""
@@ -262,7 +262,7 @@ class CountedTree(InOrder):
 
     @noinline
     def rebalance(self, n: int, change: int) -> None:
-        """The subtrees of a node and of all above it have one node more, or less."""
+        """Update and rebalance a node and all above it, after their subtrees have got one node more, or less."""
         while n != 0:
             self.nodes[n] = self.nodes[n] + change
             left, right = self.nodes_of(self.left[n]) + 1, self.nodes_of(self.right[n]) + 1
@@ -317,8 +317,8 @@ class CountedTree(InOrder):
                 assert same, f"CountedTree: {self.vals[at]!r} is in the node of {self.vals[n]!r}"
             assert self.latest[n] == last, f"CountedTree: the latest of node {n} is {self.latest[n]}; expected {last}"
             self._check_node(n, count)
-        there = [n for n in range(self.F + 1, self.E + 1) if self.holds(self.vals[n])]
-        assert sorted(groups) == there, f"CountedTree: the nodes hold {sorted(groups)}; expected {there}"
+        non_null = [n for n in range(self.F + 1, self.E + 1) if self.holds(self.vals[n])]
+        assert sorted(groups) == non_null, f"CountedTree: the nodes hold {sorted(groups)}; expected {non_null}"
         order = list(self._walk(self.root))
         for a, b in itertools.pairwise(order):
             assert self._before(a, b), f"CountedTree: {self.vals[a]!r} stands before {self.vals[b]!r}"

@@ -6,7 +6,7 @@ variant with both caches (figure 17).
 Needs nothing but associativity. At most 1 ⊕ a query, 3 an insert and 2 an evict; on average 2 an insert and
 1 an evict. Space 2n.
 
-The turning over of the two stacks is done one step an operation, early enough to be ready when it is needed:
+The two stacks are flipped one step per operation, early enough to be ready when the flip is needed:
 
     vals   v v v v v v v v v v v v v v v
     aggs   ╾───────────────────────╴         [F, L)  from i up to B
@@ -18,7 +18,7 @@ The turning over of the two stacks is done one step an operation, early enough t
 
     query: aggs[F] ⊕ aggs[E - 1]
 
-Invariants: the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the window is empty, or |L, R| = |R, A| and
+Invariants: the aggregates of the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the window is empty, or |L, R| = |R, A| and
 |L, R| + |R, A| + |A, B| + 1 = |F, B| - |B, E|; while [L, R) is not empty, `right` is ⊕ over [R, B).
 """
 
@@ -88,7 +88,7 @@ class DABA(InOrder):
             return
         if self.L == self.B:
             self.flip()
-        if self.L == self.R:  # nothing left to turn: a free ride
+        if self.L == self.R:  # nothing left to flip
             self.right = self.identity  # unused until the next flip, and it may contain leaving elements
             self.A += 1
             self.R += 1
@@ -97,14 +97,14 @@ class DABA(InOrder):
             self.shrink()
 
     def flip(self) -> None:
-        """The old front becomes [L, R), the old back [R, A); R is there already, for L = B means R = B."""
+        """Make the old front [L, R) and the old back [R, A). R does not move: L = B implies R = B."""
         self.right = self.sum_back()
         self.L = self.F
         self.A = self.E
         self.B = self.E
 
     def shrink(self) -> None:
-        """One step: the first of [L, R) joins the front, the last of [R, A) joins [A, B)."""
+        """Do one step of the flip: the first of [L, R) joins the front, the last of [R, A) joins [A, B)."""
         self.aggs[self.L] = self.combine(self.aggs[self.L], self.right)
         self.L += 1
         last = self.vals[self.A - 1]
@@ -119,7 +119,7 @@ class DABA(InOrder):
         assert list(pointers) == sorted(pointers), f"DABA: F, L, R, A, B, E = {pointers} are not in order"
         if F < E:
             assert R - L == A - R, f"DABA: [L, R) and [R, A) differ in size: {pointers}"
-            assert (A - L) + (B - A) + 1 == (B - F) - (E - B), f"DABA: the sizes do not pay for the turn: {pointers}"
+            assert (A - L) + (B - A) + 1 == (B - F) - (E - B), f"DABA: the sizes do not pay for the flip: {pointers}"
         upward = [(F, L, B), (L, R, R), (A, B, B)]
         downward = [(R, A), (B, E)]
         for start, stop, end in upward:

@@ -1,4 +1,4 @@
-"""DABALite: DABA in one queue, each slot a value or an aggregate by the part of the queue it lies in.
+"""DABALite: DABA in one queue; a slot contains a value or an aggregate, depending on its section of the queue.
 
 Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDB Journal
 30 (2021); after section 6 of their report of 2015.
@@ -6,8 +6,8 @@ Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Cas
 Needs nothing but associativity. At most 1 ⊕ a query, 3 an insert and 2 an evict; on average 2 an insert and
 1 an evict. Space n + 2.
 
-DABA reads none of the aggregates of [R, A), and of those of [B, E) only the youngest. So the slots there keep
-the plain values, and two running aggregates stand beside the queue (the paper's aggRA and aggB):
+DABA reads no aggregate of [R, A), and of those of [B, E) only the youngest. So the slots there keep the plain values,
+and there are two running aggregates beside the queue (the paper's aggRA and aggB):
 
     deque   ╾───────────────────────╴         [F, L)  from i up to B
                   ╾───╴                       [L, R)  from i up to R
@@ -21,15 +21,15 @@ the plain values, and two running aggregates stand beside the queue (the paper's
 
     query: deque[F] ⊕ back
 
-A flip, due when L = B, moves pointers and `back`; every slot is already what its new part asks for:
+A flip, due when L = B, moves pointers and `back`; every slot already contains what its new section requires:
 
     before   F ╾── from i up to B ──╴ B    v  v  v  v    E          back
     after    L ╾── from i up to R ──╴ R    v  v  v  v    A = B = E  right
 
-A step then takes the outer elements of [L, R) and [R, A), which are of one size: the first of [L, R) reaches
+A step then takes the outer elements of [L, R) and [R, A), which are of equal size: the first of [L, R) reaches
 up to R, and with `right` up to B; the last of [R, A) is a value, and with deque[A] reaches up to B.
 
-Invariants: the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the window is empty, or |L, R| = |R, A| and
+Invariants: the aggregates of the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the window is empty, or |L, R| = |R, A| and
 |L, R| + |R, A| + |A, B| + 1 = |F, B| - |B, E|.
 """
 
@@ -87,7 +87,7 @@ class DABALite(InOrder):
             return
         if self.L == self.B:
             self.flip()
-        if self.L == self.R:  # nothing left to turn: a free ride
+        if self.L == self.R:  # nothing left to flip
             self.right = self.identity  # unused until the next flip, and it may contain leaving elements
             self.A += 1
             self.R += 1
@@ -96,7 +96,7 @@ class DABALite(InOrder):
             self.shrink()
 
     def flip(self) -> None:
-        """The old front becomes [L, R), the old back [R, A); R is there already, for L = B means R = B."""
+        """Make the old front [L, R) and the old back [R, A). R does not move: L = B implies R = B."""
         self.right = self.back
         self.back = self.identity
         self.L = self.F
@@ -104,7 +104,7 @@ class DABALite(InOrder):
         self.B = self.E
 
     def shrink(self) -> None:
-        """One step: the first of [L, R) joins the front, the last of [R, A) joins [A, B)."""
+        """Do one step of the flip: the first of [L, R) joins the front, the last of [R, A) joins [A, B)."""
         self.deque[self.L] = self.combine(self.deque[self.L], self.right)
         self.L += 1
         if self.A != self.B:
@@ -121,8 +121,8 @@ class DABALite(InOrder):
         if F < E:
             assert R - L == A - R, f"DABALite: [L, R) and [R, A) differ in size: {pointers}"
             paid = (A - L) + (B - A) + 1 == (B - F) - (E - B)
-            assert paid, f"DABALite: the sizes do not pay for the turn: {pointers}"
+            assert paid, f"DABALite: the sizes do not pay for the flip: {pointers}"
         expect(self, "back", self.back, fold(self.monoid, (self.deque[i] for i in range(B, E))))
         if L < R:
-            last = A + 1 if A < B else A  # deque[A] stands for all of [A, B)
+            last = A + 1 if A < B else A  # deque[A] is the aggregate of [A, B)
             expect(self, "right", self.right, fold(self.monoid, (self.deque[i] for i in range(R, last))))

@@ -12,18 +12,19 @@ node depends on its place, so that a change near an end of the window reaches no
 
                        [  root  ]                   inner    without its first and last subtree
                      /   │    │   \\
-             [ left ]  [up]  [up]  [ right ]        left     all below the root's first child, without what is below
+             [ left ]  [up]  [up]  [ right ]        left     all below the root's first child, except all below
              /  │  \\              /  │   \\                   the node's own first child; right is its mirror image
       [left]  [up] [up]        [up] [up]  [right]   up       the subtree
         ▲ left finger              right finger ▲            query = left finger ⊕ root ⊕ right finger
 
 Left and right aggregates include that of the parent, unless it is the root: they are repaired downwards, up and inner
 ones upwards. A change below an up node goes up to the first node on a spine, or the root, and from there, if it is on a
-spine, down to the finger. So that each step down takes one ⊕, a node on a spine also stores its own part, ⊕ over its
-subtree; this goes beyond the paper. The search starts at a finger as well: up the spine, then down.
+spine, down to the finger. So that each step down takes one ⊕, a node on a spine also stores its own share of the
+aggregate, that of its subtree without the next spine node; this goes beyond the paper. The search starts at a finger as
+well: up the spine, then down.
 
-Splits, merges and moves are paid with coins: two for each insert and evict always suffice, because a node of
-MAX_ARITY = 2·MIN_ARITY children is split into two that are far from the next split or merge.
+Splits, merges and moves take amortized constant time: two coins for each insert and evict always pay for them, because
+a node of MAX_ARITY = 2·MIN_ARITY children is split into two that are far from the next split or merge.
 
 Invariants: sizes, order, depth, parents, fingers and flags of the B-tree; every stored aggregate by its definition;
 each node either in the tree or, once, on the free chain.
@@ -60,10 +61,10 @@ class FiBA(BTreeCheck, BTreeRanges):
         last = self.links[self.right, ARITY] - 1
         if last > 0 and self.times[self.right, last - 1] < t:
             return self.right, last, False
-        return self.find_below(self.near(t), t)
+        return self.find_below(self.search_start(t), t)
 
-    def near(self, t: Time) -> int:
-        """The first node above t, from the nearer finger up its spine; in the middle of the window the root."""
+    def search_start(self, t: Time) -> int:
+        """The first node whose subtree covers t, from the nearer finger up its spine; else the root."""
         n = self.links[self.root, ARITY] - 1
         if n == 0:
             return self.root
@@ -90,7 +91,7 @@ class FiBA(BTreeCheck, BTreeRanges):
         return self.combine(self.combine(self.aggs[self.left], middle), self.aggs[self.right])
 
     def added(self, node: int, i: int, v: State) -> None:
-        """Two ⊕ if the new entry is the first or last in its finger's aggregate."""
+        """Repair with two ⊕ if the new entry is the first or last in its finger's aggregate."""
         flags = self.links[node, FLAGS]
         if flags & RIGHT and i == self.links[node, ARITY] - 2:
             self.own[node] = self.combine(self.own[node], v)
@@ -99,9 +100,9 @@ class FiBA(BTreeCheck, BTreeRanges):
             self.own[node] = self.combine(v, self.own[node])
             self.aggs[node] = self.combine(v, self.aggs[node])
         else:
-            self.mend(node, 0)
+            self.repair(node, 0)
 
-    def whole(self, node: int) -> bool:
+    def covers_subtree(self, node: int) -> bool:
         return not self.links[node, FLAGS] & SPINE
 
     @noinline
@@ -109,7 +110,7 @@ class FiBA(BTreeCheck, BTreeRanges):
         self.fold(node)
 
     @noinline
-    def mend(self, node: int, hits: int) -> None:
+    def repair(self, node: int, hits: int) -> None:
         flags = 0
         while True:
             self.fold(node)
@@ -134,7 +135,7 @@ class FiBA(BTreeCheck, BTreeRanges):
                 self.chain(node)
 
     def chain(self, node: int) -> None:
-        """The aggregate of a node on a spine: its own part and that of its parent, unless that is the root."""
+        """Compute the aggregate of a node on a spine: its own share ⊕ its parent's, unless that is the root."""
         parent = self.links[node, PARENT]
         if self.links[parent, FLAGS] & ROOT:
             self.aggs[node] = self.own[node]
@@ -144,7 +145,7 @@ class FiBA(BTreeCheck, BTreeRanges):
             self.aggs[node] = self.combine(self.aggs[parent], self.own[node])
 
     def fold(self, node: int) -> None:
-        """⊕ over the entries of a node's subtree that it aggregates: its aggregate, on a spine its own part."""
+        """Compute ⊕ over the entries of a node's subtree that it covers: its aggregate, or on a spine its own share."""
         flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
         if last == 0:
             self.aggs[node] = self.identity
@@ -180,18 +181,18 @@ class FiBA(BTreeCheck, BTreeRanges):
         super().check_invariants()
         for node in self.nodes_below(self.root):
             if self.links[node, FLAGS] & (LEFT | RIGHT):
-                expect(self, f"the own part of node {node}", self.own[node], fold(self.monoid, iter(self.part(node))))
+                expect(self, f"the own share of node {node}", self.own[node], fold(self.monoid, iter(self.share(node))))
 
     def defined(self, node: int) -> list[State]:
         """The entries that the aggregate of a node is ⊕ over, by definition."""
         flags, parent = self.links[node, FLAGS], self.links[node, PARENT]
         if flags & (LEFT | RIGHT) and not self.links[parent, FLAGS] & ROOT:
-            own, above = self.part(node), self.defined(parent)
+            own, above = self.share(node), self.defined(parent)
             return [*own, *above] if flags & LEFT else [*above, *own]
-        return self.part(node)
+        return self.share(node)
 
-    def part(self, node: int) -> list[State]:
-        """The entries of a node's subtree that it aggregates, by definition."""
+    def share(self, node: int) -> list[State]:
+        """The entries of a node's subtree that it covers, by definition."""
         flags, last = self.links[node, FLAGS], self.links[node, ARITY] - 1
         without = []
         if flags & INNER and flags & (LEFT | ROOT):

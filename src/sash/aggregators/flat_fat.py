@@ -15,15 +15,16 @@ may leave in any order (`evict_at`) and be replaced (`update`). Space 2c: c doub
                                       E   F
     query: 7 ⊕ 2 ⊕ 6
 
-Positions are absolute: window order is their order, however often the buffer has gone round. Block b of level l
+Positions are absolute: window order is their order, however often the buffer has wrapped. Block b of level l
 is the positions from b·2^l up to (b + 1)·2^l, its node the one above their leaves. The paths up from the oldest
-and from the youngest leaf meet in a node of level `meet`. Where the buffer has wrapped (is *inverted*), that node
-and those above it (×) hold both ends in the wrong order: they are neither computed nor read.
+and from the youngest leaf meet in a node of level `meet`. If the buffer has wrapped (is *inverted*), that node
+and those above it (×) contain both ends in the wrong order: they are neither computed nor read.
 
-Invariant: all other nodes with elements below them are ⊕ over these, but for changes that are not yet propagated.
-First in, first out, positions tell: the elements [old_end, E) came and [old_front, F) went since the last query.
-From an `evict_at` or `update` on, until the next resize, every change is marked, in `dirty` for each node above it.
-A hole holds the identity; `holes` counts those below each node, so that elements are found by number.
+Invariant: all other nodes with elements below them are ⊕ over these, except for changes that are not yet propagated.
+In a first-in, first-out window positions identify the changes since the last query: the elements [old_end, E) were
+inserted and [old_front, F) evicted. From an `evict_at` or `update` on, until the next resize, every change is marked,
+in `dirty` for each node above it. A hole contains the identity; `holes` counts the holes below each node, so that
+elements are found by number.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from typing import Any
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.queue import Ints, Queue
 from sash.aggregators.range_query import RangeQuery
-from sash.aggregators.suffix_query import whole
+from sash.aggregators.suffix_query import checked_integer
 
 FLOOR = 2
 """The height at which the tree stops shrinking: four leaves."""
 
 
 class FlatFAT(RangeQuery):
-    """A tree of aggregates that the query brings up to date; elements may leave from anywhere.
+    """A tree of aggregates that the query updates; elements may leave from anywhere.
 
     >>> from sash.monoids import Max
     >>> window = FlatFAT(Max())
@@ -68,7 +69,7 @@ class FlatFAT(RangeQuery):
         return self.E - self.F - self.gone
 
     def push(self, v: State) -> None:
-        if 1 << self.height == self.E - self.F:  # full: close the holes, or if there are few double it
+        if 1 << self.height == self.E - self.F:  # full: remove the holes, or double the buffer if there are few
             self.rebuild(self.height if 4 * self.size() <= 3 << self.height else self.height + 1)
         leaf = self.node(0, self.E)
         self.nodes[leaf] = v
@@ -139,7 +140,7 @@ class FlatFAT(RangeQuery):
         return level
 
     def find(self, i: int) -> int:
-        """The position of the i-th oldest element: over the largest possible blocks, then down into its block."""
+        """The position of the i-th oldest element: skip the largest possible blocks, then descend into its block."""
         if self.gone == 0:
             return self.F + i
         position = self.F
@@ -247,7 +248,7 @@ class FlatFAT(RangeQuery):
 
     @classmethod
     def slots(cls, _field: str, largest: int) -> int:
-        """Two for each leaf; with holes there may be twice the leaves that the window needs."""
+        """Two slots for each leaf; with holes there may be twice as many leaves as elements."""
         return 4 << max(largest - 1, 1).bit_length()
 
     # ---- propagation ----
@@ -262,7 +263,7 @@ class FlatFAT(RangeQuery):
         self.old_end = self.E
 
     def propagate_marks(self) -> None:
-        """From the root down to a marked node with none below it, and up again."""
+        """Compute the marked nodes: descend to one with no marked node below it, then go up again."""
         self.meet = self.meeting()
         v = self.dirty[1]
         level = self.height
@@ -335,7 +336,7 @@ class FlatFAT(RangeQuery):
                 self.nodes[v] = total
                 v >>= 1
 
-    # ---- what users call, beyond what all structures have ----
+    # ---- what users call, in addition to the methods of all structures ----
 
     def evict_at(self, i: int) -> None:
         """Remove the i-th oldest element, counted from 0. Raises IndexError if there is none."""
@@ -349,7 +350,7 @@ class FlatFAT(RangeQuery):
         self.replace(self._checked("update", i), self._lifted(row))
 
     def _checked(self, method: str, i: int) -> int:
-        if (i := whole(f"{method}(i)", i)) not in range(len(self)):
+        if (i := checked_integer(f"{method}(i)", i)) not in range(len(self)):
             raise IndexError(f"{method}({i}): the window has {len(self)} elements")
         return i
 
@@ -388,7 +389,7 @@ class FlatFAT(RangeQuery):
         for v in range(1, leaves):
             below = self.holes[2 * v] + self.holes[2 * v + 1]
             assert self.holes[v] == below, f"FlatFAT: holes[{v}] is {self.holes[v]}, by definition {below}"
-            assert v == 1 or self.dirty[v // 2] or not self.dirty[v], f"FlatFAT: dirty[{v}], and not what is above"
+            assert v == 1 or self.dirty[v // 2] or not self.dirty[v], f"FlatFAT: dirty[{v}], but not the node above"
         for v in range(leaves, 2 * leaves):
             if self.holes[v]:
                 position = self.F + ((v - self.F) & (leaves - 1))

@@ -4,19 +4,19 @@ Shein, Chrysanthis, Labrinidis: FlatFIT: Accelerated Incremental Sliding-Window 
 Analytics, SSDBM 2017; described in their SlickDeque, EDBT 2018, sections 2.2 and 4.
 
 Needs nothing but associativity. No ⊕ an insert or evict; a query after each slide of a window of n takes 3 on
-average: most take 2, and once in n + 1 slides one takes n - 1 and renews all. Space 2n, and a stack that is
+average: most take 2, and once in n + 1 slides one takes n - 1 and updates all. Space 2n, and a stack that is
 empty between queries.
 
     partials    abcdef bcdef cdef def ef f ghi hi i j
     pointers    6      6     6    6   6  6 9   9  9 10          F = 0, E = 10
                 0 ────────────────────────▶6 ────────▶9 ─▶10    a query from 0 visits 0, 6, 9
 
-A query skips from its start along the pointers, keeps the positions it visits on a stack, and folds them from
-the end back; each visited position then holds the aggregate from itself up to the end, and points there. A
+A query follows the pointers from its start, pushes the positions it visits on a stack, and folds them from
+the end back; each visited position then has the aggregate from itself up to the end, and points there. A
 query for the youngest n starts at E - n; queries for all ranges 1 to n, the longest first, take one ⊕ each.
 
 Invariants: partials[i] is ⊕ over the elements [i, pointers[i]) and i < pointers[i] ≤ E, for F ≤ i < E; so a
-partial never holds what has left.
+partial never contains an evicted element.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FlatFIT(RegisteredRanges):
         return self.traverse(max(self.F, self.E - n))
 
     def traverse(self, start: int) -> State:
-        """⊕ over the elements [start, E); what it passes skips to E from now on."""
+        """⊕ over the elements [start, E); the visited positions then point to E."""
         visited = 0
         i = start
         while self.pointers[i] < self.E:

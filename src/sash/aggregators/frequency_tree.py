@@ -1,8 +1,8 @@
-r"""FrequencyTree: a counted tree that knows the most frequent value of each subtree.
+r"""FrequencyTree: a counted tree that stores the most frequent value of each subtree.
 
-Cormen, Leiserson, Rivest, Stein: Introduction to Algorithms, 4th edition, section 17.2: the augmentation of a tree by
-what its children determine. A node's best is the node with the most elements in its subtree, the leftmost of equal
-ones:
+Cormen, Leiserson, Rivest, Stein: Introduction to Algorithms, 4th edition, section 17.2: augmenting a tree by a field
+that is computed from the children's. A node's best is the node with the most elements in its subtree, the leftmost of
+equal ones:
 
                5 ×2, best 4
               /    \
@@ -23,7 +23,7 @@ from sash.aggregators.queue import Ints
 
 
 class FrequencyTree(CountedTree):
-    """A CountedTree that knows the most frequent value of each subtree, the least of equally frequent ones.
+    """A CountedTree that stores the most frequent value of each subtree, the least of equally frequent ones.
 
     >>> from sash.monoids import Mode
     >>> window = FrequencyTree(Mode())

@@ -1,4 +1,4 @@
-"""The base of in-order structures: lifts inputs, lowers results, and checks operations.
+"""The base class of in-order structures: lifts inputs, lowers results, and checks operations.
 
 `base.py` is the base of these and of the time-ordered structures. A structure is a class whose annotations are its
 state and whose methods are the algorithm, written once:
@@ -28,7 +28,7 @@ that answer faster if they know the ranges, or their order, override one of
         answer(k, n)    the k-th of these ranges, which is n; called in the same order, for k = 0, 1, 2, …, or again
                         for the same k
 
-Indices and positions are half-open everywhere: `[F, B)` holds F and not B.
+Intervals of indices and positions are half-open everywhere: `[F, B)` contains F and not B.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sash.aggregators.base import FRESH, STEPS, STORED, Aggregator, State, expec
 __all__ = ["EVICT", "FRESH", "INSERT", "STEPS", "STORED", "InOrder", "State", "expect", "fields", "fold", "require"]
 
 INSERT, EVICT = 1, 0
-"""The operations that change a window, as data."""
+"""Codes of the operations that change a window."""
 
 
 class InOrder(Aggregator):

@@ -1,14 +1,14 @@
-"""LogMTA, the Monoid Tree Aggregator: logarithmic time, any number of evictions at once at the price of one.
+"""LogMTA, the Monoid Tree Aggregator: logarithmic time; evicting many elements at once costs as much as one.
 
 Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient Bulk
 Evictions, IEEE TPDS 30 (2019), section 4.1.
 
-Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, be it of one element or
-of many, and 1 a query; half of that on average. Space 2n; with a store, all of it is there but for a few pages a
-level (`stored_levels.py`).
+Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, of one element or
+of many, and 1 a query; half of that on average. Space 2n; with a store, memory holds only a few pages a level
+(`stored_levels.py`).
 
-Elements are the leaves of a tree, in pairs, and a block holds what its elements in the window make, whether all
-of it is in the window or not. [1, 2, 1, 2, 1, 2], the first one evicted:
+Elements are the leaves of a tree, in pairs, and a block is ⊕ over those of its elements that are in the window.
+[1, 2, 1, 2, 1, 2], the first one evicted:
 
     level 2   5───────────────── 3          query: 5 ⊕ 3
               │                  │
@@ -17,27 +17,27 @@ of it is in the window or not. [1, 2, 1, 2, 1, 2], the first one evicted:
     level 0   · ─ 2    1 ─ 2     1 ─ 2
                   F                     E
 
-Blocks are aligned to positions, which are never used twice, so F and E alone tell what there is: block j of level
-l, which begins at j·2^l, is there if it ends after F and begins before E. The top is the lowest level with at most
-two blocks, be they a pair or not: heights follow the present window, wherever it lies.
+Blocks are aligned to positions, which are never reused, so F and E determine which blocks exist: block j of level
+l, which begins at j·2^l, exists if it ends after F and begins before E. The top is the lowest level with at most
+two blocks, a pair or not: heights follow the present window.
 
 An insert recomputes the last block of each level, an eviction the first block of each level that it cuts.
 
-Invariants: on each level up to the top, every block that is there is ⊕ over its elements in [F, E); the level
-below the top has more than two.
+Invariants: on each level up to the top, every existing block is ⊕ over its elements in [F, E); the level below the top
+has more than two blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
-from sash.aggregators.in_order import State, expect, fold
+from sash.aggregators.in_order import State, expect
 
 
 class LogMTA(BulkEvict):
-    """Logarithmic time, for one eviction as for many.
+    """Logarithmic time, also for bulk eviction of any number of elements.
 
     >>> from sash.monoids import Max
     >>> window = LogMTA(Max())
@@ -55,7 +55,7 @@ class LogMTA(BulkEvict):
 
     @classmethod
     def slots(cls, field: str, largest: int) -> int:
-        return 2 * super().slots(field, largest)  # a level has up to two blocks that are not all in the window
+        return 2 * super().slots(field, largest)  # a level has up to two blocks that are only partly in the window
 
     def push(self, v: State) -> None:
         self.levels[0, self.E] = v
@@ -110,18 +110,18 @@ class LogMTA(BulkEvict):
         return ((self.E - 1) >> level) - (self.F >> level) + 1
 
     def forget(self, level: int) -> None:
-        """The level is no more in use, and what is left of it holds what leaves."""
+        """Clear a level that is no longer in use, because its blocks refer to elements that leave."""
         for j in range(self.F >> level, ((self.E - 1) >> level) + 1):
             self.levels[level, j] = self.identity
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Descend from the top: if a block stays, ask whether its left half is evicted."""
+        """Descend from the top: if a block is not evicted, try its left half."""
         x, prefix = self.F, self.identity
         for level in range(self.top, -1, -1):
             j = x >> level
             stop = (j + 1) << level
             if stop >= self.E or (level < self.top and j & 1):
-                continue  # all of the window, or the only half of a block: kept, as was said before
+                continue  # the whole window, or the only half of a block: the policy has kept it already
             block = self.levels[level, j]
             longer = block if x == self.F else self.combine(prefix, block)
             if policy.evicts(total, longer):
@@ -146,16 +146,13 @@ class LogMTA(BulkEvict):
             self.top -= 1
 
     def joined(self, j: int) -> State:
-        """Block j of the top, of those below it that are there."""
+        """Block j of the top level, combined from its existing halves."""
         left, right = 2 * j, 2 * j + 1
         if left < self.F >> (self.top - 1):
             return self.levels[self.top - 1, right]
         if right > (self.E - 1) >> (self.top - 1):
             return self.levels[self.top - 1, left]
         return self.combine(self.levels[self.top - 1, left], self.levels[self.top - 1, right])
-
-    def elements(self) -> Iterator[State]:
-        return (self.levels[0, i] for i in range(self.F, self.E))
 
     def check_invariants(self) -> None:
         F, E = self.F, self.E
@@ -167,7 +164,3 @@ class LogMTA(BulkEvict):
             for j in range(F >> level, ((E - 1) >> level) + 1):
                 defined = self.sum_of(max(j << level, F), min((j + 1) << level, E))
                 expect(self, f"levels[{level}, {j}]", self.levels[level, j], defined)
-
-    def sum_of(self, start: int, stop: int) -> State:
-        """⊕ over the elements [start, stop), by definition."""
-        return fold(self.monoid, (self.levels[0, i] for i in range(start, stop)))

@@ -1,4 +1,4 @@
-"""The base of structures with aggregates of dyadic blocks: they answer any range of the window.
+"""The base class of structures with aggregates of dyadic blocks: they answer queries of any range of the window.
 
     level 2               [ 4 5 6 7 ]
     level 1       [ 2 3 ] [ 4 5 ] [ 6 7 ] [ 8 9 ]
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.aggregators.in_order import State
-from sash.aggregators.suffix_query import SuffixQuery, whole
+from sash.aggregators.suffix_query import SuffixQuery, checked_integer
 
 
 class RangeQuery(SuffixQuery):
@@ -37,7 +37,7 @@ class RangeQuery(SuffixQuery):
         return self.aggregate() if n >= self.size() else self.between(self.size() - n, self.size())
 
     def between(self, start: int, stop: int) -> State:
-        """⊕ over the elements [start, stop), counted from the oldest, at least one: by the largest possible blocks."""
+        """⊕ over the elements [start, stop), at least one, counted from the oldest: of the largest possible blocks."""
         self.propagate()
         first = self.find(start)
         last = self.find(stop - 1) + 1
@@ -69,7 +69,8 @@ class RangeQuery(SuffixQuery):
 
         `query_range(0, len(window))` is `query()`, and `query_range(len(window) - n, len(window))` is `query_last(n)`.
         """
-        start, stop = whole("the start of query_range", start), whole("the stop of query_range", stop)
+        start = checked_integer("the start of query_range", start)
+        stop = checked_integer("the stop of query_range", stop)
         if not 0 <= start <= stop <= len(self):
             raise ValueError(f"query_range({start}, {stop}): the window has {len(self)} elements")
         return self.monoid.lower(self.between(start, stop)) if start < stop else self.monoid.nothing()

@@ -1,4 +1,4 @@
-"""Recalc: fold the whole window at every query. The baseline, and the oracle that judges all others.
+"""Recalc: fold the whole window at every query. The baseline, and the reference for tests of all others.
 
 Needs nothing. No ⊕ an insert or evict, n a query. Space n.
 
@@ -18,7 +18,7 @@ from sash.aggregators.suffix_query import SuffixQuery
 
 
 class Recalc(SuffixQuery):
-    """The window folded anew at every query.
+    """Fold the whole window at every query.
 
     >>> from sash.monoids import Max
     >>> window = Recalc(Max())

@@ -1,12 +1,12 @@
-"""Running: a window that grows until it is emptied at once: one aggregate and no elements.
+"""Running: a window that grows until all of it is evicted: one aggregate and no elements.
 
-For windows that only restart: sessions, lifetimes. One ⊕ an insert, none a query or an evict; elements leave only all
-together, so between the first eviction and the last there is no result.
+For windows that only restart: sessions, lifetimes. One ⊕ an insert, none a query or an evict. All elements leave
+together, so between the first eviction and the last there is no valid result.
 
     inserted    a   ab   abc                      total
     evicted          bc    c    ·                 …  …  identity
 
-Invariant: `total` is ⊕ over all elements, until the first is evicted; then all must be.
+Invariant: `total` is ⊕ over all elements until the first is evicted; then all must be evicted.
 """
 
 from __future__ import annotations

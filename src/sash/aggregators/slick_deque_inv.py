@@ -1,4 +1,4 @@
-"""SlickDequeInv: one running answer for each range, the element that leaves the range taken off exactly.
+"""SlickDequeInv: one running aggregate for each range, from which leaving elements are subtracted exactly.
 
 Shein, Chrysanthis, Labrinidis: SlickDeque: High Throughput and Low Latency Incremental Sliding-Window
 Aggregation, EDBT 2018, section 3.2, algorithm 1.
@@ -9,11 +9,11 @@ is one more range while it is longer than all others; else the longest range is 
     partials    v v v v v v v v v          answers[0], spans[0] = 7      ⊕ over the youngest 7
                 F                 E        answers[1], spans[1] = 3      ⊕ over the youngest 3
                 └──── total ──────┘
-                    └──── 7 ──────┘        insert: answer ⊕ v, then the oldest of the range comes off
+                    └──── 7 ──────┘        insert: answer ⊕ v, then subtract the oldest of the range
                             └─ 3 ─┘
 
-As long as a range is not filled, nothing comes off it: the paper fills the array with the identity and takes
-that off. A range that was not registered is made from the next longer or shorter one.
+As long as a range is not filled, nothing is subtracted: the paper fills the array with the identity and subtracts
+that. A range that was not registered is computed from the next longer or shorter one.
 
 Invariants: partials[F:E] are the window's elements; spans are the distinct ranges, longest first; answers[k] is
 ⊕ over the youngest spans[k], of all if there are fewer; total is ⊕ over the window if it is longer than
@@ -31,7 +31,7 @@ from sash.aggregators.suffix_query import RegisteredRanges
 
 
 class SlickDequeInv(RegisteredRanges):
-    """A running answer for each range, undone exactly.
+    """A running aggregate for each range, from which leaving elements are subtracted exactly.
 
     >>> from sash.monoids import Sum
     >>> window = SlickDequeInv(Sum(), ranges=(1, 2))
@@ -87,7 +87,7 @@ class SlickDequeInv(RegisteredRanges):
         return self.answers[k]
 
     def last(self, n: int) -> State:
-        """A registered range is at hand; else one ⊕ for each element between n and the nearest range."""
+        """No ⊕ for a registered range; else one for each element between n and the nearest range."""
         size = self.size()
         k = self.rank(n)
         shorter = self.spans[k] if k < self.count else 0
@@ -105,7 +105,7 @@ class SlickDequeInv(RegisteredRanges):
         return total
 
     def track(self, n: int) -> None:
-        """Keep a running answer for n from now on."""
+        """Maintain a running aggregate of the youngest n from now on."""
         k = self.rank(n)
         if k < self.count and self.spans[k] == n:
             return
@@ -121,7 +121,7 @@ class SlickDequeInv(RegisteredRanges):
             self.total = self.identity
 
     def rank(self, n: int) -> int:
-        """How many ranges are longer than n."""
+        """The number of ranges longer than n."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2

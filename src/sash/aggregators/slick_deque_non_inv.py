@@ -1,11 +1,11 @@
-"""SlickDequeNonInv: only the elements that may still be an answer, in a deque.
+"""SlickDequeNonInv: a deque of the elements that may still become the result.
 
 Shein, Chrysanthis, Labrinidis: SlickDeque: High Throughput and Low Latency Incremental Sliding-Window
 Aggregation, EDBT 2018, section 3.2, algorithm 2.
 
-Needs `selective`: ⊕ is one of its operands, and `picks_right` says which; then the deque is exact for every
-associative ⊕, also for one that is not commutative. Under 2 ⊕ an insert on average, none an evict or query;
-an insert that outdoes a whole deque takes n at once. Space 2 to 2n, by the data.
+Needs `selective`: the result of ⊕ is one of its operands, and `picks_right` says which; then the deque is exact for
+every associative ⊕, also for one that is not commutative. Under 2 ⊕ an insert on average, none an evict or query;
+an insert that replaces a whole deque takes n at once. Space 2 to 2n, depending on the data.
 
     elements    5 1 2 0 1 4 0 3 1               ⊕ = max
     deque       5         4   3 1               vals, positions: [H, T)
@@ -14,12 +14,12 @@ an insert that outdoes a whole deque takes n at once. Space 2 to 2n, by the data
                   └────── 4 ──────┘
                             └─ 3 ─┘
 
-An element leaves the deque when a younger one is chosen over it, and when it leaves the window. A node wins over
-all that lies between the node before it and the young end. Positions are absolute: the paper's, modulo the
-longest range, tell what leaves only while the window has just that length.
+An element leaves the deque when a younger one is chosen over it, or when it leaves the window. A node is chosen over
+all elements between the node before it and the young end. Positions are absolute: the paper's, modulo the longest
+range, identify leaving elements only while the window has exactly that length.
 
-Invariants: positions rise, lie in [F, E) and end with E - 1; for F ≤ i and vals[j] the first node not before i,
-⊕ over the elements [i, E) is vals[j], so that no node gives way to the next, unless to its like.
+Invariants: positions increase, are in [F, E) and end with E - 1; for F ≤ i and vals[j] the first node not before i,
+⊕ over the elements [i, E) is vals[j], so ⊕ never chooses the next node over a node, unless they are equal.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SlickDequeNonInv(RegisteredRanges):
         return self.vals[low]
 
     def answer(self, k: int, n: int) -> State:
-        """The same in one walk along the deque for all ranges, the longest first."""
+        """`last(n)` for all ranges in one pass along the deque, the longest first."""
         if k == 0:
             self.node = self.H
         while self.positions[self.node] < self.E - n:

@@ -1,20 +1,20 @@
-"""Levels in a key-value store: section 4.1.4 of the paper on the Monoid Tree Aggregator, in pages of 512 nodes.
+"""Keep the nodes of AMTA and LogMTA in a key-value store (section 4.1.4 of the paper), in pages of 512 nodes.
 
              local                    in the store                 local
     level 1  [ head │ next ]   │ · · · · · · · · · · │   [ written in the background │ tail ]
     level 0  [ head │ next ]   │ · · · · · · · · · · · · · · · · · · │  [ …         │ tail ]
                F                                                                     E
 
-- Tails: the page of each level that is being filled. A complete page never changes; it goes to the store in the
-  background, together with a header that describes the window at that moment: a consistent point, put at once.
+- Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in the
+  background, in one commit with a header that describes the window at that moment.
 - Heads: the first page of each level, and the next one, which is read ahead when less than half of the first is left.
-  Any other page is read when it is needed: one call, with the first pages of all levels if the window has jumped.
+  Any other page is read when it is needed: in one call, with the first pages of all levels after a bulk eviction.
 - Pages of evicted nodes are deleted in the background, after the first header without them. The header lists
   those that may not be deleted yet, so that a window that is opened after a crash deletes them.
-- LogMTA rewrites the first node of a level when it evicts. Such a node is kept here, and not on its page: F and the
-  nodes of the level below say what it is.
+- LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can be
+  recomputed from F and the nodes of the level below.
 
-So the store holds the complete pages and the header, memory a few pages a level, and an insert reads nothing.
+So the store has the complete pages and the header, memory a few pages a level, and an insert reads nothing.
 
 An operation is a transaction: `begin()`, the algorithm's reads and writes, then `advance(F, E)` or `undo()`.
 """
@@ -36,7 +36,7 @@ from sash.stores.store import Store, checked_store
 from sash.stores.store_errors import StoreError, StoreInUse
 
 HALF = BITS - 1
-"""A head is looked after each time that this many bits of F have run over: half a page."""
+"""Heads are checked each time that F enters another half of a page: that many low bits of F have overflowed."""
 
 NO_PAGE = -1
 
@@ -44,7 +44,14 @@ _open: set[tuple[int, str]] = set()
 """The windows that are open in this process, by store and name."""
 
 _opening = threading.RLock()
-"""Not a plain lock: the garbage collector may end a window while another one is opened."""
+"""Reentrant, because the garbage collector may end a window while another one is opened."""
+
+Key = tuple[int, int]
+"""Level and number of a node, or level and number of a page."""
+
+_Undo = tuple[list[Any], int, Any] | tuple[dict[Key, Any], Key, Any] | tuple[None, int, int]
+"""How to undo a write: a page, a slot and its old node; `_firsts`, a key and its old node; or, for a new page, None,
+its level and the tail before."""
 
 
 class StoredLevels(Levels):
@@ -62,19 +69,19 @@ class StoredLevels(Levels):
         self._tails: list[int] = []
         """By level: the number of the page that is being filled."""
         self._kept: list[range] = []
-        """By level: the pages that are in the store or on their way to it, without obsolete ones."""
+        """By level: the pages that are in the store or being written to it, without obsolete ones."""
         self._others: list[int] = []
-        """By level: the last page that was read for another reason than that it is the head."""
-        self._firsts: dict[tuple[int, int], Any] = {}
+        """By level: the last page that was read and was not the head."""
+        self._firsts: dict[Key, Any] = {}
         """First nodes that were rewritten."""
-        self._undo: list[tuple[Any, Any, Any]] = []
-        self._complete: list[tuple[int, int]] = []
-        """Level and number of the pages that were completed since the last commit."""
+        self._undo: list[_Undo] = []
+        self._complete: list[Key] = []
+        """The pages that were completed since the last commit."""
         self._written: deque[tuple[int, int, int]] = deque()
-        """Commit, level and number of the pages that are on their way."""
+        """Commit, level and number of the pages that are being written."""
         self._garbage: deque[tuple[int, list[list[int]]]] = deque()
         """By commit: the ranges of pages that it made obsolete, and that may not be deleted yet."""
-        self._fetching: set[tuple[int, int]] = set()
+        self._fetching: set[Key] = set()
         self._due = False
         self._next_F = 0
         self.F = self.E = 0
@@ -101,7 +108,7 @@ class StoredLevels(Levels):
     def __setitem__(self, key: tuple[int, int], value: Any) -> None:
         level, number = key
         page, slot = number >> BITS, number & MASK
-        if level == 0:  # it is written later, where nobody could refuse it
+        if level == 0:  # the page is encoded later, when it is too late for an error
             self._pages.check_state(value)
         if level >= len(self._tails) or page > self._tails[level]:
             self._begin_page(level, page)
@@ -130,16 +137,16 @@ class StoredLevels(Levels):
         self._tails[level] = page
 
     def drop_before(self, level: int, number: int) -> None:
-        """Note the new start of the window: obsolete pages follow from F at the end of the operation."""
+        """Record the new start of the window: at the end of the operation, F determines the obsolete pages."""
         if level == 0:
             self._next_F = number
 
     def drop_all(self) -> None:
-        """Not for a window in a store: positions are never used twice, or old pages would pass for new ones."""
+        """Not supported: positions must not be reused, or old pages could be taken for new ones. Raises TypeError."""
         raise TypeError(f"{self._label} is emptied by evicting all elements")
 
     def copy(self) -> Self:
-        """A window in a store has no copies. Raises TypeError."""
+        """Not supported for a window in a store. Raises TypeError."""
         self._refuse_copy()
 
     def __reduce__(self) -> NoReturn:
@@ -179,22 +186,28 @@ class StoredLevels(Levels):
             self._commit()
 
     def undo(self) -> None:
-        """Take back all writes since the operation began."""
+        """Undo all writes since the operation began."""
         while self._undo:
-            where, key, old = self._undo.pop()
-            if where is None:
-                del self._chunks[key][self._tails[key]]
-                self._tails[key] = old
-                if old != NO_PAGE:
+            entry = self._undo.pop()
+            if entry[0] is None:
+                _, level, tail = entry
+                del self._chunks[level][self._tails[level]]
+                self._tails[level] = tail
+                if tail != NO_PAGE:
                     self._complete.pop()
-            elif old is UNWRITTEN:
-                del where[key]
+            elif isinstance(entry[0], list):
+                chunk, slot, node = entry
+                chunk[slot] = node
             else:
-                where[key] = old
+                firsts, key, node = entry
+                if node is UNWRITTEN:
+                    del firsts[key]
+                else:
+                    firsts[key] = node
         self._next_F = self.F
 
     def flush(self) -> None:
-        """Wait until the window as it is now is durable. Raises FlushError if it cannot be written."""
+        """Wait until the present window is durable. Raises FlushError if it cannot be written."""
         self.begin()
         if self._saved != (self.F, self.E):
             self._commit()
@@ -207,7 +220,7 @@ class StoredLevels(Levels):
             return
         self.flush()
         self._writer.wait(deleted=True)
-        if self._garbage:  # all of it is deleted, which the last header does not know
+        if self._garbage:  # all of it is deleted, but the last header still lists it
             self._commit()
             self._writer.wait()
         self._closed = True
@@ -216,7 +229,7 @@ class StoredLevels(Levels):
     # ---- the store: writing ----
 
     def _commit(self) -> None:
-        """Hand the complete pages and a header to the background: a consistent point."""
+        """Submit the complete pages and a header, a consistent version, to the background thread."""
         F, E = self.F, self.E
         number = self._writer.submitted + 1
         obsolete = self._obsolete(F)
@@ -243,12 +256,12 @@ class StoredLevels(Levels):
         self._trim()
 
     def _complete_page(self, level: int, page: int) -> NodePage | None:
-        """The nodes of a page that are in the window; None if there is none."""
+        """The page with those of its nodes that are in the window; None if there are none."""
         start = max((self.F >> level) - (page << BITS), 0)
         if start >= SIZE:
             return None
         chunk = self._chunks[level][page]
-        while start < SIZE and chunk[start] is UNWRITTEN:  # AMTA makes no node that begins before F
+        while start < SIZE and chunk[start] is UNWRITTEN:  # AMTA computes no node that begins before F
             start += 1
         return NodePage(level, page, start, chunk) if start < SIZE else None
 
@@ -289,24 +302,24 @@ class StoredLevels(Levels):
                 heads = [(level, page)]
             found = self._store.get_many([self._pages.page_name(*key) for key in heads])
             for key, data in zip(heads, found, strict=True):
-                if data is not None or key == (level, page):  # no node of a head may be needed
+                if data is not None or key == (level, page):  # a head of which no node is needed may be missing
                     self._keep(key, data)
             self._trim()
         return self._chunks[level][page]
 
-    def _keep(self, key: tuple[int, int], data: bytes | None) -> None:
+    def _keep(self, key: Key, data: bytes | None) -> None:
         level, page = key
         start = max(-(-self.F >> level) - (page << BITS), 0)
         self._chunks[level][page] = self._pages.decode_nodes(data, level, page, start)
 
     def _take_arrived(self) -> None:
-        """Take over what was read ahead."""
+        """Decode the pages that were read ahead."""
         while self._writer.arrived:
             name, data = self._writer.arrived.popleft()
             level, page = self._pages.level_and_page(name)
             self._fetching.discard((level, page))
             if data is not None and self._head(level, self.F) <= page and page not in self._chunks[level]:
-                with suppress(PageError):  # whoever needs the page reads it again, and gets the error
+                with suppress(PageError):  # if the page is needed, it is read again, and the error is raised
                     self._keep((level, page), data)
 
     def _move_heads(self) -> None:
@@ -328,7 +341,7 @@ class StoredLevels(Levels):
             self._writer.fetch([self._pages.page_name(*key) for key in wanted])
 
     def _trim(self) -> None:
-        """Drop the pages from memory that are durable, and neither heads nor tails."""
+        """Drop pages from memory that are durable and neither heads nor tails."""
         durable = self._writer.durable
         while self._written and self._written[0][0] <= durable:
             self._written.popleft()
@@ -382,7 +395,7 @@ class StoredLevels(Levels):
             self._writer.submit(Commit({}, self._names(header.garbage)))
 
     def restored(self) -> None:
-        """All nodes that are on no complete page have been written again: the rest of them is in the store."""
+        """End the restoring of a window: the nodes that are not on a complete page were recomputed."""
         for level, tail in enumerate(self._tails):
             self._kept[level] = range(min(self._head(level, self.F), tail), max(tail, 0))
         self._undo.clear()

@@ -1,14 +1,14 @@
-"""The pages of a window in a store: their names, and their bytes.
+"""Encode and decode the pages of a window in a store.
 
-    prices/header      what the window is, [F, E), the youngest elements, and what is still to be deleted
+    prices/header      structure and monoid, [F, E), the youngest elements, and the pages still to be deleted
     prices/0/7         512 nodes of a level: those of level 0 with the numbers from 7·512 up to 8·512
     prices/1/3         …
 
-A page of nodes is complete when it is written, and never written again. Nodes that are on no complete page are not in
-the store at all: those of level 0 are in the header, those above are computed again from the level below.
+A page of nodes is complete when it is written, and never written again. Nodes that are not on a complete page are not
+stored as such: those of level 0 are in the header, those above are recomputed from the level below.
 
-The header names the structure and the monoid, so that a window is not opened as another. Every page carries a
-fingerprint of both, its level and its number, and a checksum (`sash.stores.envelope`).
+The header names the structure and the monoid, so that a window is not opened as another. Every page has a fingerprint
+of both, its level and its number, and a checksum (`sash.stores.envelope`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sash.stores.state_list import dump_states, load_states
 
 BITS = 9
 SIZE = 1 << BITS
-"""Nodes a page."""
+"""Nodes in a page."""
 
 MASK = SIZE - 1
 ANY_WINDOW = "0" * 32
-"""The fingerprint of headers: which window it is stands in them, in words."""
+"""The fingerprint of headers: they name structure and monoid in their metadata instead."""
 
 _COUNT = integer(0, 2**62)
 _RANGE = list_of(_COUNT, 3)
@@ -47,7 +47,7 @@ _NODES: dict[str, Check] = {"level": _COUNT, "page": _COUNT, "start": integer(0,
 
 
 class _Unwritten:
-    """A slot without a node (None may be one)."""
+    """Marks a slot without a node: None may be a node."""
 
     __slots__ = ()
 
@@ -60,19 +60,19 @@ UNWRITTEN: Any = _Unwritten()
 
 @dataclass(frozen=True)
 class WindowHeader:
-    """A consistent point: the window [F, E), its youngest elements, and the obsolete pages."""
+    """A consistent version of a window: [F, E), its youngest elements, and the obsolete pages."""
 
     F: int
     E: int
     tail: Sequence[Any]
     """The elements from `tail_start(F, E)` on."""
     garbage: list[list[int]]
-    """Level, first page, and the page after the last, of what is evicted and perhaps not yet deleted."""
+    """Level, first page, and the page after the last, of pages that may still have to be deleted."""
 
 
 @dataclass(frozen=True)
 class NodePage:
-    """The nodes of a complete page, from the slot `start` on; those before it are evicted."""
+    """A complete page of nodes; those before the slot `start` are evicted."""
 
     level: int
     page: int
@@ -87,7 +87,7 @@ def tail_start(F: int, E: int) -> int:
 
 
 def page_start(number: int) -> int:
-    """The number of the first node of the page on which this one is."""
+    """The number of the first node on the page of this node."""
     return number & ~MASK
 
 
@@ -95,7 +95,7 @@ _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def _plain(state: Any) -> bool:
-    """Is this a scalar that can be written, or a tuple of such, nested or not? Cheaper than to write it."""
+    """Is the state a scalar that can be written, or a nested tuple of such? Cheaper than encoding it."""
     kind = type(state)
     return kind in _PLAIN or (kind is tuple and (_PLAIN.issuperset(map(type, state)) or all(map(_plain, state))))
 
@@ -133,36 +133,31 @@ class WindowPages:
             dump_states([state], self._dump)
 
     def encode(self, item: WindowHeader | NodePage) -> bytes:
-        """The bytes of a page. Raises TypeError, naming the type, for a state that cannot be written."""
+        """Encode a page. Raises TypeError, naming the type, for a state that cannot be written."""
         meta: dict[str, Any]
         if isinstance(item, NodePage):
             meta = {"level": item.level, "page": item.page, "start": item.start}
-            states, kind, mark = item.nodes[item.start :], "nodes", self.fingerprint
+            states, kind, fingerprint = item.nodes[item.start :], "nodes", self.fingerprint
         else:
             meta = {"structure": self.structure, "monoid": self.monoid, "described": self.described}
             meta |= {"F": item.F, "E": item.E, "garbage": item.garbage}
-            states, kind, mark = list(item.tail), "window", ANY_WINDOW
-        return wrap(kind, mark, [json.dumps(meta).encode(), dump_states(states, self._dump)])
+            states, kind, fingerprint = list(item.tail), "window", ANY_WINDOW
+        return wrap(kind, fingerprint, [json.dumps(meta).encode(), dump_states(states, self._dump)])
 
     def decode_header(self, data: bytes) -> WindowHeader:
-        """The header of a window of this structure and monoid.
+        """Decode the header of a window of this structure and monoid.
 
         Raises PageError if the page is damaged, of another format, or belongs to another structure or monoid.
         """
         name = f"page {self.header_name!r}"
-        items = unwrap(data, "window", ANY_WINDOW, name)
-        if len(items) != 2:
-            raise damaged(name, f"it has {len(items)} parts, not 2")
-        with decoding(name):
-            meta = read_json(items[0])
-        check_meta(meta, _HEADER, name)
+        meta, states = _meta_and_states(data, "window", ANY_WINDOW, _HEADER, name)
         if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
             raise PageError(
                 f"{name} holds a window {meta['structure']}({meta['described']}); this is "
                 f"{self.structure}({self.described}). Open it as what it is, or give this window another name="
             )
         with decoding(name):
-            tail = load_states(bytes(items[1]), self._load)
+            tail = load_states(states, self._load)
         F, E = meta["F"], meta["E"]
         if F > E:
             raise damaged(name, f"its window [{F}, {E}) ends before it begins")
@@ -176,23 +171,31 @@ class WindowPages:
         return WindowHeader(F, E, tail, meta["garbage"])
 
     def decode_nodes(self, data: bytes | None, level: int, page: int, start: int) -> list[Any]:
-        """All slots of a page of nodes; those from the slot `start` on are there.
+        """Decode a page of nodes, and return all its slots. It must have the nodes from the slot `start` on.
 
         Raises PageError if it is missing, damaged, of another format or another window.
         """
         name = f"page {self.page_name(level, page)!r}"
         if data is None:
             raise PageError(f"{name} is missing from the store, and the window needs it. Restore a copy of the store")
-        items = unwrap(data, "nodes", self.fingerprint, name)
-        if len(items) != 2:
-            raise damaged(name, f"it has {len(items)} parts, not 2")
-        with decoding(name):
-            meta = read_json(items[0])
-        check_meta(meta, _NODES, name)
+        meta, states = _meta_and_states(data, "nodes", self.fingerprint, _NODES, name)
         if (meta["level"], meta["page"]) != (level, page):
             raise damaged(name, f"it holds page {meta['page']} of level {meta['level']}")
         with decoding(name):
-            nodes = load_states(bytes(items[1]), self._load)
+            nodes = load_states(states, self._load)
         if meta["start"] + len(nodes) != SIZE or meta["start"] > start:
             raise damaged(name, f"it has {len(nodes)} nodes from slot {meta['start']} on; needed from slot {start}")
         return [UNWRITTEN] * meta["start"] + nodes
+
+
+def _meta_and_states(
+    data: bytes, kind: str, fingerprint: str, fields: dict[str, Check], name: str
+) -> tuple[dict[str, Any], bytes]:
+    """Return the checked metadata of a page, and the bytes of its states."""
+    items = unwrap(data, kind, fingerprint, name)
+    if len(items) != 2:
+        raise damaged(name, f"it has {len(items)} items, not 2")
+    with decoding(name):
+        meta = read_json(items[0])
+    check_meta(meta, fields, name)
+    return meta, bytes(items[1])

@@ -1,4 +1,4 @@
-"""SubtractOnEvict: a running total, from which the oldest element is taken off as it leaves.
+"""SubtractOnEvict: a running total, from which the oldest element is subtracted when it leaves.
 
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 8;
 the invertible case of Li et al., No Pane, No Gain, SIGMOD Record 34 (2005).
@@ -22,7 +22,7 @@ from sash.aggregators.queue import Queue
 
 
 class SubtractOnEvict(InOrder):
-    """A running total, undone exactly.
+    """A running total, from which leaving elements are subtracted exactly.
 
     >>> from sash.monoids import Sum
     >>> window = SubtractOnEvict(Sum())

@@ -1,4 +1,4 @@
-"""The bases of structures that answer shorter windows (suffixes) from the same state.
+"""The base classes of structures that answer queries of shorter windows (suffixes) from the same state.
 
     SuffixQuery        any number of youngest elements: defines `last(n)`, inherits `query_last(n)`
     RegisteredRanges   ranges registered once and answered together: `ranges=`, `watch(n)`, `query_ranges()`
@@ -36,7 +36,7 @@ class SuffixQuery(InOrder):
 
     def query_last(self, n: int) -> Any:
         """The result for the youngest n elements. Raises ValueError if there are fewer."""
-        n = whole("query_last(n)", n)
+        n = checked_integer("query_last(n)", n)
         if not 0 <= n <= len(self):
             raise ValueError(f"query_last({n}): the window has {len(self)} elements")
         return self.monoid.lower(self.last(n)) if n else self.monoid.nothing()
@@ -57,13 +57,13 @@ class RegisteredRanges(SuffixQuery):
         super().__init__(monoid)
 
     def watch(self, n: int) -> None:
-        """Register one more range; it also covers the elements that are in the window already."""
+        """Register one more range. Elements that are already in the window count, too."""
         added = checked_ranges((n,))
         self.track(added[0])
         self.ranges += added
 
     def query_ranges(self) -> tuple[Any, ...]:
-        """The result for each range, in the order of `ranges`; for a range longer than the window that of all of it."""
+        """The result for each range, in the order of `ranges`; a range longer than the window means all of it."""
         if not self.size():
             return tuple(self.monoid.nothing() for _ in self.ranges)
         answers = {n: self.answer(k, n) for k, n in enumerate(longest_first(self.ranges))}
@@ -91,15 +91,15 @@ def checked_ranges(ranges: Iterable[int]) -> tuple[int, ...]:
     """The ranges as ints. Raises TypeError or ValueError, naming the invalid one."""
     if not isinstance(ranges, Iterable):
         raise TypeError(f"ranges= takes several numbers of elements, such as (3, 5); got {ranges!r}")
-    found = tuple(whole("a range", n) for n in ranges)
+    found = tuple(checked_integer("a range", n) for n in ranges)
     for n in found:
         if n < 1:
             raise ValueError(f"a range must have at least one element; got {n}")
     return found
 
 
-def whole(what: str, n: Any) -> int:
-    """The number as an int. Raises TypeError if it is no integer."""
+def checked_integer(what: str, n: Any) -> int:
+    """Return the number as an int. Raises TypeError, naming `what`, if it is no integer."""
     try:
         return index(n)
     except TypeError:

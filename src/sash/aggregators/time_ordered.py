@@ -1,4 +1,4 @@
-"""The base of time-ordered structures: elements arrive in any order and leave from anywhere.
+"""The base class of time-ordered structures: elements arrive in any order and leave from anywhere.
 
     Example(TimeOrdered)      annotations are its state, as in `base.py`; the algorithm, on lifted values, is
 
@@ -8,9 +8,9 @@
         take_out(node, place)       remove from there
         cut(t)                      remove all up to and including a time
         merge_in(times, states)     insert many, in order of time
-        aggregate()                 of all elements, in order of time
-        between(...)                of those in a closed range of times
-        size(), vacant()            the number of elements; is there none?
+        aggregate()                 ⊕ over all elements, in order of time
+        between(...)                ⊕ over those in a closed range of times
+        size(), vacant()            the number of elements; whether there are none
 
 A time is anything with a total order under `<`: numbers, strings, datetimes, tuples such as (time, sequence number).
 The algorithm needs nothing else, and compares before it changes anything, so that a time which cannot be ordered with
@@ -29,7 +29,7 @@ Time = Any
 """Anything with a total order."""
 
 ALIKE = frozenset({int, float, str, bytes, datetime, date, timedelta})
-"""Types whose values can be ordered with each other if both can be ordered with a third; tuples are not."""
+"""Types whose values can be ordered with each other if both can be ordered with a third. Not so for tuples."""
 
 Place = tuple[int, int, bool]
 """A node, a place in it, and whether the time was found there."""

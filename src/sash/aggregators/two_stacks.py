@@ -1,9 +1,9 @@
-"""TwoStacks: a queue made of two stacks, each element beside the aggregate of its stack up to it.
+"""TwoStacks: a queue made of two stacks; each element is stored with the aggregate of its stack up to it.
 
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 4.
 
 Needs nothing but associativity. One ⊕ an insert, one a query, one an evict on average; the evict that finds
-the front stack empty turns the back stack over, n ⊕ at once. Space 2n.
+the front stack empty flips the back stack, n ⊕ at once. Space 2n.
 
     front stack (top = oldest)              back stack (top = youngest)
     front_vals  v2 v1   v0                  back_vals  v3 v4
@@ -24,7 +24,7 @@ from sash.aggregators.queue import Queue
 
 
 class TwoStacks(InOrder):
-    """Two stacks, turned over when the front one is used up.
+    """Two stacks, flipped when the front one is empty.
 
     >>> from sash.monoids import Max
     >>> window = TwoStacks(Max())

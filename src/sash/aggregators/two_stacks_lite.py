@@ -1,4 +1,4 @@
-"""TwoStacksLite: the two stacks in one queue, each element overwritten by its aggregate when they turn over.
+"""TwoStacksLite: the two stacks in one queue; a flip overwrites each element with its aggregate.
 
 Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDB Journal
 30 (2021); after section 4 of their report of 2015.
