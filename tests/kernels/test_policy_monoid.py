@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sash.kernels.jit.code_fingerprint import fingerprint
-from sash.kernels.jit.policy_monoid import OrNone, Watched, compilable, joined, shown_alike, split
+from sash.kernels.jit.policy_monoid import OrNone, Watched, compilable, joined, policy_monoid, split
 from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import Kind, Monoid, agree
 from tests.shared.discovery import monoids
@@ -37,7 +37,7 @@ def test_which_aggregates_a_compiled_policy_may_look_at() -> None:
         kinds = kinds_of(monoid)
         if kinds is not None and not monoid.nullable:
             try:
-                shown_alike(monoid, monoid.typed(*kinds), kinds)
+                policy_monoid(monoid, monoid.typed(*kinds), kinds)
             except NotColumnar:
                 continue
             found.add(name)
@@ -50,7 +50,7 @@ def test_typed_states_show_what_plain_ones_show(name: str) -> None:
     kinds = kinds_of(plain)
     assert kinds is not None
     typed = plain.typed(*kinds)
-    shown, chance = shown_alike(plain, typed, kinds), random.Random(name)
+    shown, chance = policy_monoid(plain, typed, kinds), random.Random(name)
     states = [plain.identity, shown.identity]
     for _ in range(12):
         row = tuple(chance.choice([*VALUES[kind], None]) for kind in kinds)

@@ -1,4 +1,4 @@
-"""Structures and monoids on columns, compiled with Numba.
+"""Run structures and monoids on columns, compiled with Numba.
 
 `jit`      compiling: monoids and structures as Numba types, the layout of states, the cache of machine code
 `loops`    loops that drive structures over columns and live state, and the classes that run them

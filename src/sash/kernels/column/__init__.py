@@ -1,8 +1,8 @@
-"""Whole-column kernels: one aggregate in one pass over a column, many times as fast as a structure.
+"""Whole-column kernels: one aggregate in one pass over a column, many times faster than a structure.
 
 `column_kernels`  the kernel of each aggregate, and the threads that run it
 `bounds`          starts and ends of windows: by rows, time, gaps, marks
-`per_key`         turns a kernel for the rows of one key into one for many keys
+`per_key`         turns a kernel for the rows of one key into a kernel for many keys
 `min_max`         min, max, arg_min, arg_max
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round
 `variance`        var and std
@@ -19,8 +19,8 @@ decrease; order statistics have the second only.
     rows     · · · · · · · · · · ·
              ├──── block ────┼──── block ────┤          Count windows: blocks as long as the window
                       ◀──────┼─────▶                    a result is a suffix of one ⊕ a prefix of the next
-             ├── front ──┼── back ──▶                   ranges: two stacks, flipped when the front is used up
+             ├── front ──┼── back ──▶                   ranges: two stacks, flipped when the front is empty
 
-No result is undone by subtraction, so none can drift. A kernel marks results that it is uncertain of (an overflow, lost
-digits), and the aggregate's own ⊕ computes them.
+Running sums of floats consist of parts that do not round (`exact_sum`), so results do not drift. A kernel marks results
+that it is uncertain of (an overflow, lost digits), and the aggregate's own ⊕ computes them.
 """

@@ -1,16 +1,17 @@
-"""Starts and ends of windows, for rows [first, stop) in order of key and time.
+"""Find the starts and ends of windows, for rows [first, stop) in order of key and time.
 
-    Time       from the first row within `size` of the row's time, to the last of its peers
-    Count      the last `size` rows up to the row itself
-    Session    from the last row that is `gap` or more after the one before it, to the last of the peers
-    Lifetime   from the key's first row, to the last of the peers
-    Delta      from the first row within `size` of the row's value, to the row itself
+    Time         from the first row within `size` of the row's time, to the last of its peers
+    Count        the last `size` rows up to the row itself
+    Session      from the last row that is `gap` or more after the one before it, to the last of the peers
+    Lifetime     from the key's first row, to the last of the peers
+    Delta        from the first row within `size` of the row's value, to the row itself
     Punctuation  from the row after the last marked one, to the row itself
     shifted      Time and Count windows that end before their row, or after it
 
-Starts and ends never decrease, so each search continues from the last. The rule for starts is that of live and eager
-windows (`loops/bound_rules.py`); the search differs: all rows are known, so that four ranges of them are searched at
-once. Every kernel returns the lengths of the shortest and of the longest window.
+Peers are rows of the same key and time. Starts and ends never decrease, so each search continues from the last. The
+rule for starts is that of live and eager windows (`loops/bound_rules.py`); the search differs: all rows are known, so
+that four ranges of them are searched at once. Every kernel returns the lengths of the shortest and of the longest
+window.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _QUARTER = 16
 
 
 def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """The last `size` rows of the key."""
+    """Bounds of Count windows: the last `size` rows of the key."""
     key = key_at(edges, first)
     shortest, longest = stop, 0
     for i in range(first, stop):
@@ -41,7 +42,10 @@ def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) ->
 
 
 def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """The rows from `behind` - 1 before the row on, up to `ahead` after it; either may be negative."""
+    """Bounds of shifted Count windows: from `behind` - 1 rows before the row to `ahead` rows after it.
+
+    Either may be negative.
+    """
     key = key_at(edges, first)
     shortest, longest = stop, 0
     for i in range(first, stop):
@@ -56,7 +60,7 @@ def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, 
 
 
 def _over_keys(name: str, of_key: Any) -> Any:
-    """The loop over keys: `of_key(values, given, begin, end, first, stop, los, his)` finds the bounds of rows of one.
+    """A loop over keys. `of_key(values, given, begin, end, first, stop, los, his)` finds the bounds of one key's rows.
 
     `given` are the lengths or starts of windows, and [begin, end) are all rows of the key.
     """
@@ -75,12 +79,12 @@ def _over_keys(name: str, of_key: Any) -> Any:
             key += 1
         return shortest, longest
 
-    over.__name__ = over.__qualname__ = name  # machine code is stored under it
+    over.__name__ = over.__qualname__ = name  # the name of its machine code
     return over
 
 
 def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-    """Windows between two bounds at a distance from given values, as `MovedBound` has them."""
+    """Bounds of windows between two `MovedBound`s, at a distance from given values."""
     low, high, lows, highs = given
     hi = first_moved(values, begin, end, highs[first], high)
     lo = first_moved(values, begin, hi, lows[first], low)
@@ -91,10 +95,10 @@ def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int,
 
 
 def _by_value(closed: bool, peers: int) -> Any:
-    """Bounds of windows measured on a column; given are their size and the least value that there may be.
+    """Bounds of windows measured on a column; `given` are their size and the least value of the column's type.
 
-    `closed`: the start is in the window. They end after the row itself (`peers` 0), after the last of its peers (1), or
-    before the first of them (-1).
+    `closed`: the start is in the window. Windows end after the row itself (`peers` 0), after the last of its peers (1),
+    or before the first of them (-1).
     """
 
     def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
@@ -112,7 +116,7 @@ def _by_value(closed: bool, peers: int) -> Any:
 
 
 def _by_start(peers: int) -> Any:
-    """Bounds of windows whose starts are given: the least value in each. `peers` is as in `_by_value`."""
+    """Bounds of windows with given starts: the least value in each. `peers` is as in `_by_value`."""
 
     def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
         lo = first_from(values, begin, first, given[first], True)
@@ -129,13 +133,13 @@ def _by_start(peers: int) -> Any:
 
 
 by_shifted_value = _over_keys("by_shifted_value", _moved)
-"""Windows that are moved against their row; given are the two bounds, and the values that they are measured from."""
+"""Bounds of shifted windows; `given` are the two bounds, and the values from which they are measured."""
 
 BY_START = {peers: _by_start(peers) for peers in (-1, 1)}
-"""By where windows end."""
+"""Kernels by `peers`."""
 
 BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
-"""By whether the start is in the window, and by where windows end."""
+"""Kernels by `closed` and `peers`."""
 
 
 def _by_sizes(closed: bool) -> Any:
@@ -159,7 +163,7 @@ def _by_sizes(closed: bool) -> Any:
 
 
 BY_SIZES = {closed: _by_sizes(closed) for closed in (True, False)}
-"""By whether the start is in the window."""
+"""Kernels by `closed`."""
 
 
 @noinline
@@ -177,7 +181,9 @@ def _step(values: Any, size: Any, least: Any, closed: bool, row: int, lo: int, l
 
 
 def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
-    """Starts of rows of one key: four quarters at once, because each step waits for the result of the last."""
+    """Starts of the windows of one key's rows: four quarters at once, because each step waits for the last one's
+    result.
+    """
     count = (stop - first) // 4
     one, two, three, four = first, first + count, first + 2 * count, first + 3 * count
     lo1 = _start(values, size, least, closed, begin, one)
@@ -273,7 +279,7 @@ def by_starts(
 
 
 def mapped(places: Any, los: Any, his: Any, first: int, stop: int, new_los: Any, new_his: Any) -> tuple[int, int]:
-    """Bounds among the rows that an aggregate reads: `places` has the number of these before each row."""
+    """Bounds among the rows that an aggregate reads; `places` is the number of such rows before each row."""
     shortest, longest = len(places), 0
     for i in range(first, stop):
         lo, hi = places[los[i]], places[his[i]]

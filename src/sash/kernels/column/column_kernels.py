@@ -1,4 +1,4 @@
-"""The column kernels of aggregates, and their execution: bounds and results over ranges of rows, a thread each."""
+"""The column kernels of aggregates, and their execution: threads compute bounds and results of ranges of rows."""
 
 from __future__ import annotations
 
@@ -64,14 +64,15 @@ class ColumnKernel:
     scratch: int
     """The number of scratch arrays, as long as the longest window."""
     result: str
-    """The kind of a result: "same" as the column, "float", "int", or "place", that of a row."""
+    """The kind of a result: "same" as the column, "float", "int", or "place", the number of a row."""
     setting: int = 0
+    """A parameter of the aggregate: `ddof` of variances."""
     least: int = 1
-    """How many values a window must hold to have a result."""
+    """The least number of values in a window with a result."""
     joined: Any = None
-    """The kernel that joins the results of overlapping windows to those of longer ones, for many sizes at once."""
+    """The kernel that joins results of overlapping windows to the result of a longer one, for many sizes at once."""
     of_sizes: tuple[Any, Any] | None = None
-    """The kernels of many windows at once that share prefix sums, over Count windows and over ranges."""
+    """The kernels that compute many windows from shared prefix sums, over Count windows and over ranges."""
     recompute: tuple[Any, Any] = (None, None)
     """Slower kernels for uncertain results, over Count windows and over ranges. They are separate kernels, compiled
     only for data that needs them."""
@@ -121,7 +122,7 @@ def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | 
 
 
 def cores() -> int:
-    """How many threads can run at once."""
+    """The number of threads that can run at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -138,16 +139,16 @@ class RowThreads:
         return list(itertools.pairwise(cuts))
 
     def run(self, task: Callable[[int, int], Any], rows: int) -> list[Any]:
-        """The task for each range of rows."""
+        """Run a task for each range of rows, and return the results."""
         ranges = self.ranges(rows)
         if len(ranges) == 1:
             return [task(0, rows)]
         return SharedWork(task, ranges).run(len(ranges))
 
     def run_fixed(self, task: Callable[[int, int], Any], rows: int, longest: int) -> None:
-        """Run a task for ranges of rows that do not depend on the number of threads.
+        """Run a task for ranges of rows that do not depend on the number of threads, so that results do not either.
 
-        Sums of floats that begin at other rows round differently: so results are the same for any number of threads.
+        (Sums of floats that begin at other rows round differently.)
         """
         cuts = fixed_cuts(rows, longest)
         threads = min(self.threads, len(cuts))
@@ -162,21 +163,21 @@ class RowThreads:
         return lambda task, rows: self.run_fixed(task, rows, longest)
 
     def loop(self, kernel: Any, rows: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
-        """A kernel for each range of rows: `before`, first, stop, `after` are its arguments."""
+        """Run a kernel for each range of rows; its arguments are `before`, first, stop, `after`."""
         code = coded(kernel, (*before, 0, rows, *after))
         return self.run(lambda first, stop: code(*before, first, stop, *after), rows) if rows else []
 
     # ---- bounds ----
 
     def bounded(self, kernel: Any, rows: int, before: tuple[Any, ...]) -> RangeBounds:
-        """The bounds that a kernel of `bounds` finds."""
+        """Find bounds with a kernel of `bounds`."""
         los, his = (np.empty(rows, index_type(rows)) for _ in range(2))
         lengths = self.loop(kernel, rows, before, (los, his))
         shortest, longest = min((s for s, _ in lengths), default=0), max((n for _, n in lengths), default=0)
         return RangeBounds(los, his, shortest, longest)
 
     def starts(self, kernel: Any, values: Numbers, given: tuple[Any, Any], edges: Places) -> list[RangeBounds]:
-        """The bounds of windows of many sizes that end alike; the starts are rows of one array."""
+        """Find the bounds of windows of many sizes with the same ends; the starts are rows of one array."""
         rows, kind = len(values), index_type(len(values))
         los, his = np.empty((len(given[0]), rows), kind), np.empty(rows, kind)
         self.loop(kernel, rows, (values, given, edges), (los, his))
@@ -187,19 +188,19 @@ class RowThreads:
         return found
 
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
-        """Which ranges hold at least `least` rows."""
+        """Which ranges contain at least `least` rows."""
         out = np.empty(len(given.los), np.bool_)
         self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
         return out
 
     def as_ranges(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
-        """Bounds as ranges."""
+        """Convert bounds to ranges."""
         if isinstance(given, RangeBounds):
             return given
         return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
 
     def among(self, places: Places, given: RangeBounds) -> RangeBounds:
-        """Ranges over the rows that an aggregate reads; `places` has the number of these before each row."""
+        """Convert ranges to ranges of the rows that an aggregate reads; `places`: how many of them are before each."""
         return self.bounded(bounds.mapped, len(given.los), (places, given.los, given.his))
 
     # ---- results ----
@@ -239,14 +240,14 @@ class RowThreads:
     # ---- order ----
 
     def taken(self, values: Numbers, places: Places) -> Numbers:
-        """Values at places."""
+        """Gather the values at places."""
         out = np.empty(len(places), values.dtype)
         if len(places):
             self.loop(group_rows.gathered, len(places), (_plain(values), places), (_plain(out),))
         return out
 
     def put(self, values: Numbers, places: Places, out: Numbers) -> Numbers:
-        """Put values at places."""
+        """Scatter values to places of `out`."""
         if len(places):
             self.loop(group_rows.scattered, len(places), (_plain(values), places), (_plain(out),))
         return out
@@ -261,7 +262,7 @@ def gather(values: Numbers, places: Places, out: Numbers) -> None:
 def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
     """Split rows into a power of two of ranges, independent of the number of threads.
 
-    A range also reads the rows of a window before it: the number of ranges keeps this below an eighth of all rows.
+    A range also reads the rows of the window before it. The number of ranges keeps these below an eighth of all rows.
     """
     shares = 1
     while 2 * (2 * shares) ** 2 * max(longest, 1) <= rows and rows // (2 * shares) >= SHARE:
@@ -286,7 +287,7 @@ def index_type(rows: int) -> Any:
 
 
 def as_kind(column: Numbers, kind: Kind) -> Numbers:
-    """A column as its kernel takes it: booleans as integers."""
+    """Convert a column to the type that kernels take: booleans become integers."""
     return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
 
 
@@ -300,7 +301,7 @@ FOR_FEW_ROWS: dict[Any, Callable[..., Any]] = {
 
 
 def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """The machine code of a kernel for arguments of these types, or its form in NumPy; itself where Numba is off."""
+    """The machine code of a kernel for arguments of these types, or its form in NumPy; itself if Numba is disabled."""
     if kernel in IN_NUMPY:
         return cast(Callable[..., Any], kernel)
     if kernel in FOR_FEW_ROWS and len(arguments[0]) <= numpy_loops.FEW_ROWS:

@@ -1,24 +1,23 @@
-"""The number of different keys in each window, over whole columns.
+"""The number of distinct keys in each window, over whole columns.
 
-Keys of a narrow range index a table of counts. Others are hashed, into a table of the last row of each key: a row adds
-one if its key does not occur before it in the window, and takes one off when it leaves if its key does not occur after
-it:
+Keys of a narrow range index a table of counts. Others are hashed, into a table with the last row of each key: a row
+adds one if its key does not occur before it in the window, and subtracts one when it leaves if its key does not occur
+after it:
 
     keys      a   b   a   c   a
     rows      0   1   2   3   4
     next      2   –   4   –   –       row 2 enters: next[0] = 2; a counts already
               ╰───────▶╰──────▶       row 0 leaves: next[0] is in the window; a still counts
 
-The hash table is never cleared: the row of an entry tells whether it is still in the window, and one that is not is
-free. Where entries collide the newer one stands first (Amble and Knuth: Ordered Hash Tables), so that a search ends at
-the first free entry:
+The hash table is never cleared: an entry whose row is no longer in the window is free. If entries collide the newer one
+comes first (Amble and Knuth: Ordered Hash Tables), so that a search ends at the first free entry:
 
     entry     5     6     7     8
               r9    r7    r2    –     window from row 4 on: the entry of r2 is free
-    row 11, whose place is 5, enters: r11  r9  r7  –
+    row 11, which hashes to 5, enters: r11  r9  r7  –
 
-Cost a row: two accesses of the table of counts; one of the hash table, which is read ahead of its use, and a branch
-that is mispredicted where two keys of the window have one place: a sixteenth of the rows.
+Cost a row: two accesses to the table of counts; or one to the hash table, which is prefetched, and a branch that is
+mispredicted if two keys of the window collide: for a sixteenth of the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sash.kernels.jit.word_operations import mixed, prefetch
 from sash.monoids.algebra import noinline
 
 _AHEAD = 16
-"""How many rows ahead an entry of the hash table is loaded into the cache: half or twice as many take as long."""
+"""How many rows ahead an entry of the hash table is prefetched: half or twice as many take as long."""
 
 
 def key_range(keys: Any, first: int, stop: int) -> tuple[int, int]:
@@ -83,7 +82,7 @@ def indexed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, least: 
 
 
 def _enter(keys: Any, row: int, least: int, table: Any) -> int:
-    """Count the key of a row; is it the first?"""
+    """Increase the count of a row's key; 1 if it is the first such row, else 0."""
     at = np.uint64(keys[np.uint64(row)] - least)
     count = table[at]
     table[at] = count + 1
@@ -91,7 +90,7 @@ def _enter(keys: Any, row: int, least: int, table: Any) -> int:
 
 
 def _leave(keys: Any, row: int, least: int, table: Any) -> int:
-    """Take the key of a row off its count; was it the last?"""
+    """Decrease the count of a row's key; 1 if it was the last such row, else 0."""
     at = np.uint64(keys[np.uint64(row)] - least)
     count = table[at]
     table[at] = count - 1
@@ -122,8 +121,9 @@ def hashed_rows(keys: Any, size: int, edges: Any, first: int, stop: int, bits: i
 def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: int, tables: Any, out: Any) -> None:
     """Counts for rows [first, stop) over ranges.
 
-    `tables` are the hash table, and the next rows: a place for each row from the first window's start on, and one
-    before these. Rows leave before others enter, so that the table never has more entries than a window has rows.
+    `tables` are the hash table, and `nexts`: for each row from the first window's start on, the next row of the same
+    key, and one place before these. Rows leave before others enter, so that the table never has more entries than a
+    window has rows.
     """
     nexts = tables[1]
     low = high = base = los[first]
@@ -143,11 +143,11 @@ def hashed_ranges(keys: Any, los: Any, his: Any, first: int, stop: int, bits: in
 
 
 def _enter_hashed(keys: Any, row: int, begins: Any, bits: int, tables: Any) -> int:
-    """Make a row the last of its key; is it the first in the window? `begins` are the window's start and `base`.
+    """Make a row the last of its key; 1 if the key is new in the window, else 0.
 
-    An entry is the last row of a key, plus 1, from `base` on. The key itself is read from its row: without bits of the
-    hash an entry is 4 bytes, and twice as many are in the cache. Whether the key is in the window is no branch, because
-    for some columns nobody could predict it.
+    `begins` are the window's start and `base`. An entry is the last row of a key, plus 1, from `base` on. The key
+    itself is read from its row: an entry without bits of the hash is 4 bytes, so twice as many fit into the cache.
+    Whether the key is in the window is computed without a branch, because for some columns it is unpredictable.
     """
     low, base = begins
     table, nexts = tables
@@ -168,7 +168,7 @@ def _enter_hashed(keys: Any, row: int, begins: Any, bits: int, tables: Any) -> i
 
 @noinline
 def _displace(keys: Any, row: int, begins: Any, at: Any, moved: int, table: Any) -> int:
-    """Move the entry that a new one has replaced at a place, and all that it replaces in turn, newer ones first.
+    """Move the entry that a new one has replaced, and those that it replaces in turn, newer ones first.
 
     Returns the entry that the key of the row had, or 0.
     """

@@ -1,13 +1,15 @@
 """Exponentially weighted aggregates over whole columns, by two stacks.
 
-    values    a  b  c  d │ e  f  g          at the boundary: aggregates of each suffix of the older values, aged to d,
-              └──front──┘ └─back─┘          and one of the younger ones, aged to the newest
+    values    a  b  c  d │ e  f  g          front: the aggregate of each suffix of the older values, with ages up to d
+              └──front──┘ └─back─┘          back: one aggregate of the younger values, with ages up to the newest
 
-Windows that only grow have no front. `at` are the ages' coordinates: times, or numbers of rows. The half-life is an
-argument, so that another one compiles nothing; a structure's would be a constant of its machine code.
+Windows that only grow have no front. `at` are the coordinates that ages are measured in: times, or numbers of rows. The
+half-life is an argument, so that another half-life does not need another compilation; a structure's would be a constant
+in its machine code.
 
-A step adds one value to an aggregate (`_added`), and must wait for the step before it: on the way are a difference, a
-product and a sum of doubles with its error, some 25 cycles. `merged_mean`, which takes two aggregates, has 60.
+A step adds one value to an aggregate (`_added`), and must wait for the step before it: the critical path is a
+difference, a product and a sum of doubles with its error, some 25 cycles. That of `merged_mean`, which takes two
+aggregates, is 60.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def ewm_means(
 ) -> None:
     """Weighted means of the values [los[row], his[row]); neither bound ever decreases."""
     boundary = base = after = -1
-    step, shrink = -1.0, 0.0  # the last age between neighbours, and its weight: rows have one age
+    step, shrink = -1.0, 0.0  # the last age between neighbours, and its weight: equal for all rows of Count windows
     back = (0.0, 0.0, 0.0)
     for row in range(first, stop):
         low, high = los[row], his[row]
@@ -74,7 +76,7 @@ def ewm_moments(
     The factor is 0 if no two values have a weight.
     """
     boundary = base = after = -1
-    step, shrink = -1.0, 0.0  # the last age between neighbours, and its weight: rows have one age
+    step, shrink = -1.0, 0.0  # the last age between neighbours, and its weight: equal for all rows of Count windows
     back = (0.0, 0.0, 0.0, 0.0, 0.0)
     for row in range(first, stop):
         low, high = los[row], his[row]
@@ -113,12 +115,12 @@ def ewm_moments(
 
 
 def _added(a: MeanState, x: float, weight: float) -> MeanState:
-    """A mean with one more value of this weight."""
-    gap = (x - a[1]) - a[2]  # to 2 units in the last place: where both nearly cancel, the first difference is exact
+    """Add a value of this weight to a mean."""
+    gap = (x - a[1]) - a[2]  # to 2 units in the last place: if both nearly cancel, the first difference is exact
     if not abs(gap) <= LARGEST:
         return merged_mean(a, (weight, x, 0.0), 1.0)
     total = a[0] + weight
-    # from the heavier side: the error is relative to what the lighter one adds
+    # start from the heavier side: the error is relative to what the lighter side adds
     if a[0] < weight:
         hi, lo = two_sum(x, -gap * (a[0] / total))
     else:
@@ -127,7 +129,7 @@ def _added(a: MeanState, x: float, weight: float) -> MeanState:
 
 
 def _joined(a: MeanState, b: MeanState) -> float:
-    """The mean of both."""
+    """The mean of two aggregates."""
     gap = (b[1] - a[1]) + (b[2] - a[2])
     if not abs(gap) <= LARGEST:
         return merged_mean(a, b, 1.0)[1]
@@ -137,7 +139,7 @@ def _joined(a: MeanState, b: MeanState) -> float:
 
 
 def _joined_moments(a: MomentState, b: MomentState) -> MomentState:
-    """The weight, the deviation and the pairs of both; the mean is left out."""
+    """The moments of two aggregates, without the mean."""
     total = a[0] + b[0]
     p, q = a[0] / total, b[0] / total
     gap = (b[1] - a[1]) + (b[2] - a[2])
@@ -146,7 +148,7 @@ def _joined_moments(a: MomentState, b: MomentState) -> MomentState:
 
 
 def _with(a: MomentState, x: float, weight: float) -> MomentState:
-    """Moments with one more value of this weight."""
+    """Add a value of this weight to moments."""
     if not abs(x) <= LARGEST:
         return (a[0] + weight, a[1], a[2], math.nan, a[4] + 2.0 * (a[0] * weight))
     total, hi, lo = _added((a[0], a[1], a[2]), x, weight)

@@ -7,11 +7,11 @@
 
 So running sums of highs and of middles are exact, whatever was added and subtracted; only the rests round, far below
 the digits of the result. The error is bounded: `least` is the smallest result with all its digits, and smaller results
-are computed otherwise. If no value has a rest, nothing rounds. Splitting a float takes two additions (Rump, Ogita and
-Oishi, SIAM J. Sci. Comput. 31, 2008), vectorised four at a time.
+are recomputed by other kernels. If no value has a rest, nothing rounds. Splitting a float takes two additions (Rump,
+Ogita and Oishi, SIAM J. Sci. Comput. 31, 2008), vectorised four at a time.
 
-A sum is started for values of some magnitude, with room for somewhat larger ones; the caller must check that values
-stay below the bound. Values that are not finite, or near the upper end of the range, have no such sum.
+A sum is started for values of some magnitude, and accepts somewhat larger ones; the caller must check that values stay
+below the bound. There is no such sum of values that are not finite, or near the upper end of the range.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RUNS = 16
 """The number of pieces after which a sum restarts, to bound the rounding of the rests."""
 
 HIGH, MIDDLE, REST, BOUND, ABOVE, BELOW, RESTS, REACH, STEPS = range(9)
-"""The state of a sum: the three sums; the bound of values; the constants that split highs and middles; the number of
-values with a rest; the largest sum of rests; how often it was rounded."""
+"""The state of a sum: the three sums; the bound of values; the constants that split off highs and middles; the number
+of values with a rest; the largest sum of rests so far; the number of roundings."""
 
 _LARGEST = sys.float_info.max
 _SPARE = 2
@@ -55,7 +55,7 @@ def magnitude(x: Any, first: int, stop: int) -> int:
         three, four = max(three, abs(c[j])), max(four, abs(d[j]))
     for j in range(quarter, len(d)):
         four = max(four, abs(d[j]))
-    for j in range(len(a)):  # a NaN is no larger than others
+    for j in range(len(a)):  # the maximum does not find NaN
         odd += not abs(a[j]) <= _LARGEST
     one, three = max(one, two), max(three, four)
     most = max(one, three)
@@ -70,7 +70,7 @@ def bits_of(count: int) -> int:
 
 @numpy_division
 def parting(bound: float, size: int) -> float:
-    """The constant that splits off the highs of values within a bound, a power of two, for sums of up to `size`."""
+    """The constant that splits off the highs of values below a power of two, for sums of up to `size` values."""
     return math.ldexp(1.5 * bound, bits_of(size))
 
 
@@ -82,7 +82,7 @@ def high_of(value: float, above: float) -> float:
 
 @numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
-    """Start a sum of up to `size` rows: [low, at) now, then rows up to `stop`; False if it is not possible."""
+    """Start a sum of up to `size` rows with [low, at), for rows up to `stop`; returns False if that is not possible."""
     exponent = max(magnitude(x, low, stop), _LOWEST) + _SPARE
     if exponent > _HIGHEST:
         return False
@@ -166,8 +166,8 @@ def moving(lengths: Any, begun: Any, slid: Any) -> Any:
     """A kernel of running sums for the rows of one key, a piece at a time.
 
     `lengths(size)` returns the number of rows of a piece, and the number of pieces before a restart; `begun` starts
-    with the window before a piece, if possible; `slid` continues, and returns the number of uncertain results: then the
-    whole piece is uncertain. Each has one call site, because it is inlined there.
+    with the window before a piece, if possible; `slid` continues, and returns the number of uncertain results: if there
+    are any, the whole piece is uncertain. Each has one call site, because it is inlined there.
     """
 
     @numpy_division

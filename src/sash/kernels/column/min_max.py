@@ -2,8 +2,8 @@
 
 The first of equal values wins, and NaN wins over every number, as in `sash.monoids.order`.
 
-Cost: 3 comparisons a row over Count windows (the blocks are those of van Herk, and of Gil and Werman, for image
-filters), 3 over ranges.
+Cost: 3 comparisons a row, over Count windows (by the block algorithm of van Herk, and Gil and Werman, for image
+filters) and over ranges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def less(a: Any, b: Any) -> Any:
 
 
 def _extreme(beats: Any, name: str) -> tuple[Any, Any, Any]:
-    """The kernels of one order: over Count windows, over ranges, and the places of the winners over ranges."""
+    """The kernels of one order: over Count windows, over ranges, and the row of the extreme value over ranges."""
 
     @numpy_division
     def one_key(

@@ -1,16 +1,16 @@
 """The most frequent key of each window, the least of equally frequent ones, over whole columns.
 
-The keys are ranked chunk by chunk (`rank_compression.py`); each different key of a chunk has a number in order, a
-count, and a leaf of a tournament:
+The keys are ranked chunk by chunk (`rank_compression.py`); each distinct key of a chunk has a number in order, a
+count, and a leaf of a tournament tree:
 
-            tree[1]  1                 the winner of a match: the greater count, the left one of equal counts
+            tree[1]  1                 a node is the child with the greater count, the left one if they are equal
             /        \\
-         1              2              an update stops where the winner is another key and stays the same
+         1              2              an update stops at a node that is another key and does not change
        /   \\          /   \\
      0       1       2      3          numbers of the keys
      ×2      ×5      ×1     ×0         counts
 
-Cost a row: some 1.3 sorted keys and two updates, each of up to log₂ of the different keys, mostly of a few matches.
+Cost a row: some 1.3 sorted keys and two updates, each of up to log₂ of the distinct keys, mostly of a few nodes.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def modes(
             row += 1
 
 
-def _start(keys: Any, begin: int, length: int, ranks: Any, order: Any, played: Any) -> int:
-    """Number the different keys of a chunk, and begin a tournament of so many; returns its number of leaves.
+def _start(keys: Any, begin: int, length: int, ranks: Any, order: Any, tournament: Any) -> int:
+    """Number the distinct keys of a chunk, and start a tournament tree for them; returns its number of leaves.
 
     ranks[number] becomes the rank of a key with that number.
     """
-    numbers, counts, tree = played
+    numbers, counts, tree = tournament
     number, last = -1, 0
     for rank in range(length):
         row = order[rank]
@@ -82,7 +82,7 @@ def _start(keys: Any, begin: int, length: int, ranks: Any, order: Any, played: A
 
 
 def _count(number: Any, change: int, leaves: int, counts: Any, tree: Any) -> None:
-    """Change the count of a key, and play its matches again until one has the same winner as before."""
+    """Change the count of a key, and update the nodes above its leaf until one does not change."""
     counts[np.uint64(number)] += change
     node = (leaves + int(number)) >> 1
     while node > 0:

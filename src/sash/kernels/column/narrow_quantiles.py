@@ -3,11 +3,11 @@
 Windows of up to `NARROW` keys are sorted arrays. Eight ranges of rows are processed at once, so that a vector holds the
 i-th keys of eight arrays. Each step removes and inserts a key in all of them, without a branch:
 
-    array 0    rows 0 …             old 7  new 2     a window that only grows removes a sentinel, which fills the
-    array 1    rows 1,000 …         old 3  new 9     array behind its keys; one that only shrinks inserts one
+    array 0    rows 0 …             old 7  new 2     sentinels fill an array after its keys: a window that only grows
+    array 1    rows 1,000 …         old 3  new 9     removes one, a window that only shrinks inserts one
     …
 
-Over Count windows up to `BATCH` steps are one call as long as no array comes to the end of a key: the keys of a range
+Over Count windows up to `BATCH` steps are one call, as long as no array reaches the end of a key: the keys of a range
 are copied to vectors, and results back, a run of rows at a time.
 
 Cost a row: w / 8 vector operations for windows of w keys.
@@ -26,16 +26,16 @@ from sash.kernels.jit.word_operations import ARRAYS, slide_arrays
 from sash.monoids.order_statistics import quantile_place
 
 NARROW = 128
-"""The longest window that is kept as a sorted array."""
+"""The longest window that is a sorted array."""
 
 BATCH = 32
-"""The most steps in one call; twice as many take as long."""
+"""The greatest number of steps in one call; twice as many take as long."""
 
 
 def narrow_quantile_rows(
     keys: Any, size: int, edges: Any, first: int, stop: int, longest: int, asked: Any, out: Any, scratch: Any
 ) -> None:
-    """Quantiles of rows [first, stop) over Count windows, of which none has more than `longest` keys.
+    """Quantiles of rows [first, stop) over Count windows of up to `longest` keys.
 
     Each step processes a row: its key enters, that of the row `size` before it leaves. A range that begins within a key
     first processes the rows of its first window, without results. The other arguments are those of `narrow_quantiles`.
@@ -74,7 +74,9 @@ def narrow_quantile_rows(
 
 
 def _steps_at_once(size: int, edges: Any, first: int, stop: int, scratch: Any) -> tuple[int, bool]:
-    """The number of steps up to the end of a key or range, 0 at the end of all; are all windows with results full?"""
+    """The number of steps up to the end of a key or range, 0 if all are at the end; and whether all windows with
+    results are full.
+    """
     _, _, _, _, rows, ends, begins, following_keys = scratch
     steps, is_alike, is_working = BATCH, True, False
     for number in range(ARRAYS):

@@ -1,6 +1,6 @@
-"""Loops over rows in NumPy: those that are as fast as machine code, and for few rows those of `group_rows`.
+"""Loops over rows in NumPy: loops that are as fast as machine code, and those of `group_rows` for few rows.
 
-Compiling a loop takes some 100 ms, in which NumPy groups a few rows thousands of times.
+Compiling a loop takes some 100 ms. In that time NumPy groups a few rows thousands of times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FEW_ROWS = 256
 
 
 def ascending(values: Any, first: int, stop: int) -> bool:
-    """Are the values of rows [first, stop), and the one before them, ascending?"""
+    """Are the values of rows [first, stop) ascending, from the row before them on?"""
     for begin in range(max(first, 1), stop, CHUNK):
         end = min(begin + CHUNK, stop)
         if (values[begin:end] < values[begin - 1 : end - 1]).any():
@@ -28,7 +28,7 @@ def ascending(values: Any, first: int, stop: int) -> bool:
 
 
 def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
-    """Are rows [first, stop), and the one before them, in order by code and value?"""
+    """Are rows [first, stop) in order of code and value, from the row before them on?"""
     for begin in range(max(first, 1), stop, CHUNK):
         here, before = slice(begin, min(begin + CHUNK, stop)), slice(begin - 1, min(begin + CHUNK, stop) - 1)
         falls = (codes[here] == codes[before]) & (values[here] < values[before])
@@ -38,7 +38,7 @@ def rising(codes: Any, values: Any, first: int, stop: int) -> bool:
 
 
 def held(los: Any, his: Any, least: int, first: int, stop: int, out: Any) -> None:
-    """Which ranges hold at least `least` rows."""
+    """Which ranges contain at least `least` rows."""
     for begin in range(first, stop, CHUNK):
         here = slice(begin, min(begin + CHUNK, stop))
         np.greater_equal(his[here] - los[here], least, out=out[here])

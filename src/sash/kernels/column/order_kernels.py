@@ -1,4 +1,4 @@
-"""The column kernels of order statistics, and their execution: ranges of rows, a thread each.
+"""The column kernels of order statistics, and their execution: threads compute ranges of rows.
 
               keys          narrow windows          wide windows
     median    order_keys    narrow_quantiles:       wide_quantiles: sets of ranks
@@ -7,7 +7,7 @@
     mode                    modes: a tournament of counts
     distinct                distinct_counts: a table of counts, or of the last row of each key
 
-Results are exact, so that they do not depend on where ranges of rows begin.
+Results are exact, so they do not depend on where ranges of rows begin.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sash.monoids.order_statistics import (
 )
 
 _INDEXED = 1 << 16
-"""The range of keys that always index a table: it stays in the second-level cache."""
+"""A range of keys for which a table of counts is always used: it fits into the second-level cache."""
 
 Scratch = Callable[[int, int], Any]
 """Creates the arrays that a kernel works in, for the longest window and the number of keys."""
@@ -58,16 +58,16 @@ class OrderKernel:
     """Kernels of an order statistic over windows of up to `narrow` keys, and over wider ones."""
 
     asked: Any
-    """What the kernels are asked for, as they take it."""
+    """The parameters of the statistic, as the kernels take them."""
     result: str
     """The kind of a result: "same" as the column, "float" or "int"."""
     kernels: tuple[Any, Any]
     scratch: tuple[Scratch, Scratch]
     narrow: int = 0
     rows: tuple[Any, Any] = (None, None)
-    """The same over Count windows; None: those over ranges."""
+    """The kernels over Count windows; None: those over ranges are used."""
     least: int = 1
-    """How many values a window must hold to have a result."""
+    """The least number of values in a window with a result."""
 
     def aggregate(self, threads: RowThreads, x: Numbers, given: CountBounds | RangeBounds, rows: int) -> Numbers:
         """The results; those of windows without values are undefined."""
@@ -156,7 +156,7 @@ class DistinctKernel:
 
 
 def _by_bounds(given: CountBounds | RangeBounds, rows: Any, ranges: Any) -> tuple[Any, Any]:
-    """The kernel for such bounds, and the bounds as it takes them."""
+    """The kernel for bounds of this kind, and the bounds as its arguments."""
     if isinstance(given, CountBounds):
         return rows, (given.size, given.edges)
     return ranges, (given.los, given.his)
@@ -196,7 +196,7 @@ def keys_of(threads: RowThreads, x: Numbers) -> Numbers:
 
 
 def equal_keys(threads: RowThreads, x: Numbers) -> Numbers:
-    """Keys of a column that are equal where its values are: without -0.0 and NaN, the bits as they are."""
+    """Keys of a column that are equal if its values are: the bits of floats, unless there are -0.0 or NaN."""
     if x.dtype == np.float64 and not any(threads.loop(order_keys.has_several_bits, len(x), (x.view(np.int64),), ())):
         return x.view(np.int64)
     return keys_of(threads, x)
@@ -208,15 +208,15 @@ def _key_range(threads: RowThreads, keys: Numbers) -> tuple[int, int]:
 
 
 def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, longest: int) -> None:
-    """Run a task for ranges of rows, each of at least two windows: it also reads the window before its first row."""
+    """Run a task for ranges of rows, each at least two windows long, because it also reads the window before it."""
     shares = max(1, min(threads.threads, rows // max(column_kernels.SHARE, 2 * longest)))
     RowThreads(shares).run(task, rows)
 
 
 def table_bits(longest: int) -> int:
-    """The bits of the length of a hash table, of which the keys of a window fill up to a sixteenth.
+    """The bits of the length of a hash table, so that the keys of a window fill at most a sixteenth of it.
 
-    Those of very long windows fill up to a quarter: then memory counts for more than collisions.
+    The keys of very long windows fill up to a quarter: there memory matters more than collisions.
     """
     return max(11, min(20, (16 * longest - 1).bit_length()), (4 * longest - 1).bit_length())
 
@@ -229,19 +229,19 @@ def _no_scratch(_longest: int, _keys: int) -> Any:
 
 
 def _arrays_scratch(longest: int, _keys: int) -> Any:
-    """The sorted arrays, what leaves and enters them, what is found in them, and the progress of their ranges."""
+    """The sorted arrays, the keys that leave and enter them, the keys found in them, and the state of their ranges."""
     steps = narrow_quantiles.BATCH
     vectors = longest + 1, steps, steps, 3 * steps, 1, 1, 1, 1
     return tuple(_at_once(*((ARRAYS * length, np.int64) for length in vectors)))
 
 
 def _at_once(*arrays: tuple[int, Any]) -> list[Numbers]:
-    """Arrays of these lengths and types in one allocation: a large one gets large pages, of which few are missed."""
+    """Allocate arrays of these lengths and types at once: a large allocation gets large pages, with few TLB misses."""
     cuts = np.cumsum([0, *(-(-length * np.dtype(kind).itemsize // 64) * 64 for length, kind in arrays)])
-    room = np.empty(cuts[-1] + 64, np.uint8)
-    room = room[-room.ctypes.data % 64 :]  # vectors of 64 bytes that cross no border of the cache take half the time
+    memory = np.empty(cuts[-1] + 64, np.uint8)
+    memory = memory[-memory.ctypes.data % 64 :]  # vectors of 64 bytes within a cache line take half the time
     return [
-        room[cut : cut + length * np.dtype(kind).itemsize].view(kind)
+        memory[cut : cut + length * np.dtype(kind).itemsize].view(kind)
         for cut, (length, kind) in zip(cuts, arrays, strict=False)
     ]
 

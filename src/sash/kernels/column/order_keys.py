@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 GREATEST = 2**63 - 1
-"""The key of NaN. As an integer it is the key of that integer."""
+"""The key of NaN; in a column of integers, of the greatest integer."""
 
 _LEAST = -(2**63)
 _INFINITY = 0x7FF0000000000000
@@ -28,14 +28,14 @@ def float_keys(bits: Any, first: int, stop: int, keys: Any) -> None:
 
 
 def has_several_bits(bits: Any, first: int, stop: int) -> bool:
-    """Is there a float, given as its bits, whose equals may have others: -0.0 or NaN?"""
+    """Is there a float, given as its bits, that equals floats with other bits: -0.0 or NaN?"""
     least = greatest = 0
     for i in range(first, stop):
         own = bits[np.uint64(i)]
-        least, greatest = min(least, own), max(greatest, own & GREATEST)  # of eight at once
+        least, greatest = min(least, own), max(greatest, own & GREATEST)  # vectorised, eight at once
     return least == _LEAST or greatest > _INFINITY
 
 
 def float_bits(key: Any) -> Any:
-    """The bits of the float that has a key."""
+    """The bits of the float with this key."""
     return key ^ ((key >> 63) & GREATEST)

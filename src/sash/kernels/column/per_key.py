@@ -1,4 +1,4 @@
-"""Turn a kernel for the rows of one key into one for a range of rows of many keys.
+"""Turn a kernel for the rows of one key into a kernel for a range of rows of many keys.
 
     edges     0           4       7               the first row of each key, and the number of rows
     rows      a a a a     b b b   c c c …
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 OneKeyKernel = Callable[..., None]
-"""Fills the results of rows [first, stop) of a key that begins at `begin`; windows hold up to `size` rows."""
+"""Fills the results of rows [first, stop) of a key that begins at `begin`; windows have up to `size` rows."""
 
 
 def numpy_division(kernel: Any) -> Any:
@@ -34,7 +34,7 @@ def over_keys(one_key: OneKeyKernel) -> Any:
         while first < stop:
             begin, end = edges[key], min(edges[key + 1], stop)
             if end > first:
-                # no window is longer than its key, and no block need be
+                # no window is longer than its key, so blocks need not be either
                 one_key(x, begin, first, end, min(size, edges[key + 1] - begin), setting, out, uncertain, scratch)
                 first = end
             key += 1

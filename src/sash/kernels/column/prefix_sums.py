@@ -2,13 +2,13 @@
 
     rows        a   b   c   d   e   f
     prefix    0   a  a+b  …           P     in three parts, of which the first two are exact (`exact_sum`)
-    c to f                └── P[6] − P[2]   one subtraction a part and window, and no row is split again
+    c to f                └── P[6] − P[2]   one subtraction for each part and window; a row is split only once
 
 Prefix sums restart at each key, and on long keys at each piece, with the rows of the longest window before it: so parts
-keep enough bits, and rests round little. If one result of a piece is uncertain, the whole piece is, for its size.
+have enough bits, and rests round little. If one result of a piece is uncertain, the whole piece is, for its size.
 
-Cost: splitting each row once, and 5 additions a row and size; over each size alone a row is split twice, as it enters
-and as it leaves.
+Cost: splitting each row once, and 5 additions a row and size; computed one size at a time, a row is split twice, when
+it enters and when it leaves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sash.kernels.column.sum_mean import parts
 
 @numpy_division
 def prefixed(x: Any, low: int, stop: int, scratch: Any) -> float:
-    """Prefix sums of the parts of rows [low, stop); the smallest result with all its digits, -1 if there is none."""
+    """Compute prefix sums of the parts of rows [low, stop); returns the smallest result with all its digits, or -1."""
     state = scratch[3]
     if not exact_sum.begun(x, low, low, stop, stop - low, state):
         return -1.0
@@ -43,7 +43,7 @@ def prefixed(x: Any, low: int, stop: int, scratch: Any) -> float:
 
 @numpy_division
 def grown(scratch: Any, first: int, stop: int, begin: int, divides: bool, least: float, out: Any) -> int:
-    """Sums from a place of the prefix sums to each of [first, stop); how many are uncertain."""
+    """Write the sums from one place of the prefix sums to each of [first, stop); returns how many are uncertain."""
     high, middle, rest = scratch[0, begin], scratch[1, begin], scratch[2, begin]
     highs, middles, rests = scratch[0, first:stop], scratch[1, first:stop], scratch[2, first:stop]
     bad = 0
@@ -56,7 +56,7 @@ def grown(scratch: Any, first: int, stop: int, begin: int, divides: bool, least:
 
 @numpy_division
 def slid(scratch: Any, first: int, stop: int, size: int, divides: bool, least: float, out: Any) -> int:
-    """Sums of the `size` rows before each of the places [first, stop); how many are uncertain."""
+    """Write the sums of the `size` rows before each of the places [first, stop); returns how many are uncertain."""
     highs, middles, rests = scratch[0, first:stop], scratch[1, first:stop], scratch[2, first:stop]
     first, stop = first - size, stop - size
     highs2, middles2, rests2 = scratch[0, first:stop], scratch[1, first:stop], scratch[2, first:stop]
@@ -70,11 +70,11 @@ def slid(scratch: Any, first: int, stop: int, size: int, divides: bool, least: f
 
 @numpy_division
 def between(scratch: Any, los: Any, his: Any, low: int, divides: bool, least: float, out: Any) -> int:
-    """Sums of ranges, whose places among the prefix sums are `low` less; how many are uncertain."""
+    """Write the sums of ranges, whose prefix sums begin at row `low`; returns how many are uncertain."""
     highs, middles, rests = scratch[0], scratch[1], scratch[2]
     bad = 0
     for j in range(len(his)):
-        # unsigned: a signed index is checked for counting from the end
+        # unsigned, because a signed index is tested for being negative
         came, went = np.uint64(his[j] - low), np.uint64(los[j] - low)
         total = exact_sum.rounded(highs[came] - highs[went], middles[came] - middles[went], rests[came] - rests[went])
         bad += abs(total) < least
@@ -85,8 +85,8 @@ def between(scratch: Any, los: Any, his: Any, low: int, divides: bool, least: fl
 def _over_sizes(divides: bool, name: str) -> tuple[Any, Any]:
     """The kernels over Count windows and over ranges: `found[k, i]` is the result of window k at row i.
 
-    They count in `uncertain` the pieces of each window whose results are not certain. `longest`, and for ranges `lows`,
-    the first row of each piece's windows, are those of all windows, of which a call may compute some: so results do not
+    They count in `uncertain` the uncertain pieces of each window. A call may compute some of the windows only, but
+    `longest`, and for ranges `lows`, the first row of each piece's windows, are those of all windows: so results do not
     depend on how many threads share the windows.
     """
 

@@ -1,4 +1,4 @@
-"""How a quantile is written: a number between two keys, the first of them, or NaN."""
+"""Write a quantile: a number between two keys, the first of them, or NaN."""
 
 from __future__ import annotations
 

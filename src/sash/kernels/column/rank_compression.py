@@ -1,11 +1,11 @@
-"""Ranks of the keys of a chunk of rows: numbers from 0, all different, in the order of the keys and then of the rows.
+"""Rank the keys of a chunk of rows: numbers from 0, all distinct, in the order of the keys and then of the rows.
 
-A radix sort over the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are equal
-in these. A key travels as one word, so that a pass moves half the bytes:
+A radix sort by the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are equal
+in these. Leading bits and row are packed into one word, so that a pass moves half the bytes:
 
     word    leading bits of key − least key │ row in the chunk
 
-Trailing bits that are the same in all keys, as in floats that are integers, are left out.
+Trailing bits that are equal in all keys, as in floats that are integers, are left out.
 
 Cost: 2 or 3 passes; runs of more than 16 keys that are equal in their leading bits, and not in order, are merged in
 O(log n) passes.
@@ -46,9 +46,9 @@ def counts_needed() -> int:
 
 
 def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorting: Any) -> None:
-    """Rank the keys of a chunk: ranks[row], and order[rank], the row, from `begin` on.
+    """Rank the keys of a chunk: write ranks[row] and order[rank], rows being counted from `begin`.
 
-    `sorting` are arrays to work in, as of `sorted_rows`.
+    `sorting` are the scratch arrays of `sorted_rows`.
     """
     words, mask = sorted_rows(keys, begin, length, sorting)
     for rank in range(length):
@@ -58,9 +58,9 @@ def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorti
 
 
 def sorted_rows(keys: Any, begin: int, length: int, sorting: Any) -> tuple[Any, Any]:
-    """Words in the order of the keys from `begin` on, and the mask of the bits that are the row, counted from there.
+    """Sort the keys from `begin` on: returns their words in order, and the mask of the row in a word.
 
-    `sorting` are arrays to work in: two of as many words as there are rows, and counts.
+    Rows are counted from `begin`. `sorting` are scratch arrays: two of as many words as there are rows, and counts.
     """
     words, spare, counts = sorting
     least = greatest = keys[begin]
@@ -106,8 +106,8 @@ def _bit_length(word: Any) -> int:
 def _digits(row_bits: int) -> tuple[int, int]:
     """The number of passes and the bits of each, for 2 ** row_bits rows, as measured.
 
-    Together at least 10 bits more than rows have, because floats around 0 leave most leading bits unused. A pass is
-    fast as long as the ends of all its runs are in the first-level cache.
+    Together they have at least 10 bits more than a row, because floats around 0 leave most leading bits unused. A pass
+    is fast as long as the ends of all its runs are in the first-level cache.
     """
     if row_bits <= 10:
         return 3, 8
@@ -117,7 +117,7 @@ def _digits(row_bits: int) -> tuple[int, int]:
 
 
 def _count(keys: Any, begin: int, length: int, leading: Any, counts: Any) -> None:
-    """The place of the first key of each digit, for all passes."""
+    """Compute the place of the first key of each digit, for all passes."""
     base, shift, digit, passes = leading
     size, mask, by, one = 1 << digit, np.uint64((1 << digit) - 1), np.uint64(shift), np.uint64(digit)
     for i in range(passes * size):
@@ -138,7 +138,7 @@ def _count(keys: Any, begin: int, length: int, leading: Any, counts: Any) -> Non
 
 
 def _settle(keys: Any, begin: int, length: int, row_bits: int, words: Any, spare: Any) -> None:
-    """Sort the words whose leading bits are equal by their keys; equal keys are in the order of the rows."""
+    """Sort words with equal leading bits by their keys; equal keys stay in the order of the rows."""
     by = np.uint64(row_bits)
     start = 0
     while start < length:

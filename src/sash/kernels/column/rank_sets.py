@@ -3,8 +3,8 @@
     words    0110… 0010… 0000… …        64 ranks each
     blocks   ├──── 1,024 ranks ────┤    how many are in the set
 
-Adding and removing take O(1), counting those below a rank O(16 + ranks / 1,024), half of it in vectors, and so does
-finding the n-th rank.
+Adding and removing a rank take O(1). Counting the ranks below a rank, and finding the n-th rank, take
+O(16 + ranks / 1,024), half of it in vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ONE, _SIX, _TEN, _LAST = np.uint64(1), np.uint64(6), np.uint64(10), np.uint64(6
 
 
 def words_needed(ranks: int) -> int:
-    """The number of words for this many ranks: whole blocks, and one word more that a search may read."""
+    """The number of words for this many ranks: whole blocks, with a word more that a search may read."""
     return blocks_needed(ranks) * BLOCK_WORDS
 
 
@@ -38,7 +38,7 @@ def clear(words: Any, blocks: Any, ranks: int) -> None:
 
 
 def flip(words: Any, rank: Any) -> None:
-    """Add a rank that is not in the set, or remove one that is; its block's count is left to the caller."""
+    """Add a rank that is not in the set, or remove one that is; the caller updates the count of its block."""
     words[rank >> _SIX] ^= _ONE << (rank & _LAST)
 
 

@@ -1,7 +1,7 @@
 """Share tasks among threads, some of which may fail to start.
 
-`threading.Thread.start` waits for the new thread, forever if it runs out of memory before it signals its start. Here
-the calling thread takes tasks, too, and waits only for threads that have taken one.
+`threading.Thread.start` waits for the new thread, and hangs if that runs out of memory before it signals its start.
+Here the calling thread takes tasks, too, and waits only for threads that have started to work.
 
     tasks     0 1 2 3 4 5 6 7
     caller    0   2     5   7   ──▶ waits for the helper, which has taken tasks
@@ -58,7 +58,7 @@ class SharedWork:
 
 
 class Helper:
-    """A thread beside the caller's."""
+    """A thread that works beside the caller."""
 
     def __init__(self, work: SharedWork) -> None:
         self.work = work
@@ -81,6 +81,6 @@ class Helper:
             self.done.release()
 
     def wait(self) -> None:
-        """Wait until it has finished its task; none is left to take."""
+        """Wait until the thread has finished, if it has started; no task is left to take."""
         if self.is_working:
             self.done.acquire()

@@ -1,13 +1,13 @@
-"""Minimum and maximum over Count windows of many sizes, each made from the next smaller one.
+"""Minimum and maximum over Count windows of many sizes, each computed from the next smaller one.
 
     rows        a b c d e f g h
     size 4            └─────┘ └─ …      the results of size 4, known for every row
     size 7      └───────────┘           that at row d joined with that at row g: they overlap, and cover a to g
 
-A window of up to twice the size of another is two overlapping windows of it, one `by` rows before the other. The order
-of min and max is such that counting a row twice does no harm. Sizes that are further apart are reached by doubling.
+A window of up to twice the size of another one is the union of two such windows, one `by` rows before the other. Min
+and max are idempotent, so a row may be counted twice. Sizes that are further apart are reached by doubling.
 
-Cost: 1 comparison a row and size, and 1 for each doubling in between; over Count windows alone it is 3 a row.
+Cost: 1 comparison a row and size, and 1 for each doubling in between; computed one size at a time it is 3 a row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ greatest_joined, least_joined = _joined(greater, "greatest"), _joined(less, "lea
 
 
 def steps(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """How to reach ascending sizes from single rows: by how many rows to join each time, and the size that it gives.
+    """The steps from single rows to ascending sizes: by how many rows to shift each time, and the resulting size.
 
     >>> list(steps([1, 3, 5, 20]))
     [(1, 2), (1, 3), (2, 5), (5, 10), (10, 20)]

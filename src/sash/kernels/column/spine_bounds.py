@@ -4,8 +4,8 @@
     spine     a4  a8  b1                    by key and time
     place      1   3   4                    the first event of the key at or after the row's time
 
-Places never decrease, so a search goes on from the last one, in steps that double: O(log d) for a distance d, which is
-a few comparisons where the spine is dense, and no scan of all events where it is sparse.
+Places never decrease, so a search continues from the last one, in steps that double: O(log d) for a distance d. That is
+a few comparisons if the spine is dense, and no scan of all events if it is sparse.
 """
 
 from __future__ import annotations

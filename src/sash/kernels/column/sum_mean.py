@@ -1,13 +1,13 @@
 """Sums and means over whole columns.
 
-Sums of floats run from row to row in parts that do not round (`exact_sum`): a sum has all its digits, or a piece of the
+Sums of floats are running sums of parts that do not round (`exact_sum`). A sum has all its digits, or a piece of the
 column is recomputed from two stacks, without subtraction: sums from the boundary of the stacks in both directions, with
 the rounding errors of all additions (`two_sum`; such sums are as accurate as in twice the precision, as Ogita, Rump and
-Oishi show in SIAM J. Sci. Comput. 26, 2005). The monoid computes a sum that is not finite: it distinguishes an
-intermediate overflow from an infinite input.
+Oishi show in SIAM J. Sci. Comput. 26, 2005). Sums that are not finite are computed by the monoid, which distinguishes
+an intermediate overflow from an infinite input.
 
-Integers are exact in two words, value = high * 2**32 + low, so leaving values are subtracted. The monoid computes a sum
-beyond 64 bits, and raises.
+Integers are exact in two words, value = high * 2**32 + low, so leaving values are subtracted. Sums beyond 64 bits are
+computed by the monoid, which raises.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
                 again_rest += lost
                 following[length - 1 - j], following_rest[length - 1 - j] = again, again_rest
             bad = 0
-            front[size], front_rest[size] = 0.0, 0.0  # the last window of a whole block has nothing of the front
+            front[size], front_rest[size] = 0.0, 0.0  # the last window of a whole block contains no row of the front
             for j in range(length):
                 found = joined(back[j], back_rest[j], front[j + 1], front_rest[j + 1])
                 bad += not math.isfinite(found)
@@ -178,7 +178,9 @@ def _begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> boo
 
 @numpy_division
 def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: Any) -> int:
-    """Sums of Count windows for rows [at, stop), from the sum of the window before them; how many are uncertain."""
+    """Write the sums of Count windows for rows [at, stop), from that of the window before; returns how many are
+    uncertain.
+    """
     highs, middles, rests, nothing, state = scratch[0], scratch[1], scratch[2], scratch[3], scratch[6]
     bound, above, below = state[exact_sum.BOUND], state[exact_sum.ABOVE], state[exact_sum.BELOW]
     high, middle, rest = state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST]
@@ -211,7 +213,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: A
 
 @numpy_division
 def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
-    """Sums of Count windows as means."""
+    """Divide the sums of Count windows by their numbers of rows."""
     for row in range(at, min(stop, begin + size)):
         out[row] /= row + 1 - begin
     sums = out[max(at, min(stop, begin + size)) : stop]
@@ -223,7 +225,10 @@ def divided(out: Any, begin: int, at: int, stop: int, size: int) -> None:
 def slid_ranges(
     x: Any, los: Any, his: Any, at: int, stop: int, lo: int, hi: int, divides: bool, out: Any, scratch: Any
 ) -> tuple[int, int, int]:
-    """Sums of ranges [at, stop), from the sum of the rows [lo, hi); where they end, and how many are uncertain.
+    """Write the sums of ranges [at, stop), from the sum of the rows [lo, hi).
+
+    Returns the bounds of the last range, and how many sums are uncertain.
+
 
     The sum of each range of a block is the previous sum plus the rows after `hi` minus those before the new start, by
     prefix sums.
@@ -237,8 +242,8 @@ def slid_ranges(
             state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST] = 0.0, 0.0, 0.0
         length = within(his, at, min(exact_sum.BLOCK, stop - at), hi + exact_sum.BLOCK)
         length = within(los, at, length, lo + exact_sum.BLOCK)
-        if length == 0:  # a long step: a block of its own
-            # all places as 64-bit integers: each combination of types compiles `summed` again
+        if length == 0:  # a long step: a separate block
+            # all places are 64-bit integers, because each combination of types compiles `summed` again
             bad += exact_sum.summed(x, hi, np.int64(his[at]), state, 1.0)
             exact_sum.summed(x, lo, np.int64(los[at]), state, -1.0)
             lo, hi = los[at], his[at]
@@ -252,7 +257,7 @@ def slid_ranges(
         )
         sums, starts, ends = out[at : at + length], los[at : at + length], his[at : at + length]
         for j in range(length):
-            # unsigned: a signed index is checked for counting from the end
+            # unsigned, because a signed index is tested for being negative
             came, went = np.uint64(ends[j] - hi), np.uint64(starts[j] - lo)
             found = exact_sum.rounded(
                 highs[came] - lost_highs[went], middles[came] - lost_middles[went], rests[came] - lost_rests[went]
@@ -270,7 +275,7 @@ def slid_ranges(
 
 @numpy_division
 def within(places: Any, at: int, length: int, limit: int) -> int:
-    """The number of next places, which ascend, up to a limit."""
+    """How many of the next `length` places, which ascend, are at most `limit`."""
     if length == 0 or places[at + length - 1] <= limit:
         return length
     low, high = 0, length
@@ -340,7 +345,7 @@ mean_rows_recomputed, mean_ranges_recomputed = _two_ways(True, "mean")
 
 
 def _words(divides: bool, name: str) -> Any:
-    """Sums of integers over ranges; or means, rounded once if the sum has no more than 53 bits, and else uncertain."""
+    """Sums of integers over ranges; or means, rounded once if the sum has at most 53 bits, else marked as uncertain."""
     limit = 2**21 if divides else _WORD
 
     @numpy_division

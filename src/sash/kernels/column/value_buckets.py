@@ -1,19 +1,19 @@
-"""The keys of a chunk of rows in buckets by value, each sorted when a quantile comes to it.
+"""Put the keys of a chunk of rows into buckets by value, and sort a bucket when a quantile reaches it.
 
 A quantile visits few values: over windows of 10,000 random numbers, a fiftieth of them. So a row is put into a bucket
-by one multiplication, and only the buckets that the quantile visits are sorted, which are neighbours:
+by one multiplication, and only the buckets that the quantile visits, which are neighbours, are sorted:
 
     values       less ◀──────────────────────────────────▶ greater    NaN
-    buckets      0        1        2        3        4          5       the first and the last have what is beyond a
-    places       0 …      64 …     192 …    256 …    …                  sample's range
+    buckets      0        1        2        3        4          5       the first and the last also take values beyond
+    places       0 …      64 …     192 …    256 …    …                  the range of a sample
                           ╰──── sorted ────╯
     ranks[row]   its own place in a sorted bucket; the first place of another one
 
-A bucket begins at a new word of the set of ranks. While it is not sorted, its first word has no meaning: it is written
-when the bucket is sorted. A rank tells in both cases whether a row is before a word of a sorted bucket.
+A bucket begins at a new word of the set of ranks. Until it is sorted, its first word has no meaning; sorting writes it.
+In both cases a rank determines whether a row is before a word of a sorted bucket.
 
-Cost a row: two passes; and those of a sort (`rank_compression.py`) if its bucket is visited. Values of which most share
-a bucket are sorted as a whole.
+Cost a row: two passes; and those of a sort (`rank_compression.py`) if its bucket is visited. If most values are in one
+bucket, that is a sort of all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sash.kernels.jit.word_operations import float_of
 from sash.monoids.algebra import noinline
 
 BUCKET = 512
-"""The mean number of rows in a bucket: fewer take longer to put the rows into, more to sort."""
+"""The mean number of rows in a bucket: smaller buckets take longer to fill, larger ones longer to sort."""
 
 SAMPLE = 64
 
@@ -50,7 +50,7 @@ def places_needed(rows: int) -> int:
 
 
 def fill_buckets(keys: Any, begin: int, length: int, is_float: bool, ranks: Any, order: Any, buckets: Any) -> None:
-    """Put the rows of a chunk into buckets: their members lie in `order`, in the order of rows."""
+    """Put the rows of a chunk into buckets: `order` has the members of each bucket, in the order of rows."""
     starts, ends, sample, _, _, _ = buckets
     count = buckets_needed(length)
     low, scale = _spread(keys, begin, length, is_float, count - 2, sample)
@@ -81,9 +81,9 @@ def fill_buckets(keys: Any, begin: int, length: int, is_float: bool, ranks: Any,
 
 
 def _spread(keys: Any, begin: int, length: int, is_float: bool, top: int, sample: Any) -> tuple[float, float]:
-    """The second least value of a sample, and how many buckets there are to a unit of value up to its second greatest.
+    """The second least value of a sample, and the number of buckets per unit of value up to its second greatest.
 
-    The map of values to buckets is linear, so that what is near together for a float is so for the buckets, too.
+    Values are mapped to buckets linearly, so that near values are in near buckets.
     """
     count = 0
     for i in range(SAMPLE):
@@ -103,7 +103,7 @@ def _spread(keys: Any, begin: int, length: int, is_float: bool, top: int, sample
 
 
 def open_region(length: int, window: int, place: int, ranks: Any, words: Any, buckets: Any) -> None:
-    """Begin with the bucket that has a place of the first window, of so many rows."""
+    """Start the sorted region at the bucket with the given place of the first window, which has `window` rows."""
     starts, _, _, _, _, region = buckets
     for i in range(window):
         words[np.uint64(ranks[np.uint64(i)]) >> _SIX] += _ONE
@@ -124,7 +124,7 @@ def open_region(length: int, window: int, place: int, ranks: Any, words: Any, bu
 def sort_next(chunk: Any, low: int, high: int, to_right: bool) -> None:
     """Sort the bucket to the left or right of the sorted region.
 
-    Those of its rows that are in the window, which has rows [low, high) of the chunk, are added to the set of ranks.
+    Its rows that are in the window, rows [low, high) of the chunk, are added to the set of ranks.
     """
     keys, ranks, order, words, sorting, buckets = chunk
     starts, ends, _, bucket_keys, members, region = buckets

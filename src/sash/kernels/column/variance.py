@@ -4,12 +4,12 @@ Sums of x - c and of its square, for c a value near the window:
 
     M2 = Σ (x - c)² - (Σ (x - c))² / n
 
-Over Count windows one c serves a piece of a few windows, and the sums run from row to row in parts that do not round
-(`exact_sum`). Where that fails, and over ranges, c is the element at the boundary of two stacks, which every window
-there holds. The rounding errors of additions are summed, too (`two_sum`), so that a sum has all its digits for any
-number of rows. The farther c is from the window's mean, the more digits the difference costs; a result that may have
-lost three of them is uncertain, and so is one whose squares overflow or may have lost digits by underflow. The monoid
-computes those. If the values of a window are all equal, its variance is 0, and certain.
+Over Count windows a piece of a few windows shares one c, and the running sums consist of parts that do not round
+(`exact_sum`). If that fails, and over ranges, c is the element at the boundary of two stacks, which is in every window
+there. The rounding errors of additions are summed, too (`two_sum`), so that a sum has all its digits for any number of
+rows. The farther c is from the window's mean, the more digits the difference loses; a result that may have lost three
+of them is uncertain, and so is one whose squares overflow or may have lost digits by underflow. The monoid computes
+those. If the values of a window are all equal, its variance is 0, and certain.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sash.monoids.double_double import two_sum
 _LOST = 1e-3
 _LARGE, _SMALL = 1e300, 1e-280
 _SURE = 2.0 ** (44 - 53)
-"""A sum of squared distances needs 44 bits without a rounding error of the rests."""
+"""The first 44 bits of a sum of squared distances must be without rounding errors of the rests."""
 _RANGE = 400
-"""Gaps between 2**-400 and 2**400 have squares within the range of floats, and so have their parts."""
+"""Squares of gaps between 2**-400 and 2**400, and their parts, are within the range of floats."""
 _PIECE = 256
 """The least number of rows that share a centre."""
 _WINDOWS = 8
@@ -48,7 +48,7 @@ def _added(gap: float, one: float, two: float, lost: float, lost2: float) -> tup
 
 @numpy_division
 def is_uncertain(m2: float, squares: float) -> bool:
-    """May a sum of squared distances be wrong? NaN and 0 may be: squares may have been lost."""
+    """Is a sum of squared distances uncertain? NaN and 0 are: squares may have been lost."""
     sound = (m2 >= _LOST * squares) & (squares < _LARGE) & (squares > _SMALL)
     return not sound
 
@@ -104,7 +104,7 @@ def _two_ways(rooted: bool, name: str) -> Any:
                 back[j], back2[j] = one + lost, two + lost2
                 again, again2, less, less2 = _added(x[end - j] - ahead, again, again2, less, less2)
                 following[length - 1 - j], following2[length - 1 - j] = again + less, again2 + less2
-            front[size], front2[size] = 0.0, 0.0  # the last window of a whole block has nothing of the front
+            front[size], front2[size] = 0.0, 0.0  # the last window of a whole block contains no row of the front
             bad = 0
             share = 1.0 / size
             growing = min(length, max(0, begin + size - block))
@@ -195,7 +195,9 @@ def _lengths(size: int) -> tuple[int, int]:
 
 @numpy_division
 def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool:
-    """Start with the window [low, at), with a centre and a bound for the rows up to `stop`; False if there is none."""
+    """Start with the window [low, at), with a centre and a bound for the rows up to `stop`; returns False if that is
+    not possible.
+    """
     state, gaps = scratch[5], scratch[0]
     # the median of three rows: one may be an outlier
     one, two, three = x[at], x[(at + stop) // 2], x[stop - 1]
@@ -228,7 +230,8 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool
 
 @numpy_division
 def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: bool, out: Any, scratch: Any) -> int:
-    """Results of Count windows for rows [at, stop), from the sums of the window before them; how many are uncertain.
+    """Write the results of Count windows for rows [at, stop), from the sums of the window before; returns how many are
+    uncertain.
 
     Gaps and their squares are split into highs, whose sums are exact, and rests, whose sums round.
     """
@@ -273,7 +276,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
                 bad += (m2 < max(least, _LOST * highs2[j])) & (count > 2)
             second = begin + 1 - at
             if 0 <= second < length:
-                # two rows often lie nearer to each other than to the centre; of one the distance is 0, exactly
+                # two rows are often nearer to each other than to the centre; the variance of one row is exactly 0
                 gap = x[begin + 1] - x[begin]
                 _placed(found, second, 0.0, gap * gap * 0.5, 0.5, 2 - ddof, rooted)
                 bad += (gap * gap < _SMALL) & (gap != 0.0)

@@ -6,8 +6,9 @@ cursor follows the quantile from row to row: a word of the set, and the number o
     chunk 0   ├───────────────────────┤          its last window is the first one of the next chunk
     chunk 1                      ├───────────────────────┤
 
-A chunk is put into buckets (`value_buckets.py`), of which the cursor sorts those that it visits. If in the chunk before
-it has come to most of the words, and the chunk is in the cache, all keys are ranked at once (`rank_compression.py`).
+The keys of a chunk are put into buckets (`value_buckets.py`), and the cursor sorts the buckets that it visits. If it
+has visited most words of the previous chunk, and the chunk fits into the cache, all keys are ranked at once
+(`rank_compression.py`).
 
 Cost a row: some 1.2 keys put into buckets or sorted, 2 changed bits and a step of the cursor.
 """
@@ -39,19 +40,19 @@ from sash.monoids.algebra import noinline
 from sash.monoids.order_statistics import quantile_place
 
 PATIENCE = 4
-"""How many words to a row of a chunk a cursor passes one by one, before the blocks of the set are counted."""
+"""How many words per row of a chunk a cursor passes one by one, before the blocks of the set are counted."""
 
 CACHED = 1 << 16
-"""The longest chunk that may be ranked at once: longer ones do not fit the second-level cache."""
+"""The longest chunk that may be ranked at once: longer ones do not fit into the second-level cache."""
 
 LEAST_VISITED, MOST_VISITED = 4, 5
-"""Fields of the region, after those of `value_buckets`: the words between which the cursor has been."""
+"""Fields of the region, after those of `value_buckets`: the least and greatest word that the cursor has visited."""
 
 _ONE, _SIX, _TEN = np.uint64(1), np.uint64(6), np.uint64(10)
 
 
 def bucketed_length(window: int, rows: int) -> int:
-    """The length of a chunk: more windows than elsewhere, if it has many buckets and stays in the cache."""
+    """The length of a chunk: more windows than with other kernels, if it has many buckets and fits into the cache."""
     return chunk_length(max(window, min(2 * window, CACHED // 8)) if window >= BUCKET else window, rows)
 
 
@@ -123,15 +124,15 @@ def wide_quantiles(
         is_ranked = _is_visited(chunk)
 
 
-# ---- A chunk: its keys, ranks, order, the set of ranks in the window, arrays to sort in, the buckets, and the blocks
-# ---- of the set. A cursor: a word, the number of ranks before it, how many words more than allowed it has passed, and
-# ---- the last row that is NaN.
+# ---- A chunk: its keys, ranks, order, the set of ranks in the window, scratch arrays for sorting, the buckets, and the
+# ---- blocks of the set. A cursor: a word, the number of ranks before it, how many words more than allowed it has
+# ---- passed, and the last row that is NaN.
 
 
 def _start(
     keys: Any, begin: int, window: int, first_window: int, is_ranked: bool, asked: Any, scratch: Any
 ) -> tuple[Any, Any, Any]:
-    """A chunk that begins with a window, a cursor in a sorted bucket of it, and the first place of NaNs.
+    """Start a chunk at a window; returns the chunk, a cursor in one of its sorted buckets, and the first place of NaNs.
 
     `first_window` is the number of rows in the first window with a result.
     """
@@ -163,13 +164,13 @@ def _start(
 
 
 def _is_visited(chunk: Any) -> bool:
-    """Has the cursor been in most of the chunk?"""
+    """Has the cursor visited most of the chunk?"""
     region = chunk[5][5]
     return bool(2 * 64 * (region[MOST_VISITED] - region[LEAST_VISITED]) > len(chunk[0]))
 
 
 def _entered(chunk: Any, at: int, nan_places: Any, cursor: Any) -> Any:
-    """The cursor after a key has entered."""
+    """Add a key to the window; returns the cursor."""
     _, ranks, _, words, _, _, blocks = chunk
     word, before, passed, nan = cursor
     rank = np.uint64(ranks[np.uint64(at)])
@@ -180,7 +181,7 @@ def _entered(chunk: Any, at: int, nan_places: Any, cursor: Any) -> Any:
 
 
 def _left(chunk: Any, at: int, cursor: Any) -> Any:
-    """The cursor after a key has left."""
+    """Remove a key from the window; returns the cursor."""
     _, ranks, _, words, _, _, blocks = chunk
     word, before, passed, nan = cursor
     rank = np.uint64(ranks[np.uint64(at)])
@@ -221,7 +222,10 @@ def _found(chunk: Any, cursor: Any, place: int, fraction: float, at: Any, asked:
 
 @noinline
 def _walked_to(words: Any, region: Any, cursor: Any, n: int) -> tuple[Any, int, int, bool]:
-    """Move a cursor to the word of the n-th rank, counted from 0, or as far as buckets are sorted; is it there?"""
+    """Move a cursor towards the word of the n-th rank, counted from 0, as far as buckets are sorted.
+
+    Returns the cursor, and whether it has reached the word.
+    """
     word, before, passed = cursor
     while passed <= 0:
         passed += 1
@@ -247,8 +251,8 @@ def _walked_to(words: Any, region: Any, cursor: Any, n: int) -> tuple[Any, int, 
 def _moved_to(chunk: Any, cursor: Any, n: int, low: int, high: int) -> tuple[Any, int, int]:
     """Move a cursor to the word of the n-th rank, and sort the buckets on the way.
 
-    When it has passed too many words all buckets are sorted, and the blocks of the set are counted; from then on the
-    caller updates them, and a move reads the blocks.
+    When it has passed too many words, all buckets are sorted and the blocks of the set are counted; from then on the
+    caller updates the blocks, and moves read them.
     """
     words, buckets, blocks = chunk[3], chunk[5], chunk[6]
     word, before, passed = cursor

@@ -1,11 +1,11 @@
-"""Ranks of the last key of each window among its keys, over whole columns.
+"""The rank of the last key of each window among the window's keys, over whole columns.
 
 In narrow windows the lesser and the equal keys are counted, in vectors. Wide windows are sets of ranks
-(`rank_sets.py`), in which all equal keys have one count, at the rank of the first:
+(`rank_sets.py`), in which equal keys share a count, at the rank of the first:
 
     keys of a chunk, in order    2  5  5  5  8
     rank                         0  1  2  3  4       one bit for each key in the window
-    first                        0  1  1  1  4       with "dense": one bit for each different key, here
+    first                        0  1  1  1  4       with "dense": one bit for each distinct key, here
     counts[first]                1  2  ·  ·  0
 
 Cost a row: w / 8 vector operations for windows of w keys; for wide ones some 1.3 sorted keys, 2 changed bits and a

@@ -1,8 +1,8 @@
 """The on-disk cache of machine code.
 
-Numba does not notice a change in a function that a cached one calls. So the cache lives in a directory named
-by a hash of our sources that compile, Numba's version and the CPU: any edit starts an empty one, and stale code is
-never found. The kernels of a wheel, if it has any, are found first (`packaged.py`).
+Numba does not notice a change in a function that a cached function calls. So the cache is in a directory named by a
+hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale code is
+never found. The kernels of a wheel, if it has any, are tried first (`packaged.py`).
 
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
     ├── secret                   keys the MAC of each entry
@@ -10,7 +10,7 @@ never found. The kernels of a wheel, if it has any, are found first (`packaged.p
         ├── <hash>.code          a kernel for one signature; the newest few thousand are kept
         └── locks                which kernels are being compiled (`compile_lock.py`)
 
-`cache_directory.py` has the checks that no other user's file is ever unpickled or run.
+`cache_directory.py` ensures that no other user's file is ever unpickled or run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sources_key() -> str:
     return hash_sources(machine, versions)
 
 
-# ---- where ----
+# ---- the directory ----
 
 
 @functools.cache
@@ -103,15 +103,15 @@ def _prepared(path: Path, name: str) -> Entries:
             raise
 
 
-# ---- what ----
+# ---- the entries ----
 
 
 class KernelCache(caching.NullCache):  # type: ignore[misc]
     """The cache of one kernel: a file for each signature, named by its hash.
 
-    Every process that adds to Numba's own index rewrites it, and two at once can leave one key with the other's code.
-    Here entries never share a file. The cache affects speed, never results: a kernel whose entry is missing, damaged or
-    not writable is compiled.
+    Numba's own cache has an index file that every process rewrites: two at once can store the code of one kernel under
+    the key of another. Here entries never share a file. The cache affects speed, never results: a kernel whose entry is
+    missing, damaged or not writable is compiled.
     """
 
     def __init__(self, entries: Entries, kernel: str) -> None:
@@ -131,7 +131,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         return _loaded(self._entries, self._key(sig, target_context.codegen()), target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save a compiled kernel, unless it holds addresses of this process."""
+        """Save a compiled kernel, unless it contains addresses of this process."""
         if data.library.has_dynamic_globals or data.lifted:
             return
         key = self._key(sig, data.codegen)
@@ -170,9 +170,9 @@ def keep(dispatcher: Any) -> Any:
 
 
 def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """The machine code of a kernel from the package or the cache, or None.
+    """Load the machine code of a kernel from the package or the cache; None if it is in neither.
 
-    It does not refresh Numba's context: that loads everything that compiling needs, which takes half a second.
+    This does not refresh Numba's context: that loads everything that compiling needs, which takes half a second.
     """
     context = cpu_target.target_context
     rtsys.initialize(context)
@@ -186,7 +186,10 @@ def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
 
 @contextlib.contextmanager
 def alone(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
-    """Prevent other processes from compiling this kernel; yields whether one did so before: it may be in the cache."""
+    """Lock a kernel against compilation in other processes; yields whether another process has held the lock before.
+
+    The kernel may then be in the cache.
+    """
     entries = directory()
     if entries is None:
         yield False

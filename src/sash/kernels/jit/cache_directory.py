@@ -2,15 +2,15 @@
 
 Cache entries are unpickled and run, so each directory from the root of the file system to an entry is checked:
 
-    /home/u/.cache       each parent belongs to root or to us, and no one else can rename what is in it (as sshd demands
-    │                    of the parents of authorized_keys)
+    /home/u/.cache       each parent belongs to root or to us, and no one else can rename its entries (as sshd requires
+    │                    for the parents of authorized_keys)
     └── sash/            the base: ours, and writable for us alone
         ├── secret       32 random bytes, readable for us alone
         └── sash-kernels-<hash>/     ours, and writable for us alone
             └── <hash>.code          a regular file of ours; begins with a MAC keyed by the secret
 
-Directories are held open, and files are opened relative to their descriptors: renaming or exchanging a directory later
-has no effect. Windows has neither owners nor descriptors of this kind. There paths are used, the permissions of
+Directories are held open, and files are opened relative to their descriptors: renaming or replacing a directory later
+has no effect. Windows has neither owners nor descriptors of this kind: there paths are used, the permissions of
 LOCALAPPDATA protect the directory, and only the MAC is checked.
 """
 
@@ -35,11 +35,11 @@ SECRET_SIZE = 32
 MAC_SIZE = 32
 
 LINKS = 40
-"""How many symbolic links a path may have, as in Linux."""
+"""The greatest number of symbolic links in a path, as in Linux."""
 
 _POSIX = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 _OPEN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""No links, and no waiting for a writer where the file is a pipe."""
+"""Follow no links, and do not wait for a writer if the file is a pipe."""
 
 
 class Untrusted(PermissionError):
@@ -62,13 +62,13 @@ def candidates() -> Iterator[Path]:
         yield Path(tempfile.gettempdir(), f"sash-{owner}")
 
 
-# ---- the way to the base ----
+# ---- the path to the base ----
 
 
 def open_base(path: Path) -> Directory:
     """Open a base directory, and create it and its missing parents with mode 0700.
 
-    Raises Untrusted if another user can write to it or exchange it, OSError if it cannot be opened or made, and
+    Raises Untrusted if another user can write to it or replace it, OSError if it cannot be opened or created, and
     RuntimeError if the home directory is not known.
     """
     path = path.expanduser().absolute()
@@ -79,7 +79,7 @@ def open_base(path: Path) -> Directory:
 
 
 def _resolve(path: Path) -> Path:
-    """The path without symbolic links, checked from the root on: no one else can change what was checked before."""
+    """The path without symbolic links, checked from the root on: no one else can change the checked part."""
     current = Path(path.anchor)
     left = list(reversed(path.parts))
     links = 0
@@ -87,7 +87,7 @@ def _resolve(path: Path) -> Path:
         parent = os.lstat(current)
         _check_parent(current, parent)
         part = left.pop()
-        step = current.parent if part == ".." else current / part  # the root, where a link starts there
+        step = current.parent if part == ".." else current / part  # the root, if a link is an absolute path
         if not stat.S_ISLNK(_made(step).st_mode):
             current = step
             continue
@@ -118,7 +118,7 @@ def _check_parent(path: Path, status: os.stat_result) -> None:
 
 
 def _check_link(path: Path, parent: os.stat_result) -> None:
-    """Raise Untrusted if another user may have made a link: in /tmp anyone can, and hard links keep their owner."""
+    """Raise Untrusted if another user may have created a link: in /tmp anyone can, and hard links keep their owner."""
     owner = os.lstat(path).st_uid
     if (_is_shared(parent) and parent.st_mode & stat.S_ISVTX) or not _is_trusted_owner(owner):
         raise Untrusted(
@@ -127,7 +127,7 @@ def _check_link(path: Path, parent: os.stat_result) -> None:
 
 
 def _is_trusted_owner(user: int) -> bool:
-    """Root's or ours? In a user namespace root appears as the owner of / under another number."""
+    """Is it root or this user? In a user namespace root has another number: that of the owner of /."""
     return user in (0, os.geteuid(), os.lstat("/").st_uid)
 
 
@@ -173,12 +173,12 @@ def _is_own_file(status: os.stat_result) -> bool:
 
 
 def is_entry(status: os.stat_result) -> bool:
-    """A file of ours under one name: a hard link may have been made by another. (Under none: it was just replaced.)"""
+    """Is it a file of ours with one name? Another user may create a hard link. (No name: it was just replaced.)"""
     return _is_own_file(status) and status.st_nlink <= 1
 
 
 def is_secret(status: os.stat_result) -> bool:
-    """A file that only we can read. It has two names for a moment while it is made."""
+    """Is it a file that only we can read? It has two names for a moment while it is created."""
     return _is_own_file(status) and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
@@ -219,13 +219,13 @@ class Directory:
             self._descriptor = -1
 
     def child(self, name: str) -> Directory:
-        """Open a directory in this one, made if it is missing."""
+        """Open a directory in this one, created if it is missing."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._name(name), 0o700, dir_fd=self._at())
         return Directory(self.path / name, self)
 
     def read(self, name: str, fits: Callable[[os.stat_result], bool]) -> bytes | None:
-        """The content of a file, and mark it as used; None unless its status `fits`. Raises OSError."""
+        """Read a file and mark it as used; None unless its status `fits`. Raises OSError."""
         descriptor = os.open(self._name(name), os.O_RDONLY | _OPEN, dir_fd=self._at())
         try:
             if _POSIX and not fits(os.fstat(descriptor)):
@@ -238,13 +238,13 @@ class Directory:
             os.close(descriptor)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file, complete or not at all, in place of what is there. Raises OSError."""
+        """Write a file atomically, in place of an existing one. Raises OSError."""
         with self._written(data) as part:
             at = self._at()
             os.replace(part, self._name(name), src_dir_fd=at, dst_dir_fd=at)
 
     def add(self, name: str, data: bytes) -> None:
-        """Write a file, complete or not at all. Raises FileExistsError if there is one, and OSError."""
+        """Write a new file atomically. Raises FileExistsError if it exists, and OSError."""
         with self._written(data) as part:
             at = self._at()
             os.link(part, self._name(name), src_dir_fd=at, dst_dir_fd=at)
@@ -258,7 +258,7 @@ class Directory:
 
     @contextlib.contextmanager
     def _written(self, data: bytes) -> Iterator[str]:
-        """A temporary file with this content, which is removed if it is still there in the end."""
+        """Write a temporary file with this content; it is removed at the end if it still exists."""
         part = self._name(f"{secrets.token_hex(8)}.part")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=self._at())
         try:
@@ -275,7 +275,7 @@ class Directory:
             os.utime(self.path if self._descriptor is None else self._descriptor)
 
     def prune(self, kept: int, prefix: str = "", spare: str = "") -> None:
-        """Remove all but the newest entries with a prefix; one that another process removes first is no error."""
+        """Remove all but the newest `kept` entries with a prefix; other processes may remove entries meanwhile."""
         at = self._at()
         names = os.listdir(self.path if at is None else at)
         names = [name for name in names if name.startswith(prefix) and name != spare]
@@ -293,17 +293,17 @@ class Directory:
             os.unlink(self._name(name), dir_fd=self._at())
         except FileNotFoundError:
             pass
-        except OSError:  # a directory: EISDIR, EPERM or EACCES, by the system
+        except OSError:  # a directory: EISDIR, EPERM or EACCES, depending on the system
             shutil.rmtree(self._name(name), ignore_errors=True, dir_fd=self._at())
 
     def _name(self, name: str) -> str:
-        """A name relative to the descriptor, or a path where there is none."""
+        """A name relative to the descriptor, or a path if there is none."""
         return str(self.path / name) if self._descriptor is None else name
 
     def _at(self) -> int | None:
-        """The descriptor, if it still is that of this directory.
+        """The descriptor, after a check that it is still that of this directory.
 
-        A process that becomes a daemon closes all of them, and their numbers are used again. Raises OSError.
+        A process that becomes a daemon closes all descriptors, and their numbers are reused. Raises OSError.
         """
         if self._descriptor is None:
             return None
@@ -314,14 +314,14 @@ class Directory:
         return self._descriptor
 
 
-# ---- what only we can have written ----
+# ---- authenticated entries ----
 
 
 def shared_secret(base: Directory) -> bytes:
-    """The secret of a base directory: that of the first process, if several start at once.
+    """The secret of a base directory, created by the first process if several start at once.
 
-    One that is damaged, or that others could read, is replaced: what was written under it is compiled again.
-    Raises OSError if none can be kept.
+    A secret that is damaged, or that others could read, is replaced; entries written with it are compiled again.
+    Raises OSError if no secret can be stored.
     """
     if found := _secret(base):
         return found
@@ -350,7 +350,7 @@ class Entries:
         self._key = hashlib.blake2b(directory.path.name.encode(), key=secret, digest_size=MAC_SIZE).digest()
 
     def load(self, name: str) -> memoryview | None:
-        """The content that was saved under a name; None if it is not ours or damaged. Raises OSError."""
+        """Load the content of an entry; None if it is not ours or damaged. Raises OSError."""
         data = self.directory.read(name, is_entry)
         if data is None:
             return None
@@ -358,7 +358,7 @@ class Entries:
         return content if hmac.compare_digest(data[:MAC_SIZE], self._mac(name, content)) else None
 
     def save(self, name: str, content: bytes) -> None:
-        """Keep a content under a name. Raises OSError."""
+        """Save the content of an entry. Raises OSError."""
         self.directory.replace(name, self._mac(name, content) + content)
 
     def _mac(self, name: str, content: bytes | memoryview) -> bytes:

@@ -5,11 +5,11 @@ the instance's parameters, its class and methods, and for every function its cod
 and the globals it reads, followed through modules and called functions. Installed software is identified by name and
 version; sash itself by name, because the cache directory is named by a hash of its sources (`cache.py`).
 
-State outlives versions: `state_key` names installed software without its version, and classes of sash without their
-module, so that neither an update nor a moved module makes state unreadable.
+State outlives versions: `state_key` identifies installed software without its version, and classes of sash without
+their module, so that neither an update nor a moved module makes state unreadable.
 
-    lambda x: scale(x) + settings.BIAS        the code, then   scale          and what that reads
-                                                               settings.BIAS  its value, now
+    lambda x: scale(x) + settings.BIAS        the code, then   scale          and everything that it reads
+                                                               settings.BIAS  its present value
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.types import Type as NumbaType
 
-from sash.kernels.jit.origin import reached_by, release
+from sash.kernels.jit.origin import installed_name, release
 from sash.monoids.algebra import Monoid
 
 APART = frozenset({"dump", "load", "name", "returns", "same", "typed"})
 """Attributes of a monoid that compiled code never reads, and that are not part of the key."""
 
 LARGEST_ARRAY = 1_000_000
-"""In bytes. Numba compiles a larger array as the address of its memory, which no key covers."""
+"""In bytes. Numba compiles a larger array as the address of its memory, which cannot be part of a key."""
 
 
 class NotKeyed(TypeError):
@@ -52,7 +52,7 @@ def fingerprint(thing: Monoid | type) -> str:
 
 
 def fingerprint_and_origin(thing: Monoid | type) -> tuple[str, bool]:
-    """The key, and whether it covers only code of sash and plain values, so that it never changes."""
+    """The key, and whether it depends only on code of sash and plain values, so that it never changes."""
     known = _unchanging.get(id(thing))
     if known is not None and known[0]() is thing:
         return known[1], True
@@ -171,7 +171,7 @@ class _Walk:
         return walk.digest()
 
     def monoid(self, monoid: Monoid) -> None:
-        """Add the hash of a monoid: a product refers to its parts more than once."""
+        """Add the hash of a monoid, which is computed once: a product refers to its parts repeatedly."""
         if any(outer is monoid for outer in self.open):
             self.add("this monoid")
             return
@@ -216,7 +216,7 @@ class _Walk:
         return ("sash", name) if origin == "sash" else (module, name)
 
     def reference(self, value: Any, where: str) -> None:
-        named = reached_by(value)
+        named = installed_name(value)
         if named:
             self.add(*self.place(*named))
         elif isinstance(value, types.FunctionType):
@@ -318,7 +318,7 @@ def _code(code: types.CodeType) -> bytes:
     return walk.digest()
 
 
-# ---- what a function reads ----
+# ---- the variables that a function reads ----
 
 
 def read_by(function: types.FunctionType) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -1,4 +1,4 @@
-"""Machine code of a kernel for one signature, from memory, from disk, or compiled now.
+"""Get the machine code of a kernel for one signature: from memory, from disk, or compiled now.
 
 Compiling is separate from running, so that a compile error is not confused with an exception of a monoid, and a call
 does not inspect the types of its arguments.
@@ -40,7 +40,7 @@ def type_of(value: Any) -> types.Type:
 
 
 def machine_code(kernel: python.FunctionType, meaning: Hashable, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """The compiled kernel for these arguments, and all others of the same `meaning`, which determines their types.
+    """The compiled kernel for these arguments, and for all with the same `meaning`, which determines their types.
 
     Raises NotCompiled with the reason in one line; failures are cached, too.
     """
@@ -69,7 +69,7 @@ def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
 
 
 def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:
-    with warnings.catch_warnings(), _garbage_kept():
+    with warnings.catch_warnings(), _without_garbage_collection():
         warnings.simplefilter("ignore", errors.NumbaWarning)  # we report failures in one line
         try:
             code: Callable[..., Any] = kept(kernel, signature) or _compiled_once(kernel, signature)
@@ -79,8 +79,8 @@ def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> 
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Look for no garbage while a kernel compiles: nearly all of its many objects stay, and it took a sixth longer."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection during a compilation: nearly all objects survive, and it took a sixth of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -93,11 +93,11 @@ def _garbage_kept() -> Iterator[None]:
 def _compiled_once(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
     """Compile a kernel, or load it if another process has compiled it meanwhile."""
     with alone(kernel, signature) as waited:
-        # a kernel that was in the making a moment ago may have been saved since we looked, even if we have not waited
+        # another process may have saved the kernel since we looked, even if we have not waited
         found = kept(kernel, signature)
         if found is None and not waited:
             found = _compiled_now(kernel, signature)
-    # those that cannot be saved are compiled by all that have waited, not by one after the other
+    # a kernel that cannot be saved is compiled by all waiting processes at once, not by one after the other
     return _compiled_now(kernel, signature) if found is None else found
 
 
@@ -116,7 +116,9 @@ def is_switched_off() -> bool:
 
 @functools.cache
 def interpreted(kernel: python.FunctionType) -> Callable[..., Any]:
-    """A kernel as Python runs it: like compiled code, it warns of no division by zero and returns Python's numbers."""
+    """A kernel that Python interprets; as compiled code, it does not warn of divisions by zero, and returns Python's
+    numbers.
+    """
 
     def run(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -133,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 def explain(error: Exception) -> str:
     """The informative line of an error; Numba's reports have pages."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # where colorama is installed, Numba colours its reports
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # if colorama is installed, Numba colours its reports
     text = re.sub(r"(type )?Monoid\([0-9a-f]{32}\)", "the monoid", plain)
     refused = re.search(r"a column of .* cannot hold .*", text)
     if refused:

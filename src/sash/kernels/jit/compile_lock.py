@@ -1,12 +1,12 @@
-"""One process at a time compiles a kernel: the others wait, and load what it has saved.
+"""Lock a kernel so that one process compiles it: the others wait, and load the result.
 
     process 1   not in the cache ── lock ── compile, save ── unlock
     process 2   not in the cache ── wait ··························· lock ── in the cache ── unlock
 
-Spark starts as many Python workers as there are cores, all at once and all with the same query: without this each
-would compile each kernel. A kernel is a byte of one file in the cache directory, locked as POSIX has it: the system
-releases it when a process ends, in whatever way. The lock saves time and is never needed: where there is none, or the
-wait is too long, a process compiles for itself.
+Spark starts as many Python workers as there are cores, all at once and all with the same query: without a lock each
+would compile each kernel. The lock of a kernel is a POSIX lock of one byte of a file in the cache directory, which the
+system releases when the process ends for any reason. The lock only saves time: if there is none, or if the wait is too
+long, a process compiles the kernel itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sash.kernels.jit.cache_directory import Directory
 
 LOCKS = "locks"
 PATIENCE = 120.0
-"""The seconds to wait for another process: ten times what the slowest kernel takes."""
+"""The seconds to wait for another process: ten times as long as the slowest kernel takes."""
 
 PAUSES = (0.005, 0.1)
 """The seconds between two attempts: the first, and the longest."""
@@ -31,9 +31,9 @@ _held = threading.local()
 
 @contextlib.contextmanager
 def compiling(directory: Directory, place: int) -> Iterator[bool]:
-    """Hold the lock of a kernel; yields whether another process had it before, and so may have saved the kernel.
+    """Hold the lock of a kernel; yields whether another process has held it before, and so may have saved the kernel.
 
-    Nothing is locked within another lock of the same thread: closing the file would release both.
+    A nested call in the same thread locks nothing: closing the file would release both locks.
     """
     if getattr(_held, "now", False):
         yield False
@@ -42,7 +42,7 @@ def compiling(directory: Directory, place: int) -> Iterator[bool]:
     try:
         with contextlib.ExitStack() as held:
             waited = False
-            with contextlib.suppress(OSError, ImportError):  # no such locks on this system, or in this file system
+            with contextlib.suppress(OSError, ImportError):  # the system or file system has no such locks
                 waited = _acquired(held.enter_context(_opened(directory)), place)
             yield waited
     finally:
@@ -67,7 +67,7 @@ def _acquired(descriptor: int, place: int) -> bool:
     while True:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-        except (BlockingIOError, PermissionError):  # another process has it: EAGAIN or EACCES, by the system
+        except (BlockingIOError, PermissionError):  # another process has it: EAGAIN or EACCES, depending on the system
             waited = True
             if time.monotonic() >= ends:
                 return waited

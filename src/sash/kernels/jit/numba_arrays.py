@@ -1,8 +1,8 @@
 """Columns of raw memory: the layout of queues, levels, inputs and results in compiled code.
 
     Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
-    Levels     the same with a ring a level, addressed by (level, number)
-    Pool       rows of a fixed width, addressed by (node, place); of width 1 by node alone
+    Levels     the same with a ring for each level, addressed by (level, number)
+    Pool       rows of a fixed width, addressed by (node, place); if the width is 1, by node
 
 Raw pointers carry no reference counts; the arrays behind them are arguments of the kernel and outlive it. A ring
 never grows: the caller knows the largest window beforehand.
@@ -43,7 +43,7 @@ class ColumnsType(Owner):
 
 
 def _drop(columns: Any, *position: int) -> None:
-    """Dropping a slot of a ring does nothing: the next value overwrites it."""
+    """Do nothing: the next value overwrites a dropped slot of a ring."""
 
 
 @register_model(ColumnsType)
@@ -86,7 +86,7 @@ def columns_of(
 
 
 class LevelsType(ColumnsType):
-    """Raw columns of one layout, a ring a level: level l has half the slots of the level below."""
+    """Raw columns of one layout, a ring for each level, with half the slots of the level below."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
@@ -118,12 +118,12 @@ class PoolType(ColumnsType):
 
     def method(self, name: str) -> Method | None:
         if name == "back":
-            return Method(compiled_once(_nothing), self)
+            return Method(compiled_once(_released_nodes), self)
         return Method(compiled_once(_drop), self) if name in ("open", "close", "forget") else None
 
 
-def _nothing(columns: Any) -> int:
-    """Dropping does nothing: raw memory is not released."""
+def _released_nodes(columns: Any) -> int:
+    """0: raw memory is not released."""
     return 0
 
 
@@ -222,19 +222,19 @@ def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:
     return builder.add(start, builder.and_(number, builder.lshr(mask, level)))
 
 
-def column(layout: Layout, cells: Any) -> Any:
-    """Cells by index: in a kernel a tuple of arrays, interpreted any sequence."""
-    return cells
+def column(layout: Layout, values: Any) -> Any:
+    """Values by index. Compiled, `values` is a tuple of arrays; interpreted, any sequence."""
+    return values
 
 
 NATIVE[column] = _column
 
 
-# ---- what a kernel left, read in place ----
+# ---- memory of a structure after a kernel, read in place ----
 
 
 class Ring:
-    """A queue that a kernel left, read in place."""
+    """A queue in the memory of a kernel, read in place."""
 
     def __init__(self, layout: Layout, arrays: Any) -> None:
         self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) - 1
@@ -244,7 +244,7 @@ class Ring:
 
 
 class Rows:
-    """A pool that a kernel left, read and written in place."""
+    """A pool in the memory of a kernel, read and written in place."""
 
     def __init__(self, layout: Layout, arrays: Any, width: int) -> None:
         self.layout, self.arrays, self.width = layout, arrays, width
@@ -259,21 +259,21 @@ class Rows:
         return int(key[0] * self.width + key[1] if self.width > 1 else key)
 
     def open(self, node: int, width: int) -> None:
-        """As in a kernel: there is room for the node, or this raises IndexError when it is written."""
+        """Do nothing, as in a kernel: the memory exists, or writing raises IndexError."""
 
     def close(self, node: int) -> None:
-        """As in a kernel: the memory stays."""
+        """Do nothing, as in a kernel: the memory is not released."""
 
     def forget(self, node: int, place: int) -> None:
-        """As in a kernel: the value stays until another is written there."""
+        """Do nothing, as in a kernel: the value stays until another one is written."""
 
     def back(self) -> int:
-        """As in a kernel: no memory goes back."""
+        """0, as in a kernel: no memory is released."""
         return 0
 
 
 class RingLevels:
-    """Levels that a kernel left, read in place."""
+    """Levels in the memory of a kernel, read in place."""
 
     def __init__(self, layout: Layout, arrays: Any) -> None:
         self.layout, self.arrays, self.mask = layout, arrays, len(arrays[0]) // 2 - 1

@@ -1,6 +1,6 @@
-"""`min`, `max` and `int` of two or one scalars in our own kernels, as instructions.
+"""`min` and `max` of two scalars and `int` of one as instructions, for functions of sash.
 
-Numba compiles a function for each of them and each combination of types, which takes some 25 ms every time.
+Numba compiles a function for each of them and each combination of types, which takes some 25 ms.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _min(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def _int(typing: Any, x: Any) -> Any:
-    """An integer stays as wide as it is."""
+    """Convert to an integer; integers keep their width."""
     if not isinstance(x, types.Integer | types.Boolean | types.Float):
         raise errors.TypingError(f"int of {x}")
 

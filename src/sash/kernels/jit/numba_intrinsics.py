@@ -1,8 +1,8 @@
 """Operations of compiled kernels on a structure's struct, each with the Python function that interpreted kernels call.
 
-start      an empty structure                      stop       its scalar fields, at the end
+start      create an empty structure               stop       return its scalar fields, at the end
 resume     load the structure of a slot            park       store it back
-restart    empty a structure                       present    a result that is not None
+restart    empty a structure                       present    cast a result that is not None
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _slot_rows(context: Any, builder: Any, typ: StateType, kinds: Any, matrices:
     found = []
     for kind, matrix in zip(kinds, matrices, strict=True):
         array = context.make_array(kind)(context, builder, matrix)
-        width = cgutils.unpack_tuple(builder, array.shape, 2)[1]  # a row may have columns of others
+        width = cgutils.unpack_tuple(builder, array.shape, 2)[1]  # a row may have columns of other structures
         found.append(builder.gep(array.data, [builder.mul(slot, width)]))
     return found[0], found[1]
 
@@ -148,7 +148,7 @@ def _present(typing: Any, result: types.Type) -> Any:
     return inner(result), build
 
 
-# ---- the same for interpreted kernels ----
+# ---- the same operations for interpreted kernels ----
 
 
 def start(spec: StructSpec, storage: Any) -> Any:
@@ -179,7 +179,7 @@ def stop(state: Any) -> Any:
 
 
 def present(result: Any) -> Any:
-    """A result that is not None, with that as its type."""
+    """A result that is not None. Compiled: cast from an optional type."""
     return result
 
 

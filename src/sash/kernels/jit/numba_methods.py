@@ -1,8 +1,8 @@
 """Compile plain Python classes: Numba types with the fields and methods of a Python class.
 
-An `Owner` type resolves its attributes: a field has a type, a method is a plain Python function whose first argument is
+An `Owner` type defines its attributes: a field has a type, a method is a plain Python function whose first argument is
 the owner. Numba compiles that function at the call, specialised to the owner's type, and LLVM inlines it:
-`self.combine(a, b)` costs no more than the expression written out.
+`self.combine(a, b)` costs no more than its expression written inline.
 
     self.fixup()      Owner.method("fixup")    the function DABA.fixup, compiled with self: Owner
     self.aggs         Owner.field("aggs")      a field of the struct, or a constant
@@ -142,7 +142,7 @@ NATIVE: dict[Any, Any] = {double_double.two_product: fused.two_product, double_d
 
 
 def compiled(function: python.FunctionType | Dispatcher, key: str = "", entry: bool = False) -> Dispatcher:
-    """A plain function as a dispatcher for use inside a kernel, together with all plain functions it calls.
+    """A plain function, with all plain functions that it calls, as a dispatcher for use inside a kernel.
 
     Numba cannot call plain Python functions in globals, captured variables or modules; each is replaced by its compiled
     form. Forced inlining lets LLVM keep a structure's fields in registers; a tree's longer methods are `noinline`,
@@ -150,17 +150,17 @@ def compiled(function: python.FunctionType | Dispatcher, key: str = "", entry: b
     names: machine code from several processes is linked by name, and Numba's names are unique only within a process. An
     entry is called from Python.
     """
-    return _Twins(key, entry).function(function)
+    return _CompiledForms(key, entry).function(function)
 
 
 @functools.cache
 def compiled_once(function: python.FunctionType, key: str = "") -> Dispatcher:
-    """The same, cached for the process: for functions of sash, which do not change."""
+    """`compiled`, cached for the process: for functions of sash, which do not change."""
     return compiled(function, key)
 
 
-class _Twins:
-    """The compiled forms of functions that call each other."""
+class _CompiledForms:
+    """The compiled forms of a function and of the functions that it calls."""
 
     def __init__(self, key: str, entry: bool) -> None:
         self.key, self.entry = key, entry
@@ -205,15 +205,16 @@ class _Twins:
         if is_ours(function):
             scope = BUILTINS | scope
         closure = tuple(python.CellType() for _ in function.__closure__ or ()) or None
-        twin = python.FunctionType(_placeless(function), scope, function.__name__, function.__defaults__, closure)
+        code = _code_without_directory(function)
+        twin = python.FunctionType(code, scope, function.__name__, function.__defaults__, closure)
         twin.__kwdefaults__ = function.__kwdefaults__
         twin.__qualname__, twin.__module__ = f"{function.__qualname__}{self.key}", function.__module__
         made = self.done[id(original)] = jit(**options)(twin)
         self.open.append(id(original))
         for (place, *names), value in read_by(function):
             target = scope if place == "global" else cells
-            if _unknown(value):
-                _put(target, names, self.function(value))
+            if _needs_compiling(value):
+                _replace(target, names, self.function(value))
         self.open.pop()
         for name, cell in zip(function.__code__.co_freevars, closure or (), strict=True):
             if name in cells:
@@ -222,23 +223,23 @@ class _Twins:
 
 
 def is_ours(function: python.FunctionType) -> bool:
-    """Is it a function of sash? Such functions use only the Python that kernels need."""
+    """Is it a function of sash? Such functions use only the part of Python that kernels need."""
     return str(function.__module__).startswith("sash.")
 
 
 def _allocates(function: python.FunctionType) -> bool:
     """Does it allocate arrays or other reference-counted objects? A user's function may.
 
-    Functions of sash only copy arrays: Python holds the arrays of a kernel while it runs. Counting references took an
-    eighth of the compile time.
+    Functions of sash do not, unless they call `copy`, `empty` or `zeros`: Python holds the arrays of a kernel while it
+    runs. Counting references took an eighth of the compile time.
     """
     return not is_ours(function) or not {"copy", "empty", "zeros"}.isdisjoint(function.__code__.co_names)
 
 
-def _placeless(function: python.FunctionType) -> python.CodeType:
+def _code_without_directory(function: python.FunctionType) -> python.CodeType:
     """The code of a function; for functions of sash without the installation directory.
 
-    Machine code has file names for error messages, and a wheel must not have directories of its builder.
+    Machine code contains file names for error messages, and a wheel must not contain directories of its builder.
     """
     if not is_ours(function):
         return function.__code__
@@ -249,21 +250,21 @@ class _Module(python.ModuleType):
     """A copy of a module, with functions replaced."""
 
 
-def _put(scope: dict[str, Any], names: list[str], value: Any) -> None:
-    """Set a variable, or one of a module, in a copy of the module."""
+def _replace(scope: dict[str, Any], names: list[str], value: Any) -> None:
+    """Replace a variable of a scope, or one of a module in a copy of that module."""
     first, *rest = names
     if rest:
         if not isinstance(scope[first], _Module):
             copy = _Module(scope[first].__name__)
             copy.__dict__.update(vars(scope[first]))
             scope[first] = copy
-        _put(vars(scope[first]), rest, value)
+        _replace(vars(scope[first]), rest, value)
     else:
         scope[first] = value
 
 
-def _unknown(value: Any) -> bool:
-    """Is it a function that Numba can call only as we compile it?"""
+def _needs_compiling(value: Any) -> bool:
+    """Is it a function that Numba can call only in our compiled form?"""
     if isinstance(value, Dispatcher):
         return True
     if not isinstance(value, python.FunctionType):

@@ -46,7 +46,7 @@ class MonoidType(Owner):
         return _monoids[self.monoid_key]
 
     def attribute(self, name: str) -> Any:
-        """The attribute of this name that the key covers, or None."""
+        """The attribute of this name, if it is part of the key, else None."""
         return None if name in APART or name.startswith("__") else getattr(self.monoid, name, None)
 
     def field(self, name: str) -> types.Type | None:
@@ -78,7 +78,7 @@ _methods: dict[tuple[str, str], Method] = {}
 
 
 def monoid_type(monoid: Monoid, key: str = "") -> MonoidType:
-    """The type of a monoid. Its key is computed now (or just was), so that a changed global makes another type."""
+    """The type of a monoid. Its key is computed now (or was just now), so that a changed global gives another type."""
     key = key or fingerprint(monoid)
     _monoids[key] = monoid  # the latest: an earlier one may have changed since
     return MonoidType(key)

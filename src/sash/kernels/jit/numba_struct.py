@@ -9,8 +9,8 @@ LLVM keeps positions and running aggregates in registers. Its queues are columns
 A kernel that serves many keys calls `resume` in place of `start`: the struct is loaded from a key's slot, its queues
 are that slot's block of the arena, and `park` stores it back.
 
-    ints     a row a slot: FIRST, AFTER, then the int and bool fields and leaves      floats   the float leaves
-    arena    a block a slot for each queue, `ratio` times as long as the slot's ring of elements
+    ints     a row for each slot: FIRST, AFTER, then the int and bool fields and leaves      floats   the float leaves
+    arena    a block for each slot and queue, `ratio` times as long as the slot's ring of elements
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ class StructSpec:
 
     def allocate(self, largest: int) -> tuple[Any, ...]:
         """Memory for each queue or pool of the structure, for windows of up to `largest`."""
-        stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
-        return tuple(self.layout(kind).allocate(self.structure.slots(name, largest)) for name, kind in stored)
+        return tuple(self.layout(kind).allocate(self.structure.slots(name, largest)) for name, kind in self._stored())
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -67,8 +66,12 @@ class StructSpec:
 
     def arena(self, elements: int) -> tuple[Any, ...]:
         """Memory for each queue or pool of the structure, for an arena of this many elements."""
-        stored = ((name, kind) for name, kind in fields(self.structure).items() if kind in STORED)
-        return tuple(self.layout(kind).allocate(ratio(self.structure, name) * elements) for name, kind in stored)
+        ratios = ((ratio(self.structure, name), kind) for name, kind in self._stored())
+        return tuple(self.layout(kind).allocate(slots * elements) for slots, kind in ratios)
+
+    def _stored(self) -> list[tuple[str, str]]:
+        """Name and kind of each queue or pool."""
+        return [(name, kind) for name, kind in fields(self.structure).items() if kind in STORED]
 
     def layout(self, kind: str) -> Layout:
         """The layout of a queue or pool of this kind."""
@@ -78,7 +81,7 @@ class StructSpec:
 
 
 FIRST, AFTER = 0, 1
-"""The first columns of a slot's integers: the structure holds the elements [FIRST, AFTER)."""
+"""The first columns of a slot's integers: the structure contains the elements [FIRST, AFTER)."""
 
 BLOCK = 4
 """The least number of elements of a slot's block."""
@@ -166,23 +169,20 @@ class StateType(Owner):
         return (*args[:-1], shaped(self.shape))
 
     def returns(self, name: str, result: types.Type, context: Any) -> None:
-        if name in (
-            "combine",
-            "inverse",
-            "read",
-        ):  # a field, unlike a column, would take any number and drop its fraction
+        # a field, unlike a column, would accept any number and drop its fraction
+        if name in ("combine", "inverse", "read"):
             require_fit(context, result, shaped(self.shape))
 
 
 OF_THE_MONOID = ("combine", "inverse", "picks_right", "read", "precedes", "holds")
-"""The methods of a structure that are those of its monoid."""
+"""The methods of a structure that its monoid implements."""
 
 POOLS = ("Times", "States", "Links", "Aggs")
 """The kinds of fields that have a row of a fixed width for each node."""
 
 
 def structure_key(structure: type[Aggregator]) -> str:
-    """The key of a structure's class; for a user's class it covers everything that it depends on."""
+    """The key of a structure's class; for a user's class it depends on everything that the class depends on."""
     constants = {name: getattr(structure, name) for name in structure.constants}
     key = f"{structure.__qualname__} {fingerprint(structure)} {fields(structure)} {constants}"
     _structures[key] = structure
@@ -226,7 +226,7 @@ def _set_field(context: Any, builder: Any, sig: Any, args: Any, name: str) -> No
     setattr(context.make_data_helper(builder, sig.args[0].dtype, ref=target), name, value)
 
 
-# ---- what a kernel is compiled for ----
+# ---- the specification of a kernel ----
 
 
 class StructSpecType(Owner):

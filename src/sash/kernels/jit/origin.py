@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 
-def reached_by(value: Any) -> tuple[str, str] | None:
-    """Module and name of a value in installed software; None for others."""
+def installed_name(value: Any) -> tuple[str, str] | None:
+    """Module and name of a value in installed software; None for other values."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
     if not isinstance(module, str) or not isinstance(name, str):
         return None

@@ -1,15 +1,15 @@
-"""Kernels that a wheel ships, compiled ahead of time for any CPU of an architecture level.
+"""Kernels in a wheel, compiled ahead of time for any CPU of an architecture level.
 
-    sash/kernels/compiled/       there is none unless `make wheel` built the wheel
-    ├── manifest.json            the sources of the machine code, and the CPU features that it needs
+    sash/kernels/compiled/       exists only in wheels built by `make wheel`
+    ├── manifest.json            the hash of the sources, and the CPU features that the machine code needs
     └── <hash>.code              a kernel for one signature, after a checksum
 
-They are used only if they were compiled from exactly these sources and versions, and if this CPU has all features;
-otherwise everything is compiled, as without them. A damaged file counts as missing. The checksum detects accidents: an
+They are used only if they were compiled from exactly the same sources and versions, and if this CPU has all features;
+otherwise kernels are compiled as usual. A damaged file counts as missing. The checksum detects accidents only: an
 attacker who can change a file of the package can change its Python modules as well.
 
-The level: x86-64-v3 (AVX2 and FMA: Intel since 2013, AMD since 2015). Plain x86-64 has no fused multiply-add, and half
-the vector width. docs/installation.md has the figures.
+The level is x86-64-v3 (AVX2 and FMA: Intel since 2013, AMD since 2015). Plain x86-64 has no fused multiply-add, and
+half the vector width. docs/installation.md has measurements.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def baseline() -> tuple[str, list[str]]:
 
 
 def build_key() -> str:
-    """A hash of what machine code depends on, apart from the CPU: sources, versions, ABI, and checks of indices.
+    """A hash of what machine code depends on, except the CPU: sources, versions, ABI, and whether indices are checked.
 
     Releases of one minor version of Python have the same ABI.
     """
@@ -71,7 +71,7 @@ class PackagedEntries:
 
 @functools.cache
 def packaged() -> PackagedEntries | None:
-    """The kernels of this package, or None: there are none, or they are not for this process."""
+    """The kernels of this package; None if there are none, or if this process cannot use them."""
     directory = importlib.resources.files("sash") / "kernels" / "compiled"
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
@@ -86,8 +86,8 @@ def _fits(manifest: Any) -> bool:
     """May kernels with this manifest run here? Not if the user has chosen Numba's target CPU."""
     if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
         return False
-    there = llvm.get_host_cpu_features()
-    return all(there.get(feature) for feature in manifest["features"]) and manifest["key"] == build_key()
+    available = llvm.get_host_cpu_features()
+    return all(available.get(feature) for feature in manifest["features"]) and manifest["key"] == build_key()
 
 
 def write_packaged(folder: Path, target: tuple[str, ...], features: list[str], entries: dict[str, bytes]) -> None:

@@ -1,9 +1,9 @@
-"""A policy as a monoid: the product of the aggregates of `over`, with the user's function.
+"""A slide policy as a monoid: the product of the aggregates of `over`, with the user's function.
 
-    Watched ── over: Beside ── parts: typed monoids, OrNone where the plain aggregate of no values is None
+    Watched ── over: Beside ── parts: typed monoids, OrNone if the plain aggregate of no values is None
             └─ evict(total, prefix)
 
-A monoid is a type to the compiler, and its key covers everything that the function depends on.
+The compiler treats a monoid as a type, whose key depends on everything that the function depends on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OrNone(Monoid):
 
 
 class Watched(Monoid):
-    """The aggregates of a policy, and the policy. `over` is one aggregate, or several as a `Beside`."""
+    """The aggregates of a policy and its function. `over` is one aggregate, or several as a `Beside`."""
 
     def __init__(self, over: Monoid, evict: Callable[[Any, Any], Any]) -> None:
         self.over, self.evict = over, evict
@@ -61,7 +61,7 @@ class Watched(Monoid):
 
 
 def watched(parts: Sequence[Monoid], evict: Callable[[Any, Any], Any], alone: bool) -> Watched:
-    """A policy over these aggregates; `alone`: it takes the value of one, not a tuple."""
+    """A policy over these aggregates; `alone`: its function takes the value of one, not a tuple."""
     return Watched(parts[0] if alone else Beside(*parts), evict)
 
 
@@ -86,8 +86,8 @@ def split(state: Any, alone: bool) -> list[Any]:
     return found
 
 
-def shown_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Monoid:
-    """The typed monoid, if a policy gets the same values from it as from the plain one, tested on samples.
+def policy_monoid(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Monoid:
+    """The typed monoid in a form from which a policy gets the same values as from the plain one, tested on samples.
 
     Raises NotColumnar, naming the values, if they differ.
     """
@@ -120,7 +120,7 @@ def _require_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Non
             raise NotColumnar(f"{plain!r} is {a!r} to a policy interpreted and {b!r} compiled")
 
 
-# ---- policies that are no plain functions ----
+# ---- policies that are not plain functions ----
 
 
 def compilable(evict: Any) -> Any:
@@ -139,7 +139,7 @@ def compilable(evict: Any) -> Any:
 
 
 def _constant(owner: Any) -> Monoid:
-    """The attributes and methods of an object, under a class whose key covers all of them."""
+    """A monoid with the attributes and methods of an object, so that its key depends on all of them."""
     members: dict[str, Any] = {"__module__": "a policy of the user's"}
     for cls in reversed(type(owner).__mro__[:-1]):
         members |= {name: value for name, value in vars(cls).items() if not name.startswith("__")}

@@ -1,9 +1,9 @@
 """Numba's compiler, without slow passes that our kernels do not need.
 
-Most of the compile time of a kernel is Python code of Numba. For each `a + b` Numba tries a dozen templates in turn,
-with exceptions, even if it has resolved the same types before: a quarter of that time. Here the signatures of Numba's
-own functions are cached. Passes for list comprehensions, `with` blocks, array expressions and `literally` do not run
-for functions of sash, which have none.
+Most of the compile time of a kernel is spent in Numba's Python code. For each `a + b` Numba tries a dozen templates in
+turn, with exceptions, even if it has resolved the same types before: this takes a quarter of that time. Here the
+signatures of Numba's own functions are cached. Passes for list comprehensions, `with` blocks, array expressions and
+`literally` are skipped for functions of sash, which have none of these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNUSED = frozenset(
 
 
 class QuickCompiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Compiles a function: one of sash by fewer passes."""
+    """Numba's compiler, with fewer passes for functions of sash."""
 
     def __init__(self, typingctx: Any, targetctx: Any, library: Any, *arguments: Any) -> None:
         super().__init__(typingctx, targetctx, library, *arguments)
@@ -54,13 +54,13 @@ class QuickCompiler(compiler.CompilerBase):  # type: ignore[misc]
 
 
 class MemoContext(Context):  # type: ignore[misc]
-    """Numba's typing context, whose state it shares, and a memory of signatures, one for each set of compiler flags."""
+    """Numba's typing context, with shared state, and a cache of signatures for each set of compiler flags."""
 
     __slots__ = ("signatures",)
 
     def __init__(self, context: Context, flags: Any) -> None:
         object.__setattr__(self, "__dict__", context.__dict__)
-        self.signatures: dict[Any, Any] = _memories.setdefault(flags.copy(), {})
+        self.signatures: dict[Any, Any] = _signatures.setdefault(flags.copy(), {})
 
     def _resolve_user_function_type(self, func: Any, args: Any, kws: Any, literals: Any = None) -> Any:
         known = self._lookup_global(func)
@@ -75,7 +75,7 @@ class MemoContext(Context):  # type: ignore[misc]
         return self._signature(self.resolve_value_type(operator.setitem), (target, index, value))
 
     def _signature(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """The signature by which a function of Numba's takes these types. Raises TypingError if it does not."""
+        """The signature of a function of Numba for these types. Raises TypingError if there is none."""
         found = self.signatures.get((function, args))
         if found is None:
             signature = function.get_call_type(self, args, {})
@@ -86,4 +86,4 @@ class MemoContext(Context):  # type: ignore[misc]
         return signature
 
 
-_memories: dict[Any, dict[Any, Any]] = {}
+_signatures: dict[Any, dict[Any, Any]] = {}

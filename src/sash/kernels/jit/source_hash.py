@@ -1,4 +1,4 @@
-"""A hash of the sources that compile: Numba does not detect a change in a function that a cached one calls."""
+"""A hash of the sources that compile: Numba does not detect a change in a function that a cached function calls."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 
 COMPILED = ("aggregators", "kernels", "monoids")
-"""The packages whose functions are compiled, and those of the compiler."""
+"""The packages whose functions are compiled; `kernels` also contains the compiler."""
 
 
 def hash_sources(*also: object) -> str:
-    """A hash of every source file of machine code, and of further values of the caller.
+    """A hash of all source files that compile, and of further values of the caller.
 
     Raises FileNotFoundError if there are no sources: without them versions cannot be distinguished.
     """

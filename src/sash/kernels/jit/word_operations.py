@@ -1,9 +1,9 @@
 """Operations on 64-bit words, each as a plain Python function and as machine instructions.
 
-bit_count    how many bits are set              float_of      the float that has these bits
+bit_count    the number of set bits             float_of      the float with these bits
 lowest_bit   the place of the lowest set bit    mixed         a hash of a key
 nth_bit      the place of the n-th set bit      slide_arrays  remove and insert in eight sorted arrays at once
-prefetch     load what is needed later
+prefetch     load a value into the cache
 
 Words are `numpy.uint64`, keys `numpy.int64`.
 """
@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from sash.kernels.jit.numba_methods import NATIVE
 
 ARRAYS = 8
-"""The sorted arrays that `slide_arrays` updates at once: eight keys are 64 bytes, the widest vector there is."""
+"""The number of sorted arrays that `slide_arrays` updates at once: eight keys are 64 bytes, the widest vector."""
 
 _LEAST = -(2**63)
 _MULTIPLIERS = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
@@ -29,7 +29,7 @@ _64_BITS = 2**64 - 1
 
 
 def bit_count(word: Any) -> int:
-    """How many bits of a word are set, as a signed integer."""
+    """The number of set bits of a word, as a signed integer."""
     return int(word).bit_count()
 
 
@@ -60,9 +60,9 @@ def mixed(key: Any) -> Any:
 def slide_arrays(arrays: Any, length: int, old: Any, new: Any, steps: int, place: int, found: Any) -> None:
     """Remove a key from each of eight sorted arrays and insert another one, several times.
 
-    Key i of array j is arrays[8 * i + j]; behind `length` keys follows one that is not less than any. Step t removes
-    old[8 * t + j] and inserts new[8 * t + j]; then the keys at `place`, the next ones and the last ones are those at
-    24 * t + j, + 8 and + 16 of `found`. Without a branch:
+    Key i of array j is arrays[8 * i + j]; after `length` keys follows one that is not less than any. Step t removes
+    old[8 * t + j] and inserts new[8 * t + j]; then it writes the key at `place`, the next one and the last one to
+    found[24 * t + j], found[24 * t + j + 8] and found[24 * t + j + 16]. Without a branch:
 
         sorted       1 3 5 7 9     remove 3:  t[i] = s[i] if s[i] < 3 else s[i + 1]       1 5 7 9
         insert 8     1 5 7 8 9                s[i] = min(max(t[i - 1], 8), t[i])
@@ -81,7 +81,7 @@ def slide_arrays(arrays: Any, length: int, old: Any, new: Any, steps: int, place
 
 
 def prefetch(values: Any, at: Any) -> None:
-    """Load a value into the cache that will be read and written later; changes nothing."""
+    """Load a value that will be read and written later into the cache; changes nothing."""
 
 
 # ---- as instructions ----
@@ -133,7 +133,7 @@ _IN_BYTE = _places_in_bytes()
 
 
 def _broadword_nth_bit(word: Any, n: Any) -> Any:
-    """Finds the byte by the sums of bits up to each byte (Vigna: Broadword Implementation of Rank/Select Queries)."""
+    """`nth_bit` by the sums of bits up to each byte (Vigna: Broadword Implementation of Rank/Select Queries)."""
     sums = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     sums = (sums & np.uint64(0x3333333333333333)) + ((sums >> np.uint64(2)) & np.uint64(0x3333333333333333))
     sums = ((sums + (sums >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(_BYTES)
@@ -144,12 +144,12 @@ def _broadword_nth_bit(word: Any, n: Any) -> Any:
 
 
 _SLOW_DEPOSIT = ("bdver4", "znver1", "znver2")
-"""CPUs whose `pdep` takes some ten times as long as those of others."""
+"""CPUs whose `pdep` instruction is some ten times slower than that of others."""
 
 
 @intrinsic
 def _nth_bit(typing: Any, word: Any, n: Any) -> Any:
-    """By the instruction that deposits bits at the set bits of a word, where there is one: a fifth of the time."""
+    """`nth_bit` by the instruction `pdep`, if the CPU has it: a fifth of the time."""
     signature = types.uint64(types.uint64, types.uint64)
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:

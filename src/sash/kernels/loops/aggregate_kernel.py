@@ -30,7 +30,7 @@ def all_rows(task: Callable[[int, int], None], rows: int) -> None:
 
 
 class AggregateKernel(Columnar):
-    """An aggregate with its loops, for the structures it will run on.
+    """The loops of an aggregate over whole columns, for the structures it will run on.
 
     >>> import numpy as np
     >>> from sash.aggregators import TwoStacksLite
@@ -47,7 +47,7 @@ class AggregateKernel(Columnar):
             self.slide(structure, states, (NO_INTS, NO_INTS), NO_FLAGS)
 
     def lift(self, columns: Sequence[Any], non_null: Flags, share: Share = all_rows) -> States:
-        """The states of rows; the identity for those that are null. Raises AggregateError."""
+        """Lift rows to states; null rows become the identity. Raises AggregateError."""
         out = self.nothing(len(non_null))
         if not self.compiled:
             found: list[Any] = [None] * len(non_null)
@@ -63,10 +63,10 @@ class AggregateKernel(Columnar):
         def task(first: int, stop: int) -> None:
             rows = slice(first, stop)
             given, flags = tuple(column[rows] for column in inputs), non_null[rows]
-            room = tuple(leaf[rows] for leaf in out)
+            target = tuple(leaf[rows] for leaf in out)
 
             def call(n: int) -> None:
-                arguments = (self.monoid, self.layouts.inputs, given, flags[:n], self.layouts.state, room)
+                arguments = (self.monoid, self.layouts.inputs, given, flags[:n], self.layouts.state, target)
                 machine_code(kernel, (self.monoid_type, self.kinds), arguments)(*arguments)
 
             _located(call, stop - first)
@@ -82,9 +82,9 @@ class AggregateKernel(Columnar):
         wanted: Flags,
         share: Share = all_rows,
     ) -> tuple[Any, Flags]:
-        """The results over the states [lo, hi) where wanted, and which are valid. Raises AggregateError.
+        """The results over the states [lo, hi) of wanted ranges, and which are valid. Raises AggregateError.
 
-        Interpreted loops run in one thread: the GIL allows no more.
+        Interpreted loops run in one thread, because of the GIL.
         """
         spec, (los, his) = self.specs[structure], bounds
         kernel: Any = range_loops.slide_ranges
@@ -99,11 +99,11 @@ class AggregateKernel(Columnar):
         def task(first: int, stop: int) -> None:
             rows = slice(first, stop)
             ranges = los[rows].astype(np.int64, copy=False), his[rows].astype(np.int64, copy=False), wanted[rows]
-            room = tuple(leaf[rows] for leaf in out), valid[rows]
+            target = tuple(leaf[rows] for leaf in out), valid[rows]
             storage = spec.allocate(max(int((ranges[1] - ranges[0]).max(initial=0)), 1))
 
             def call(n: int) -> None:
-                arguments = (spec, storage, states, _first(ranges, n), *room)
+                arguments = (spec, storage, states, _first(ranges, n), *target)
                 machine_code(kernel, spec.compiled_as, arguments)(*arguments)
 
             _located(call, stop - first)
@@ -113,7 +113,7 @@ class AggregateKernel(Columnar):
 
 
 def _python_values(column: Any) -> Any:
-    """A column of numbers as Python's: those of NumPy wrap around, and warn of an infinity minus itself."""
+    """A column as Python's numbers: those of NumPy wrap around, and warn of infinity minus infinity."""
     return column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind in "biuf" else column
 
 
@@ -122,7 +122,7 @@ def _first(columns: tuple[Any, ...], n: int) -> tuple[Any, ...]:
 
 
 def _located(call: Callable[[int], Any], length: int) -> None:
-    """Run a loop over all places. If it raises, find the place by bisection: AggregateError."""
+    """Run a loop over all places. If it raises, find the place by bisection, and raise AggregateError."""
     try:
         call(length)
     except (NotCompiled, NotKeyed):

@@ -1,4 +1,4 @@
-"""Loops over rows that wait for the rows after them: windows that look ahead."""
+"""Loops over rows that wait for later rows, for windows that end after their row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, OFFSET
 def ask_rows(
     of: Any, over: Any, now: Any, rules: Any, rows: int, heads: Any, column: int, times: Any, starts: Any, stops: Any
 ) -> int:
-    """Find the rows whose windows have all their rows: of each slot the positions [start, stop), the oldest that wait.
+    """Find the waiting rows whose windows are complete: for each slot the positions [start, stop).
 
-    The head's column has the first position that waits. All rows are due of slots that are `over`, and those of a life
-    that has ended; others once `rows` further rows have come, and the watermark `now` (empty: none) has passed the ends
-    of their windows. Returns the number of rows that are due.
+    The head's column is the first position that waits. All rows of slots that are `over` are complete, and so are rows
+    before the last restart of the key (`forget`); other rows are after `rows` further rows, and when the watermark
+    `now` (empty: none) has passed the ends of their windows. Returns the number of complete rows.
     """
     count = 0
     for e in range(len(of)):
@@ -37,7 +37,8 @@ def ask_rows(
 def has_passed(t: Any, now: Any, rules: Any) -> bool:
     """Has the watermark passed the ends of all windows of a row at t?
 
-    The rules of windows are their shifts, the greatest times that allow them, and whether they hold their end.
+    `rules` are the shifts of the windows, the greatest times to which they can be added, and whether a window contains
+    its end.
     """
     shifts, ceilings, closed = rules
     if len(shifts) > 0 and len(now) == 0:

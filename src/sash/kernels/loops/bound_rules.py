@@ -1,12 +1,12 @@
-"""The rules of window bounds: column kernels, live state and eager windows share them.
+"""The rules of window bounds, shared by column kernels, live state and eager windows.
 
 A window of a size that ends at t starts at `window_start`. A value `precedes` it if it is below the start, or at the
-start of a window that does not include its start. How the first value in the window is found differs: `first_from`
-bisects, `window_loops` goes on from a slot's last start, `column.bounds` does so for four ranges of rows at once.
+start of a window that does not include its start. The search for the first value in the window differs: `first_from`
+bisects, `window_loops` continues from a slot's last start, `column.bounds` does so for four ranges of rows at once.
 
 A window that is shifted against its row at t has two bounds of the same form: it starts at the first value that does
 not precede t + by, and ends before the first that does not precede t + another by. A `MovedBound` is (by, floor,
-ceiling, inclusive): below `floor` and above `ceiling` t + by would overflow, and all values or none are beyond it.
+ceiling, inclusive): for t below `floor` or above `ceiling`, t + by would overflow, and it precedes all values or none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 MovedBound = tuple[Any, Any, Any, bool]
-"""A bound at a distance from a row: the distance, the times that allow it, and whether the bound is beyond itself."""
+"""A bound at a distance from a row: the distance, the least and greatest time to which it can be added, and whether a
+value at the bound does not precede it."""
 
 
 def window_start(t: Any, size: Any, floor: Any, least: Any) -> Any:
@@ -27,7 +28,7 @@ def window_start(t: Any, size: Any, floor: Any, least: Any) -> Any:
 
 
 def precedes(value: Any, start: Any, inclusive: bool) -> bool:
-    """Does a value lie before a window's start?"""
+    """Is a value before a window's start?"""
     return bool(value < start if inclusive else value <= start)
 
 
@@ -53,7 +54,7 @@ def first_moved(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
 
 
 def next_moved(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
-    """The same from the position of an earlier row on, one step at a time."""
+    """`first_moved` from the position of an earlier row on, one step at a time."""
     by, floor, ceiling, inclusive = bound
     if t < floor:
         return a

@@ -1,4 +1,4 @@
-"""The base of aggregate kernels: loops that are compiled if possible, else interpreted on Python objects."""
+"""The base class of aggregate kernels: loops are compiled if possible, else interpreted on Python objects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Columnar:
 
     @property
     def leaves(self) -> tuple[Kind, ...]:
-        """The kinds of a state's arrays; empty if interpreted, where it is one array of objects."""
+        """The kinds of a state's arrays; empty if interpreted: then states are one array of objects."""
         return tuple(self.layouts.state.leaves) if self.compiled else ()
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from sash.kernels.loops.eager_windows import HIGH, LOW, OFFSET, ON, SLOT, SOME, START
 
 FIRST_LEAF, LAST_LEAF, CARRIES = 1, 2, 4
-"""Bits: which leaf of the results this is, and whether it holds codes, two of which may stand for equal values."""
+"""Bits: which leaf of the results this is, and whether it contains codes: two codes may mean equal values."""
 
 
 def merge_places(known: Any, fresh: Any, gone: Any, out: Any) -> int:
@@ -54,7 +54,7 @@ def compare_values(
     pairs: Any, asked: Any, leaf: Any, valid: Any, presence: Any, step: int, alike: Any, changed: Any
 ) -> int:
     """Compare results by value, leaf by leaf. Returns, at the last leaf, how many must be compared as columns."""
-    doubtful = 0
+    undecided = 0
     for p in range(pairs.shape[0]):
         a, b, r = pairs[p, 0], pairs[p, 1], pairs[p, 2]
         same = changed[r]
@@ -72,8 +72,8 @@ def compare_values(
                 changed[r] = True
                 alike[p] = True
             else:
-                doubtful += 1
-    return doubtful
+                undecided += 1
+    return undecided
 
 
 def compare_inputs(pairs: Any, asked: Any, found: Any, entered: Any, left: Any, labels: Any, changed: Any) -> None:
@@ -92,7 +92,7 @@ def compare_inputs(pairs: Any, asked: Any, found: Any, entered: Any, left: Any, 
 
 
 def any_within(asked: Any, i: int, some: Any, labels: Any) -> bool:
-    """Does a range hold a non-null row of `some`? `some`: slots and row numbers in order, counts of non-null ones."""
+    """Does a range contain a non-null row of `some`: slots and row numbers in order, and counts of non-null rows?"""
     slots, rids, sums = some
     if not len(slots) or not asked[i, SOME]:
         return False

@@ -1,4 +1,4 @@
-"""An eager kernel: one aggregate's trees of rows, for emit="eager", compiled if possible, else Python objects."""
+"""An eager kernel: the trees of rows of one aggregate, for emit="eager", compiled if possible, else Python objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Folds(NamedTuple):
     goes_on: Flags
 
 
-# Plain tuples: a call of one row makes many of them, and one with names takes ten times as long.
+# Plain tuples: a call with one row creates many of them, and creating a NamedTuple takes ten times as long.
 
 SlotRows = tuple[Ints, Ints]
 """Rows by their slots and row numbers."""
@@ -63,7 +63,7 @@ class TreeWork:
 class LabelRanges:
     """Ranges of labels to answer, the first `split` of them before the change; columns as in `eager_windows`.
 
-    `windows`: the window of each; None if all aggregates are asked for all of them.
+    `windows`: the window of each range; None if all aggregates answer all ranges.
     """
 
     __slots__ = ("split", "table", "windows")
@@ -112,8 +112,8 @@ class EagerKernel(Columnar):
     ) -> None:
         """Run the loop over trees. Raises TreeFailed.
 
-        `rows`: by row number labels, states, and which are not null; `asked`: ranges, whether those of before the
-        change want results, and whether to find first and last labels.
+        `rows`: by row number labels, states, and which are not null; `asked`: ranges, whether those before the change
+        need results, and whether to find first and last labels.
         """
         progress = np.zeros(2, np.int64)
         labels, states, non_null = rows
@@ -196,7 +196,7 @@ class RangeResults:
     last: Ints
 
     def spread(self, kernel: EagerKernel, places: Ints, count: int) -> RangeResults:
-        """These answers at their places among those of more ranges, which have none."""
+        """Spread these answers to their places among more ranges; the others have no result."""
         found, some = RangeResults.room(kernel, count), len(places)
         found.valid[:], found.presence[:], found.first[:], found.last[:] = False, 0, 0, 0
         if isinstance(found.out, list):

@@ -1,7 +1,7 @@
 """Loops that change the ordered rows of slots, for emit="eager": insert, remove, undo, and find rows to drop.
 
-Inserting a row moves the rows after it, so that a row at distance d from the newest moves d entries of 16 bytes: 10,000
-of them take some 10 µs. Attributes by row number do not move.
+Inserting a row moves the rows after it: a row at distance d from the newest moves d entries of 16 bytes, and 10,000 of
+them take some 10 µs. Attributes by row number do not move.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sash.kernels.loops.eager_windows import (
 )
 
 BEGUN, DONE = 1, 2
-"""How much of a change of rows has been applied."""
+"""The progress of a change of rows."""
 
 
 def comes_after(ties: Any, one: int, other: int) -> bool:
@@ -73,8 +73,8 @@ def place_rows(new: Any, heads: Any, rows: Any, ties: Any, arrival: Any, places:
 def label_rows(slots: Any, places: Any, fresh: Any, heads: Any, rows: Any, arrival: Any) -> int:
     """Label new rows between their neighbours. Returns a slot whose gap is too small, which must be relabelled; or -1.
 
-    A label is next to the neighbour that arrived later: rows that arrive in ascending or descending order then use up a
-    gap STEP by STEP, not by halves.
+    A label is close to that of the neighbour that arrived later: rows that arrive in ascending or descending order then
+    consume STEP of a gap each, instead of halving it.
     """
     rids, labels = rows[1], rows[3]
     j = 0
@@ -122,7 +122,7 @@ def relabel_rows(slots: Any, heads: Any, rows: Any) -> None:
 
 
 def count_breaks(heads: Any, rows: Any, gaps: Any, s: int, first: int) -> None:
-    """Recount sessions and lives from an index on."""
+    """Recount the breaks (see `eager_windows`) from an index on."""
     time, breaks = rows[0], rows[2]
     a = heads[s, OFFSET] + heads[s, START]
     for g in range(gaps.shape[0]):

@@ -3,8 +3,9 @@
     labels     -3  0  7  8  20         one entry for each row of the slot that the aggregate reads
     window         └─────┘             between(0, 8), in O(log n), for every window of the query
 
-A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. Dropped
-rows of the session or life of the oldest retained row are a partial beside the tree: its `base`.
+A label is a row's place in its slot's order. Windows are ranges of labels, so that one tree serves all of them. If rows
+of a session (or of the key since `forget` last expired it) were dropped, but others of it are retained, the dropped
+rows are a partial beside the tree: its `base`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def turn_trees(
     """Apply one call to an aggregate's trees, phase by phase.
 
     It lifts rows, builds missing trees, answers ranges, removes and inserts rows, answers ranges again, and folds
-    leaving rows into bases before it evicts them. It is one function so that a tree is compiled once for a monoid.
+    leaving rows into bases before it evicts them. It is one function so that a tree is compiled once per monoid.
 
     `ranges`: as in `eager_windows`, how many of them are from before the change, whether those need results, and
     whether to find first and last labels. Presence is 0 for a range without values, else 1 if the tree has values, 2 if

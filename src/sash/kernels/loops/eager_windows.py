@@ -6,9 +6,9 @@
 
 A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, which index
 all other attributes of a row: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
-up to this one that begin a session (or a life of the key, after `forget` has expired it), so that bisection finds the
-start of a session. The rule for starts is that of `bound_rules`; every search is a bisection, because rows are
-inserted anywhere.
+up to this one that begin a session, or a life of the key: its rows since `forget` last expired it. So bisection finds
+the start of a session or life. The rule for starts is that of `bound_rules`; every search is a bisection, because rows
+are inserted anywhere.
 
 `rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the Delta columns, of
 integers and of floats. `rules` are tables with a row for each window: integers, numbers of the type of times, floats.
@@ -38,8 +38,8 @@ SIZE, FLOOR, LOWEST = range(3)
 """The numbers of a rule, of the type of times."""
 
 SLOT, LOW, HIGH, SOME, BASE, ON, START_AT, END_AT = range(8)
-"""The columns of ranges to answer: the slot, the first and last label, whether it holds a row, its base, whether it has
-a result (not before it is full), and the indices [START_AT, END_AT) of its rows."""
+"""The columns of ranges to answer: the slot, the first and last label, whether it contains a row, its base, whether it
+has a result (with FULL only if the window is full), and the indices [START_AT, END_AT) of its rows."""
 
 RANGE = 8
 
@@ -52,10 +52,10 @@ STRIDE = 1 << 36
 """The distance of labels at both ends of a slot's order."""
 
 STEP = 1 << 16
-"""The distance of labels in a gap between two rows: a gap holds 2**20 successive rows."""
+"""The distance of labels in a gap between two rows: 2**20 successive rows fit into a gap."""
 
 FARTHEST = 1 << 62
-"""Labels lie between -FARTHEST and FARTHEST."""
+"""Labels are between -FARTHEST and FARTHEST."""
 
 
 # ---- search ----
@@ -191,11 +191,11 @@ def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: 
         write_range(asked, i, rules, w, (s, a, lo, hi), rows, anchored)
 
 
-# ---- which results change ----
+# ---- results that may change ----
 
 
 def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps: Any) -> tuple[int, int]:
-    """The indices [lo, hi) of the rows whose windows may hold a touched row."""
+    """The indices [lo, hi) of the rows whose windows may contain a touched row."""
     slots, places, times, mine = touched
     time, rids, breaks = rows[0], rows[1], rows[2]
     ints = rules[0]
@@ -234,7 +234,7 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
 
 
 def changed_rows(touched: Any, heads: Any, rows: Any, rules: Any, gaps: Any, out: Any) -> int:
-    """Write the rows whose windows may hold touched ones, as slots and indices; only counts them if `out` is too short.
+    """Write the rows whose windows may contain touched rows, as slots and indices; only counts if `out` is too short.
 
     Touched rows are sorted by slot and order, and the ranges of their results begin in the same order.
     """
@@ -262,7 +262,7 @@ def changed_rows(touched: Any, heads: Any, rows: Any, rules: Any, gaps: Any, out
 
 
 def first_changed(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, out: Any) -> None:
-    """Write the first index of a row whose window may hold each touched row."""
+    """Write the first index of a row whose window may contain each touched row."""
     for j in range(len(touched[0])):
         out[j] = widen(touched, j, heads, rows, rules, w, gaps)[0]
 
@@ -295,7 +295,7 @@ def slide_number(t: Any, grid: Any) -> int:
 
 
 def numbered_slide(t: Any, offset: Any, every: Any, per: Any, right: bool) -> int:
-    """The number of the first slide that ends after a time, where slides are not those of a calendar."""
+    """The number of the first slide that ends after a time, if the slides are not those of a calendar."""
     if per is None:
         return int((t - offset - right) // every + 1)
     k = (t * per[1] / per[0] - offset) // every
@@ -313,7 +313,10 @@ def end_of_slide(k: int, grid: Any) -> Any:
 
 
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
-    """Write the slides in time of Count and Lifetime windows that may hold touched rows; counts if `out` is short."""
+    """Write the slides in time of Count and Lifetime windows that may contain touched rows.
+
+    Only counts them if `out` is too short.
+    """
     slots, places, times, _ = touched
     of, numbers = out
     time, breaks = rows[0], rows[2]

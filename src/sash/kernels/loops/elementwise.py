@@ -1,4 +1,4 @@
-"""A monoid's compiled functions on columns, element by element; `check_laws` compares them with Python."""
+"""Run a monoid's compiled functions on columns, element by element; `check_laws` compares them with Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Compiled:
             raise NotCompiled(str(error)) from error
         except NotCompiled:
             raise
-        except Exception as error:  # raised by the monoid, on one of the elements: which?
+        except Exception as error:  # raised by the monoid on one of the elements: run them one by one
             if count == 1:
                 return [type(error)]
             singles = ([(layout, [values[i]]) for layout, values in given] for i in range(count))

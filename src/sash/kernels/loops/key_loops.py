@@ -1,13 +1,13 @@
-"""Hash tables of the live engine, compiled: keys to slots, and bytes to codes.
+"""Hash tables of the live engine, compiled: from keys to slots, and from bytes to codes.
 
 Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot or
 code plus one, so that 0 is an empty place:
 
     table      hash │ slot + 1 │ hash │ slot + 1 │ …
-    record     hash │ mark │ null bits │ word │ word │ …      one a slot; the hash of a free slot is -1
+    record     hash │ mark │ null bits │ word │ word │ …      for each slot; the hash of a free slot is -1
 
-The functions are plain Python, with the same results interpreted. Therefore hashes have 63 bits: after the mask,
-Python's integers and 64-bit arithmetic agree.
+The functions are plain Python, with the same results interpreted. Therefore hashes have 63 bits: Python's integers,
+masked, and 64-bit arithmetic agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
 """The columns of a record: its hash (-1: the slot is free), the last call that touched it, null bits, and words."""
 
 KNOWN, FREED, TOUCHED, FRESH = 0, 1, 2, 3
-"""Counters of a table: slots ever used, free ones among them, and slots that a call has touched and created."""
+"""Counters of a table: slots ever used, free ones among them, and slots that the last call touched and created."""
 
 MASK = 0x7FFFFFFFFFFFFFFF
 
@@ -59,7 +59,7 @@ def product(a: int, b: int) -> int:
 
 @njit(forceinline=True)
 def _native_product(a: Any, b: Any) -> Any:
-    """The same compiled, unsigned: LLVM assumes that signed integers do not wrap (`nsw`), and drops the mask."""
+    """`product` compiled, unsigned: LLVM assumes that signed integers do not wrap (`nsw`), and would drop the mask."""
     return np.int64((np.uint64(a) * np.uint64(b)) & np.uint64(MASK))
 
 

@@ -49,7 +49,7 @@ class SlotFields(NamedTuple):
     heads: Ints
 
 
-# Plain tuples: a call of one row makes a dozen of them, and one with names takes ten times as long.
+# Plain tuples: a call with one row creates a dozen of them, and creating a NamedTuple takes ten times as long.
 
 PlacedRows = tuple[Any, Flags, Ints, Ints]
 """Rows to lift: their inputs, which have a value (empty: all), their slots and places among the elements."""
@@ -77,9 +77,9 @@ _loops: dict[tuple[Any, Any], Any] = {}
 
 
 class Structures:
-    """The structures of one window and aggregate, one for each slot: their queues. Scalars are in a slot table.
+    """The queues of the structures of one window and aggregate, one for each slot. Scalars are in a slot table.
 
-    `sizes`: whether they answer several sizes at once. Interpreted, `storage` is a dict of them.
+    `sizes`: whether they answer several sizes at once. Interpreted, `storage` is a dict of structures.
     """
 
     def __init__(self, spec: StructSpec | Interpreted, arena: int = 0, sizes: bool = False) -> None:
@@ -128,7 +128,7 @@ def enlarged(new: Numbers, old: Numbers) -> Numbers:
 
 
 class LiveKernel(Columnar):
-    """An aggregate with its loops over live state, for the structures it will run on.
+    """The loops of an aggregate over live state, for the structures it will run on.
 
     `several` are the structures that answer several sizes at once.
     """
@@ -190,7 +190,7 @@ class LiveKernel(Columnar):
         asked: tuple[Ints, Ints],
     ) -> LoopResults:
         """Fold rows into one partial for each slot, with results in between. Raises AggregateError."""
-        results = self._room(len(asked[0]), True)
+        results = self._allocate_results(len(asked[0]), True)
         self._rows(live_loops.fold_running, (inputs, non_null), place, counts, states, (asked, results))
         return results
 
@@ -229,7 +229,7 @@ class LiveKernel(Columnar):
         AggregateError.
         """
         progress = np.zeros(2, np.int64)
-        results = self._room(asked[2].size, counted and len(counts.before) > 0)
+        results = self._allocate_results(asked[2].size, counted and len(counts.before) > 0)
         kernel = live_loops.slide_sizes if window.sizes else live_loops.slide_slots
         given = states if self.compiled else states[0]
         arguments = (window.spec, window.storage, *fields, given, counts, rows, asked, results, progress)
@@ -245,7 +245,7 @@ class LiveKernel(Columnar):
             raise (LiftFailed if progress[1] else AggregateError)(int(progress[0]), error) from error
         return results, missing
 
-    def _room(self, count: int, counted: bool) -> LoopResults:
+    def _allocate_results(self, count: int, counted: bool) -> LoopResults:
         out: Any = tuple([np.zeros(count, kind) for kind in self._results]) if self.compiled else [None] * count
         if not counted:
             return out, np.zeros(count, np.bool_), NO_INTS, NO_INTS

@@ -4,15 +4,15 @@ lift_elements    lift rows to elements of their slots' rings
 fold_panes       fold rows into the panes of their slots' rings
 fold_running     fold rows into one partial for each slot; results between the rows
 slide_slots      a result for each range of a slot's elements, by the structure of the slot
-slide_sizes      the same for several starts to each end, from one structure
+slide_sizes      the same for several starts for each end, from one structure
 lower_states     results from the states of another aggregate's loop
 
 An element is addressed by its position, which only grows: position p of slot s is at
 heads[s, OFFSET] + (p & (heads[s, CAPACITY] - 1)) of the arena. `before` counts the values of the slot before each
-element, and `totals` all values of the slot, so that a range without values is found without reading states. If every
-row has a value `before` is empty: the count is the position. Empty `non_null` and `wanted` mean all.
+element, and `totals` all values of the slot, so that ranges without values are found without reading states. If every
+row has a value, `before` is empty: the count is the position. Empty `non_null` and `wanted` mean all.
 
-`progress` is the current result or row, and whether it is a row: the error names it if a user's function raises.
+`progress` is the current result or row, and whether it is a row, for the error message if a user's function raises.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sash.kernels.jit.numba_struct import AFTER, FIRST
 from sash.kernels.loops.structure_loops import emit
 
 OFFSET, CAPACITY, FRONT, BACK, BEGIN = range(5)
-"""The columns of a slot's head: its block of the arena, its elements [FRONT, BACK), and the first of the key since
-`forget` last expired it."""
+"""The columns of a slot's head: its block of the arena, its elements [FRONT, BACK), and its first element since
+`forget` last expired the key."""
 
 HEAD = 5
 """Columns beyond these belong to the windows of the group."""
@@ -158,7 +158,7 @@ def _over_slots(results_of_slot: Any) -> Any:
             i = stop
         return missing
 
-    over.__qualname__ = f"over_slots.{results_of_slot.__qualname__}"  # machine code is stored under it
+    over.__qualname__ = f"over_slots.{results_of_slot.__qualname__}"  # the name of its machine code
     return over
 
 
@@ -166,7 +166,7 @@ def one_size(
     monoid: Any, window: Any, held: Any, x: Any, y: Any, heads: Any, counts: Any, asked: Any, results: Any,
     i: int, stop: int, progress: Any,
 ) -> Any:  # fmt: skip
-    """Results of one range to each end. Returns how many are null, and the elements that the structure holds then."""
+    """Write a result for each range. Returns how many are null, and the bounds of the structure's elements then."""
     totals, before = counts
     order, slots, los, his, wanted = asked
     _, valid, low, high = results
@@ -200,10 +200,10 @@ def several_sizes(
     monoid: Any, window: Any, held: Any, x: Any, y: Any, heads: Any, counts: Any, asked: Any, results: Any,
     i: int, stop: int, progress: Any,
 ) -> Any:  # fmt: skip
-    """Results of several starts to each end: result k * len(his) + j is that of [los[k, j], his[j]).
+    """Write the results of several starts for each end: result k * len(his) + j is that of [los[k, j], his[j]).
 
-    The starts of each end ascend. The results of a start are contiguous, slot by slot even if there is an `order`:
-    writing so many streams out of order would miss the cache at each result.
+    The starts for each end ascend. Results with the same k are contiguous, slot by slot even if there is an `order`:
+    writing that many streams out of order would miss the cache at each result.
     """
     totals, before = counts
     _, slots, los, his, wanted = asked
@@ -241,7 +241,7 @@ def several_sizes(
 
 
 slide_slots, slide_sizes = _over_slots(one_size), _over_slots(several_sizes)
-"""The loops for structures that answer one range to each end, and for those that answer several."""
+"""The loops for structures that answer one range for each end, and for those that answer several."""
 
 
 def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo: int, hi: int) -> None:

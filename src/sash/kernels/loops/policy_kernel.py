@@ -19,7 +19,7 @@ from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled, machine_code
 from sash.kernels.jit.numba_monoid import monoid_type
 from sash.kernels.jit.numba_struct import StructSpec, struct_spec_type, structure_key
-from sash.kernels.jit.policy_monoid import OrNone, compilable, joined, shown_alike, watched
+from sash.kernels.jit.policy_monoid import OrNone, compilable, joined, policy_monoid, watched
 from sash.kernels.jit.state_layout import DTYPES, Layout, Layouts, NotColumnar, Shape
 from sash.kernels.loops import live_loops
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
@@ -52,10 +52,11 @@ class Lifted:
 
 
 class PolicyKernel:
-    """A policy `evict` over some aggregates, with the loops that lift them and slide the window.
+    """The loops of a policy `evict` over some aggregates: they lift rows and slide the window.
 
-    `kinds` has those of each aggregate's columns, or None where these are Python objects. A policy that does not
-    compile runs interpreted; `why_interpreted` has the reason, and if it is in the user's code a warning names `what`.
+    `kinds`: the kinds of each aggregate's columns, or None for columns of Python objects. A policy that does not
+    compile runs interpreted; `why_interpreted` has the reason, and if that is in the user's code a warning names
+    `what`.
     """
 
     def __init__(
@@ -72,12 +73,12 @@ class PolicyKernel:
         self.code: Any = enforce_slots
         in_users_code = False
         try:
-            as_seen: list[Monoid] = []
+            for_policy: list[Monoid] = []
             for monoid, of in zip(monoids, kinds, strict=True):
                 in_users_code = isinstance(monoid, Custom)
-                as_seen.append(self._add(monoid, of))
+                for_policy.append(self._add(monoid, of))
             in_users_code = True
-            self.spec: StructSpec | Interpreted = self._compile(as_seen, evict)
+            self.spec: StructSpec | Interpreted = self._compile(for_policy, evict)
         except (NotColumnar, NotKeyed, NotCompiled) as error:
             self.why_interpreted = str(error)
             self.spec = Interpreted(AMTA, watched(self.monoids, evict, alone))
@@ -90,8 +91,8 @@ class PolicyKernel:
         require_columns(monoid, kinds)
         assert kinds is not None
         spec = specify(AMTA, monoid, kinds)
-        as_seen = shown_alike(monoid, spec.monoid, kinds)
-        layouts, flagged = (spec.layouts.inputs, spec.layouts.state), isinstance(as_seen, OrNone)
+        for_policy = policy_monoid(monoid, spec.monoid, kinds)
+        layouts, flagged = (spec.layouts.inputs, spec.layouts.state), isinstance(for_policy, OrNone)
         columns = tuple(np.zeros(0, DTYPES[kind]) for kind in kinds)
         place = NO_INTS, NO_INTS, np.zeros(2, np.int64)
         arguments = (spec.monoid, layouts, columns, NO_FLAGS, place, NO_COUNTS, layouts[1].allocate(0))
@@ -100,7 +101,7 @@ class PolicyKernel:
         first = self.lifted[-1].stop if self.lifted else 0
         stop = first + flagged + len(layouts[1].leaves)
         self.lifted.append(Lifted(spec, kinds, flagged, first, stop, code))
-        return as_seen
+        return for_policy
 
     def _compile(self, monoids: Sequence[Monoid], evict: Any) -> StructSpec:
         monoid = watched(monoids, compilable(evict), self.alone)

@@ -31,7 +31,7 @@ def enforce_slots(
         while i < len(slots) and slots[i] == s:
             progress[0] = i
             lo = max(lo, begin[i])
-            if lo != first:  # the structure was lost, or `forget` has expired all that it holds
+            if lo != first:  # the structure was lost, or `forget` has expired all its elements
                 restart(window)
                 after = lo
             while after <= pos[i]:

@@ -99,7 +99,7 @@ _layouts: dict[tuple[MonoidType, tuple[Kind, ...]], Layouts] = {}
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run: columns and which rows of them are valid, or lists where it ran interpreted."""
+    """The results of a run: columns and which of their rows are valid, or lists if it ran interpreted."""
 
     out: Any
     valid: Any
@@ -133,7 +133,7 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
     rows, width = rows_of(columns), operator.index(width)
     if width < 1:
         raise ValueError(f"a window must have at least one row; got a width of {width}")
-    width = min(width, rows + 1)  # a wider one never evicts either, and fits an integer of 64 bits
+    width = min(width, rows + 1)  # a wider window never evicts either, and this width fits 64 bits
     return run(structure, monoid, columns, LoopCall(structure_loops.slide, min(width, rows), width, rows))
 
 
@@ -156,7 +156,7 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     if not len(wanted):
         raise ValueError("slide_many needs at least one range")
     rows = rows_of(columns)
-    wanted = np.minimum(wanted, max(rows, 1))  # a longer one answers for all rows
+    wanted = np.minimum(wanted, max(rows, 1))  # a longer range also contains all rows
     places = np.argsort(-wanted, kind="stable")
     longest_first = wanted[places]
     ranks = np.cumsum(np.diff(longest_first, prepend=longest_first[0]) != 0)
@@ -211,7 +211,7 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
 
 
 def rows_of(columns: Columns) -> int:
-    """The number of rows. Compiled code trusts it: raises if the columns do not agree on it."""
+    """The number of rows. Raises ValueError if the columns differ in length: compiled code does not check it."""
     if not isinstance(columns, tuple) or not columns:
         raise TypeError(f"columns must be a tuple of at least one column; got {type(columns).__name__}")
     for column in columns:
@@ -233,7 +233,7 @@ class LoopCall:
     argument: Any
     results: int
     times: Sequence[Any] | NDArray[Any] | None = None
-    """Where rows have times: the first part of the argument."""
+    """The times of rows, if any: the first part of the argument."""
 
 
 def run(structure: type[Aggregator], monoid: Monoid, columns: Columns, call: LoopCall) -> Results:
@@ -284,7 +284,7 @@ _warned: set[str] = set()
 
 
 def warn_once(what: Any, why: str) -> None:
-    """Warn once per process and reason that an aggregate or a policy runs interpreted, unless the user chose that."""
+    """Warn once per process and reason that an aggregate or a policy runs interpreted, unless Numba is disabled."""
     if is_switched_off():
         return
     message = f"{what!r} runs interpreted: {why}"

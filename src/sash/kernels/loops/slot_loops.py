@@ -1,4 +1,4 @@
-"""Loops over slots, without aggregates: they assign rows and panes to places, and rings to blocks.
+"""Loops over slots, without aggregates: assign rows and panes to places, and rings to blocks.
 
 enter_rows        number the rows of each slot, and find those that restart a key
 assign_rows       assign a position to each row
@@ -62,7 +62,7 @@ def assign_rows(
     slots: Any, times: Any, restarts: Any, heads: Any, ring: Any, pos: Any, stop: Any, begin: Any, at: Any,
     growing: Any,
 ) -> int:  # fmt: skip
-    """Assign to each row its position, the next one, that of its key's first row, and its place in the arena.
+    """Assign to each row its position, the next position, that of its key's first row, and its place in the arena.
 
     Writes the row's time there. Returns the number of slots whose rings are too small, listed in `growing`; after they
     have grown, `place_rows` assigns the places.
@@ -139,10 +139,11 @@ def find_peers(slots: Any, times: Any, latest: Any, step: int, rows: Any) -> Non
 
 
 def take_blocks(of: Any, heads: Any, least: int, free: Any, links: Any, top: int, moves: Any) -> Any:
-    """Allocate a block for the elements of each slot: a free one, or a new one at the top; shrinking leaves a reserve.
+    """Allocate a block for the elements of each slot: a free block, or a new one at the top.
 
-    Writes for each move the old block and its capacity, the new ones, and the positions in the old block. Returns the
-    top, and the number of elements of reused blocks. Blocks are powers of two, `least` is the smallest.
+    A ring that shrinks gets twice the block that it needs. Writes for each move the old block and its capacity, the new
+    ones, and the positions in the old block. Returns the top, and the number of elements of reused blocks. The lengths
+    of blocks are powers of two, the least is `least`.
     """
     reused = 0
     for m in range(len(of)):
@@ -185,12 +186,12 @@ def free_blocks(of: Any, heads: Any, least: int, free: Any, links: Any) -> int:
     return count
 
 
-def move_blocks(values: Any, moves: Any, room: Any) -> None:
-    """Copy rings from `values` to other blocks of `room`, which may be the same array."""
+def move_blocks(values: Any, moves: Any, out: Any) -> None:
+    """Copy rings from `values` to other blocks of `out`, which may be the same array."""
     for m in range(len(moves)):
         source, old, target, new = moves[m, 0], moves[m, 1], moves[m, 2], moves[m, 3]
         for p in range(moves[m, 4], moves[m, 5]):
-            room[target + (p & (new - 1))] = values[source + (p & (old - 1))]
+            out[target + (p & (new - 1))] = values[source + (p & (old - 1))]
 
 
 def pack_rings(values: Any, slots: Any, heads: Any, starts: Any, stops: Any, out: Any) -> None:
@@ -276,10 +277,10 @@ def gather_words(records: Any, stride: int, place: int, of: Any, out: Any) -> bo
 
 
 def classify_rows(times: Any, lateness: Any, floor: Any, least: Any, before: Any, late: Any) -> Any:
-    """Find late rows: below the watermark, which is the greatest time so far less the lateness; integers saturate at
-    `least`. `before` has the watermark before the rows, if there is one.
+    """Find late rows: those below the watermark, which is the greatest time so far minus the lateness.
 
-    Returns the number of late rows, and the watermark after them.
+    Integers saturate at `least`. `before` has the watermark before the rows, if there is one. Returns the number of
+    late rows, and the watermark after the rows.
     """
     count = 0
     has_watermark = len(before) > 0

@@ -16,14 +16,14 @@ from sash.kernels.jit.numba_intrinsics import start, stop
 from sash.kernels.loops.structure_loops import emit
 
 EVICT, INSERT, REMOVE, THROUGH, BETWEEN = range(5)
-"""Operations as data: evict the oldest, insert the next row at a time, evict that of a time, evict through a time, and
-no change but a query from a time to another."""
+"""Codes of operations: evict the oldest element, insert the next row at a time, evict the element of a time, evict all
+elements through a time, and query from one time to another without a change."""
 
 
 def slide_timed(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
     """Fill `out` with the result of the rows so far whose times are less than `size` before the latest.
 
-    Below the time `least` nothing leaves: subtracting `size` would overflow.
+    Below the time `least` nothing leaves, because subtracting `size` would overflow.
     """
     window = start(spec, storage)
     window.begin()

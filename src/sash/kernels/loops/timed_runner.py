@@ -1,7 +1,7 @@
 """Run time-ordered structures on columns: as `runner.py`, with a column of times.
 
-Times that are 64-bit integers or floats compile; so do windows over NumPy's datetimes, as integers. All others
-(Python's datetimes, strings, tuples) run interpreted, with a warning.
+Times that are 64-bit integers or floats compile, and so do NumPy's datetimes, as integers. All others (Python's
+datetimes, strings, tuples) run interpreted, with a warning.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def slide_timed(
     size: Any,
     min_arity: int | None = None,
 ) -> Results:
-    """At each row the aggregate of the rows so far that lie less than `size` before the latest of them.
+    """The aggregate, at each row, of the rows so far whose times are less than `size` before the latest.
 
-    Rows may come in any order. One that comes too late for its window changes nothing.
+    Rows may arrive in any order. A row that is too old for the window changes nothing.
 
     >>> import numpy as np
     >>> from sash.aggregators import FiBA
@@ -70,7 +70,7 @@ def slide_timed(
 
 
 def _counted(times: Times, size: Any) -> tuple[Times, Any]:
-    """NumPy's datetimes and a length as integers of the finer of their units; others unchanged."""
+    """Convert NumPy's datetimes and a length to integers of the finer of their units; others are unchanged."""
     if not isinstance(times, np.ndarray) or times.dtype.kind != "M":
         return times, size
     length = np.timedelta64(size)
@@ -88,11 +88,11 @@ def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
     if not len(ordered):
         return 0, DTYPES[kind](1), DTYPES[kind](0)
     if kind == "int":
-        size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer one holds no more
+        size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer window has no more rows
         if size >= 2**63:
             raise ValueError(f"a window over 64-bit integers must be shorter than 2**63; got {size}")
         least: Any = size - 2**63
-        spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # exact, as differences may not be
+        spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # signed differences may overflow
         starts = np.searchsorted(spread, spread - np.minimum(spread, np.uint64(size)), "left")
     else:
         size, least = float(size), -np.inf

@@ -28,7 +28,7 @@ def retain(of: Any, heads: Any, first: int, last: int, small: int, sparse: Any) 
 
 
 def retain_slot(s: int, heads: Any, first: int, last: int, small: int) -> bool:
-    """The same for one slot: is its ring far too large?"""
+    """`retain` for one slot; returns whether its ring is far too large."""
     least = heads[s, BACK]
     for column in range(first, last):
         least = min(least, heads[s, column])
@@ -53,11 +53,11 @@ def set_timers(
     of: Any, due: Any, is_due: Any, expiry: Any, expires: Any, over: Any, now: Any, never: Any, stamps: Any, least: Any,
     bits: int, gone: Any,
 ) -> Any:  # fmt: skip
-    """Set the timer of each slot: when a result is due (`due`, if `is_due`), or when the slot expires (`expiry`, if
-    `expires`; not before its last result). Slots that are over, and those that are not needed at `now`, expire and have
-    no timer.
+    """Set the timer of each slot, and find the slots that expire.
 
-    `now` is empty if there is no watermark. Returns how many slots expire, and the least timer that was set.
+    A timer is when a result is due (`due`, if `is_due`), or else when the slot expires (`expiry`, if `expires`). Slots
+    that are over, and those that are not needed at `now`, expire and have no timer. `now` is empty if there is no
+    watermark. Returns how many slots expire, and the least timer that was set.
     """
     count, soonest = 0, never
     for e in range(len(of)):

@@ -1,7 +1,7 @@
 """Loops that find the bounds of windows over the elements of slots.
 
 bound_starts      starts of windows: the first element from a threshold on; also `time_starts`, `count_starts`
-shifted_times     starts and ends of windows that are moved against their row; also `shifted_rows`
+shifted_times     starts and ends of shifted windows; also `shifted_rows`
 decreasing        the first row whose value is below that of the row before it
 due_slides        the slides in time that are due, each with its panes
 next_slides       when the next slide of a slot is due
@@ -19,7 +19,7 @@ from sash.kernels.loops.bound_rules import precedes
 from sash.kernels.loops.live_loops import BACK, CAPACITY, OFFSET
 
 NEVER = 1 << 62
-"""No slide: beyond the numbers of all times."""
+"""No slide: greater than the number of any slide."""
 
 OPEN, ROW, SLIDE, CLOSED = range(4)
 """The columns of a slot whose window only grows: whether it is open, the number of its first row, the slide of its last
@@ -51,8 +51,8 @@ def time_starts(
 ) -> None:  # fmt: skip
     """The first element of windows of a size that end at these times.
 
-    The slot's head has the start of its last window, which never decreases. Below `floor` the start would overflow:
-    such a window holds all elements.
+    The slot's head has the start of its last window, which never decreases. For times below `floor` the start would
+    overflow: such a window contains all elements.
     """
     for i in range(len(slots)):
         s, t = slots[i], times[i]
@@ -66,7 +66,7 @@ def time_starts(
 
 def count_starts(slots: Any, begin: Any, his: Any, size: int, heads: Any, column: int, los: Any) -> None:
     """The first element of windows of `size` rows."""
-    for i in range(len(slots)):  # apart from the heads, so that four are found at once
+    for i in range(len(slots)):  # without the heads, so that the loop is vectorised
         los[i] = max(his[i] - size, begin[i])
     for i in range(len(slots)):
         if i + 1 == len(slots) or slots[i + 1] != slots[i]:
@@ -106,7 +106,7 @@ def shifted_times(
 def shifted_rows(
     slots: Any, pos: Any, begin: Any, stops: Any, behind: int, ahead: int, heads: Any, column: int, los: Any, his: Any
 ) -> None:
-    """Windows from `behind` - 1 rows before their row on, up to `ahead` rows after it; either may be negative."""
+    """Windows from `behind` - 1 rows before their row to `ahead` rows after it; either may be negative."""
     for i in range(len(slots)):
         hi = min(max(pos[i] + 1 + ahead, begin[i]), stops[i])
         lo = min(max(pos[i] + 1 - behind, begin[i]), hi)
@@ -126,7 +126,7 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
 
 
 def divided(above: Any, per: Any) -> Any:
-    """A cut of a grid: on floats it is counted in parts, of which `per` has the two numbers; else that is None."""
+    """A time of a grid. A grid of floats counts in fractions per[0] / per[1] of a unit; for others `per` is None."""
     if per is None:
         return above
     return above * per[0] / per[1]
@@ -148,14 +148,16 @@ def due_slides(
     of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, sizes: Any, heads: Any, columns: Any,
     rings: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """Find the slides that are due of each entry, from the `first` on: slot `of[e]`, up to slide `limits[e]`, with the
-    panes before position `backs[e]`. With `restarts` the slot's windows restart there.
+    """Find the slides that are due, for entries from `first` on.
 
-    The windows differ only in their `sizes`, the longest first. Writes for each slide of the longest its entry, number,
-    the pane after its last, and the first pane of each window: the one after its last if the window holds none.
-    Returns the entry at which `out` is full, or the number of entries, and the number of slides; -1 for the entry if a
-    shorter window has a slide that the longest has not. Three columns of the head for each window: the first pane of
-    the next slide, the one after its last, and the slide's number.
+    Entry e is slot `of[e]`, up to slide `limits[e]`, with the panes before position `backs[e]`; with `restarts` the
+    slot's windows restart there. The windows differ only in their `sizes`, the longest first.
+
+    Writes for each slide of the longest window its entry, number, the pane after its last, and the first pane of each
+    window; for a window without panes that is the pane after its last. Returns the entry at which `out` is full, or the
+    number of entries, and the number of slides; -1 for the entry if a shorter window has a slide that the longest does
+    not have. The head has three columns for each window: the first pane of the next slide, the pane after its last, and
+    the slide's number.
     """
     lows, firsts = rings
     entries, numbers, his, los = out
@@ -249,10 +251,10 @@ def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: A
 
 
 def pending_slides(slots: Any, numbers: Any, pos: Any, begin: Any, heads: Any, column: int, out: Any) -> int:
-    """Find the slides that a row ends because it belongs to a later one: slot, slide, the row's position, the key's
-    first.
+    """Find the slides that a row ends because it belongs to a later slide.
 
-    The head's column has the slide of the slot's last row, NEVER if it was emitted. Returns the number of slides.
+    Writes for each its slot, its number, the row's position, the key's first position, and the row. The head's column
+    has the slide of the slot's last row, NEVER if it was emitted. Returns the number of slides.
     """
     of, ended, his, begins, by = out
     count = 0
