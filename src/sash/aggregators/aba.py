@@ -3,7 +3,7 @@
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 5,
 figure 7; with its cached query.
 
-Needs nothing but associativity. One ⊕ an insert, one an evict on average, one a query and none if nothing has
+Needs nothing but associativity. One ⊕ per insert, one per evict on average, one per query and none if nothing has
 changed since the last; the evict that finds the front empty flips the stacks: it computes all aggregates again from the
 young end, n - 1 ⊕ at once. Space 2n. Values never move: a flip only writes `aggs`.
 

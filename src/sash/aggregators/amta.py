@@ -3,10 +3,10 @@
 Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient Bulk
 Evictions, IEEE TPDS 30 (2019), section 4.2.
 
-Needs nothing but associativity. On average at most 2 ⊕ an insert, 1 an evict and 2 a query; the three together, on a
-window of fixed size, take 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ an insert, k - 2 an evict and
-3k - 2 a query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, memory holds
-only a few pages a level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
+Needs nothing but associativity. On average at most 2 ⊕ per insert, 1 per evict and 2 per query; the three together, on
+a window of fixed size, take 4. At worst, with k = ⌊log2 n⌋, it is ⌊log2 (n + 1)⌋ per insert, k - 2 per evict and
+3k - 2 per query; 2k to evict any number at once, and 3k with the query after it. Space 2n; with a store, memory holds
+only a few pages per level (`stored_levels.py`), the stack of at most k + 1 aggregates, and the two results.
 
 Elements are the leaves of a forest, in pairs. A pair gets a parent when the next pair is begun, so the last pair
 of each level, of one or two blocks, is the root of a separate tree. [1, 2, 1, 2, 1, 2]:
@@ -25,7 +25,7 @@ it: each element gets one entry in total. Up to about log n elements are evicted
 leftmost tree is empty, `climb` rebuilds R0 and the stack from the first blocks of the levels, and `settle` also R1 from
 the last ones. `settle` waits for a query, so that inserts and evictions in between pay for it once, or not at all.
 
-Why this is constant on average: R1 takes one ⊕ an insert, and there are fewer blocks above level 0 than inserts, each
+Why this is constant on average: R1 takes one ⊕ per insert, and there are fewer blocks above level 0 than inserts, each
 computed once; an element's stack entry takes one, for its evict; and `settle` on a tree of 2^l or 2^(l + 1) elements
 takes 3l - 2 or 3l, which is at most one for each of them, and is not due again before they have left.
 

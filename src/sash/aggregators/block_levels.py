@@ -5,7 +5,7 @@
     level 0   [0] [1] [2] [3]         [4] [5] [6] [7]        positions
 
 `levels[l, j]` is the aggregate of the positions from j·2^l up to (j + 1)·2^l. Two neighbours 2k and 2k + 1 are
-the pair whose parent is k on the level above. Compiled code has a ring a level under the same names.
+the pair whose parent is k on the level above. Compiled code has a ring per level under the same names.
 
 `Levels` keeps the blocks in memory, `StoredLevels` (`stored_levels.py`) most of them in a key-value store.
 """
@@ -21,7 +21,7 @@ UNUSED = -1
 
 
 class Levels:
-    """Blocks in memory: a queue of chunks a level.
+    """Blocks in memory: a queue of chunks per level.
 
     A block is written before it is read. A dropped block is never read or written again. The first block of a level
     may have any number; later ones have greater numbers.

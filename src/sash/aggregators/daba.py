@@ -3,8 +3,8 @@
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 6; the
 variant with both caches (figure 17).
 
-Needs nothing but associativity. At most 1 ⊕ a query, 3 an insert and 2 an evict; on average 2 an insert and
-1 an evict. Space 2n.
+Needs nothing but associativity. At most 1 ⊕ per query, 3 per insert and 2 per evict; on average 2 per insert and
+1 per evict. Space 2n.
 
 The two stacks are flipped one step per operation, early enough to be ready when the flip is needed:
 

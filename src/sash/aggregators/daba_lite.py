@@ -3,8 +3,8 @@
 Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDB Journal
 30 (2021); after section 6 of their report of 2015.
 
-Needs nothing but associativity. At most 1 ⊕ a query, 3 an insert and 2 an evict; on average 2 an insert and
-1 an evict. Space n + 2.
+Needs nothing but associativity. At most 1 ⊕ per query, 3 per insert and 2 per evict; on average 2 per insert and
+1 per evict. Space n + 2.
 
 DABA reads no aggregate of [R, A), and of those of [B, E) only the youngest. So the slots there keep the plain values,
 and there are two running aggregates beside the queue (the paper's aggRA and aggB):

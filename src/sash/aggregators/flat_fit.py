@@ -3,7 +3,7 @@
 Shein, Chrysanthis, Labrinidis: FlatFIT: Accelerated Incremental Sliding-Window Aggregation For Real-Time
 Analytics, SSDBM 2017; described in their SlickDeque, EDBT 2018, sections 2.2 and 4.
 
-Needs nothing but associativity. No ⊕ an insert or evict; a query after each slide of a window of n takes 3 on
+Needs nothing but associativity. No ⊕ per insert or evict; a query after each slide of a window of n takes 3 on
 average: most take 2, and once in n + 1 slides one takes n - 1 and updates all. Space 2n, and a stack that is
 empty between queries.
 

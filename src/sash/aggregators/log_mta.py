@@ -3,8 +3,8 @@
 Villalba, Berral, Carrera: Constant-Time Sliding Window Framework with Reduced Memory Footprint and Efficient Bulk
 Evictions, IEEE TPDS 30 (2019), section 4.1.
 
-Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ an insert, k - 1 an evict, of one element or
-of many, and 1 a query; half of that on average. Space 2n; with a store, memory holds only a few pages a level
+Needs nothing but associativity. With k = ⌊log2 n⌋ at most k ⊕ per insert, k - 1 per evict, of one element or
+of many, and 1 per query; half of that on average. Space 2n; with a store, memory holds only a few pages per level
 (`stored_levels.py`).
 
 Elements are the leaves of a tree, in pairs, and a block is ⊕ over those of its elements that are in the window.

@@ -1,6 +1,6 @@
 """Recalc: fold the whole window at every query. The baseline, and the reference for tests of all others.
 
-Needs nothing. No ⊕ an insert or evict, n a query. Space n.
+Needs nothing. No ⊕ per insert or evict, n per query. Space n.
 
     vals   v v v v v v v
            F             E       query: v ⊕ v ⊕ … ⊕ v

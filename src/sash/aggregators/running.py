@@ -1,6 +1,6 @@
 """Running: a window that grows until all of it is evicted: one aggregate and no elements.
 
-For windows that only restart: sessions, lifetimes. One ⊕ an insert, none a query or an evict. All elements leave
+For windows that only restart: sessions, lifetimes. One ⊕ per insert, none per query or evict. All elements leave
 together, so between the first eviction and the last there is no valid result.
 
     inserted    a   ab   abc                      total

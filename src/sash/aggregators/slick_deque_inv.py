@@ -3,7 +3,7 @@
 Shein, Chrysanthis, Labrinidis: SlickDeque: High Throughput and Low Latency Incremental Sliding-Window
 Aggregation, EDBT 2018, section 3.2, algorithm 1.
 
-Needs `inverse`, with its exact law. Two ⊕ a range and slide in the worst case, none a query. The whole window
+Needs `inverse`, with its exact law. Two ⊕ per range and slide in the worst case, none per query. The whole window
 is one more range while it is longer than all others; else the longest range is the whole window. Space n + ranges.
 
     partials    v v v v v v v v v          answers[0], spans[0] = 7      ⊕ over the youngest 7

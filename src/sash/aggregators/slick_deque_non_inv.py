@@ -4,7 +4,7 @@ Shein, Chrysanthis, Labrinidis: SlickDeque: High Throughput and Low Latency Incr
 Aggregation, EDBT 2018, section 3.2, algorithm 2.
 
 Needs `selective`: the result of ⊕ is one of its operands, and `picks_right` says which; then the deque is exact for
-every associative ⊕, also for one that is not commutative. Under 2 ⊕ an insert on average, none an evict or query;
+every associative ⊕, also for one that is not commutative. Under 2 ⊕ per insert on average, none per evict or query;
 an insert that replaces a whole deque takes n at once. Space 2 to 2n, depending on the data.
 
     elements    5 1 2 0 1 4 0 3 1               ⊕ = max

@@ -14,7 +14,7 @@
 - LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can be
   recomputed from F and the nodes of the level below.
 
-So the store has the complete pages and the header, memory a few pages a level, and an insert reads nothing.
+So the store has the complete pages and the header, memory a few pages per level, and an insert reads nothing.
 
 An operation is a transaction: `begin()`, the algorithm's reads and writes, then `advance(F, E)` or `undo()`.
 """
@@ -29,7 +29,17 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from sash.aggregators.block_levels import Levels
-from sash.aggregators.stored_pages import BITS, MASK, SIZE, UNWRITTEN, NodePage, WindowHeader, WindowPages, tail_start
+from sash.aggregators.stored_pages import (
+    BITS,
+    MASK,
+    SIZE,
+    UNWRITTEN,
+    NodePage,
+    PageRange,
+    WindowHeader,
+    WindowPages,
+    tail_start,
+)
 from sash.stores.envelope import PageError
 from sash.stores.page_writer import Commit, PageWriter
 from sash.stores.store import Store, checked_store
@@ -57,7 +67,7 @@ its level and the tail before."""
 class StoredLevels(Levels):
     """Nodes by level and number, most of them in a store.
 
-    Raises StoreInUse if a window of this name is open on the store, PageError if its header is not what is expected.
+    Raises StoreInUse if a window of this name is open on the store, PageError if its header is not valid.
     """
 
     def __init__(self, store: Store, pages: WindowPages) -> None:
@@ -79,8 +89,8 @@ class StoredLevels(Levels):
         """The pages that were completed since the last commit."""
         self._written: deque[tuple[int, int, int]] = deque()
         """Commit, level and number of the pages that are being written."""
-        self._garbage: deque[tuple[int, list[list[int]]]] = deque()
-        """By commit: the ranges of pages that it made obsolete, and that may not be deleted yet."""
+        self._garbage: deque[tuple[int, list[PageRange]]] = deque()
+        """By commit: the pages that it made obsolete, and that may not be deleted yet."""
         self._fetching: set[Key] = set()
         self._due = False
         self._next_F = 0
@@ -265,17 +275,17 @@ class StoredLevels(Levels):
             start += 1
         return NodePage(level, page, start, chunk) if start < SIZE else None
 
-    def _obsolete(self, F: int) -> list[list[int]]:
-        """The ranges of pages that are in the store, or will be, and that a window from F on does not need."""
+    def _obsolete(self, F: int) -> list[PageRange]:
+        """The pages that are in the store, or will be, and that a window from F on does not need."""
         found = []
         for level, kept in enumerate(self._kept):
             head = min(self._head(level, F), kept.stop)
             if head > kept.start:
-                found.append([level, kept.start, head])
+                found.append(PageRange(level, kept.start, head))
                 self._kept[level] = range(head, kept.stop)
         return found
 
-    def _names(self, ranges: list[list[int]]) -> Iterator[str]:
+    def _names(self, ranges: list[PageRange]) -> Iterator[str]:
         pages = self._pages
         return (pages.page_name(level, page) for level, first, stop in ranges for page in range(first, stop))
 

@@ -17,7 +17,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sash.monoids import Monoid
 from sash.monoids.monoid_key import code_key, monoid_key
@@ -58,6 +58,14 @@ class _Unwritten:
 UNWRITTEN: Any = _Unwritten()
 
 
+class PageRange(NamedTuple):
+    """The pages [first, stop) of a level."""
+
+    level: int
+    first: int
+    stop: int
+
+
 @dataclass(frozen=True)
 class WindowHeader:
     """A consistent version of a window: [F, E), its youngest elements, and the obsolete pages."""
@@ -66,8 +74,8 @@ class WindowHeader:
     E: int
     tail: Sequence[Any]
     """The elements from `tail_start(F, E)` on."""
-    garbage: list[list[int]]
-    """Level, first page, and the page after the last, of pages that may still have to be deleted."""
+    garbage: list[PageRange]
+    """Pages that may still have to be deleted."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ class WindowPages:
         if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
             raise PageError(
                 f"{name} holds a window {meta['structure']}({meta['described']}); this is "
-                f"{self.structure}({self.described}). Open it as what it is, or give this window another name="
+                f"{self.structure}({self.described}). Open it as such a window, or give this one another name="
             )
         with decoding(name):
             tail = load_states(states, self._load)
@@ -163,12 +171,13 @@ class WindowPages:
             raise damaged(name, f"its window [{F}, {E}) ends before it begins")
         if len(tail) != E - tail_start(F, E):
             raise damaged(name, f"it has {len(tail)} elements; of [{F}, {E}) there must be {E - tail_start(F, E)}")
-        for level, first, stop in meta["garbage"]:
+        garbage = [PageRange(*one) for one in meta["garbage"]]
+        for level, first, stop in garbage:
             if not first <= stop <= F >> min(level + BITS, 63):
                 raise damaged(
                     name, f"it wants to delete the pages {first} to {stop} of level {level}, which are in use"
                 )
-        return WindowHeader(F, E, tail, meta["garbage"])
+        return WindowHeader(F, E, tail, garbage)
 
     def decode_nodes(self, data: bytes | None, level: int, page: int, start: int) -> list[Any]:
         """Decode a page of nodes, and return all its slots. It must have the nodes from the slot `start` on.

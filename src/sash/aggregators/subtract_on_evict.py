@@ -3,8 +3,8 @@
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 8;
 the invertible case of Li et al., No Pane, No Gain, SIGMOD Record 34 (2005).
 
-Needs `inverse`, with its exact law: the total never drifts from the sum of what is in the window. One ⊕ an
-insert, one inverse an evict, none a query, in the worst case. Space n.
+Needs `inverse`, with its exact law: the total never drifts from the sum of the window's elements. One ⊕ per
+insert, one inverse per evict, none per query, in the worst case. Space n.
 
     vals    v v v v v v v          total = v ⊕ v ⊕ … ⊕ v
             F             E

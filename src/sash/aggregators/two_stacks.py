@@ -2,7 +2,7 @@
 
 Tangwongsan, Hirzel, Schneider: Constant-Time Sliding Window Aggregation, IBM RC25574 (2015), section 4.
 
-Needs nothing but associativity. One ⊕ an insert, one a query, one an evict on average; the evict that finds
+Needs nothing but associativity. One ⊕ per insert, one per query, one per evict on average; the evict that finds
 the front stack empty flips the back stack, n ⊕ at once. Space 2n.
 
     front stack (top = oldest)              back stack (top = youngest)

@@ -3,7 +3,7 @@
 Tangwongsan, Hirzel, Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time, VLDB Journal
 30 (2021); after section 4 of their report of 2015.
 
-Needs nothing but associativity. One ⊕ an insert, one a query, one an evict on average; the evict that finds
+Needs nothing but associativity. One ⊕ per insert, one per query, one per evict on average; the evict that finds
 the front empty folds the whole queue from its young end, n - 1 ⊕ at once. Space n + 1.
 
     deque   ┌─ aggregates of [i, B) ─┐┌─ plain values ─┐

@@ -109,7 +109,7 @@ def _zone(zone: tzinfo | None) -> bytes:
     if type(zone) is ZoneInfo and zone.key is not None:
         return WRITERS[str](zone.key)
     if type(zone).__module__.partition(".")[0] == "pytz" and getattr(zone, "zone", None):
-        return WRITERS[str](zone.zone)  # type: ignore[attr-defined] # comes back as the ZoneInfo of this key
+        return WRITERS[str](zone.zone)  # type: ignore[attr-defined] # decoded as the ZoneInfo of this key
     raise TypeError(
         f"a time with the zone {zone!r}, a {type(zone).__name__}, cannot be written as state: "
         "use datetime.timezone or zoneinfo.ZoneInfo, or give the monoid dump= and load="

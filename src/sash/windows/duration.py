@@ -53,7 +53,7 @@ class Duration:
 
     @staticmethod
     def of(value: Any, what: str = "a duration") -> Duration:
-        """The duration that a string or a timedelta stands for; `what` names it in errors.
+        """Convert a string or a timedelta to a duration; `what` names it in errors.
 
         Raises ValueError for text that is no duration, TypeError for anything else.
         """

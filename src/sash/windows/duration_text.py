@@ -115,7 +115,7 @@ def _terms(body: str, text: str, what: str) -> Iterator[tuple[Fraction, str]]:
 
 
 def _unit(written: str, text: str, what: str) -> str:
-    """The unit that a spelling stands for: exactly as written, else without case if that is a name."""
+    """The unit of a spelling: exactly as written, or for spellings of more than two letters without case."""
     unit = _SPELLINGS.get(written)
     if unit is None and len(written) > 2:
         unit = _SPELLINGS.get(written.lower())

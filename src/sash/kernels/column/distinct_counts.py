@@ -16,7 +16,7 @@ comes first (Amble and Knuth: Ordered Hash Tables), so that a search ends at the
               r9    r7    r2    –     window from row 4 on: the entry of r2 is free
     row 11, which hashes to 5, enters: r11  r9  r7  –
 
-Cost a row: two accesses to the table of counts; or one to the hash table, which is prefetched, and a branch that is
+Cost per row: two accesses to the table of counts; or one to the hash table, which is prefetched, and a branch that is
 mispredicted if two keys of the window collide: for a sixteenth of the rows.
 """
 

@@ -2,7 +2,7 @@
 
 The first of equal values wins, and NaN wins over every number, as in `sash.monoids.order`.
 
-Cost: 3 comparisons a row, over Count windows (by the block algorithm of van Herk, and Gil and Werman, for image
+Cost: 3 comparisons per row, over Count windows (by the block algorithm of van Herk, and Gil and Werman, for image
 filters) and over ranges.
 """
 

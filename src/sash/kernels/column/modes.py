@@ -10,7 +10,7 @@ count, and a leaf of a tournament tree:
      0       1       2      3          numbers of the keys
      ×2      ×5      ×1     ×0         counts
 
-Cost a row: some 1.3 sorted keys and two updates, each of up to log₂ of the distinct keys, mostly of a few nodes.
+Cost per row: some 1.3 sorted keys and two updates, each of up to log₂ of the distinct keys, mostly of a few nodes.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ i-th keys of eight arrays. Each step removes and inserts a key in all of them, w
 Over Count windows up to `BATCH` steps are one call, as long as no array reaches the end of a key: the keys of a range
 are copied to vectors, and results back, a run of rows at a time.
 
-Cost a row: w / 8 vector operations for windows of w keys.
+Cost per row: w / 8 vector operations for windows of w keys.
 """
 
 from __future__ import annotations

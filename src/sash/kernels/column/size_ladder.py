@@ -7,7 +7,7 @@
 A window of up to twice the size of another one is the union of two such windows, one `by` rows before the other. Min
 and max are idempotent, so a row may be counted twice. Sizes that are further apart are reached by doubling.
 
-Cost: 1 comparison a row and size, and 1 for each doubling in between; computed one size at a time it is 3 a row.
+Cost: 1 comparison per row and size, and 1 for each doubling in between; computed one size at a time it is 3 per row.
 """
 
 from __future__ import annotations

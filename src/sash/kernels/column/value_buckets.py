@@ -12,8 +12,8 @@ by one multiplication, and only the buckets that the quantile visits, which are 
 A bucket begins at a new word of the set of ranks. Until it is sorted, its first word has no meaning; sorting writes it.
 In both cases a rank determines whether a row is before a word of a sorted bucket.
 
-Cost a row: two passes; and those of a sort (`rank_compression.py`) if its bucket is visited. If most values are in one
-bucket, that is a sort of all of them.
+Cost per row: two passes; and those of a sort (`rank_compression.py`) if its bucket is visited. If most values are in
+one bucket, that is a sort of all of them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The keys of a chunk are put into buckets (`value_buckets.py`), and the cursor so
 has visited most words of the previous chunk, and the chunk fits into the cache, all keys are ranked at once
 (`rank_compression.py`).
 
-Cost a row: some 1.2 keys put into buckets or sorted, 2 changed bits and a step of the cursor.
+Cost per row: some 1.2 keys put into buckets or sorted, 2 changed bits and a step of the cursor.
 """
 
 from __future__ import annotations

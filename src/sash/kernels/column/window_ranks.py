@@ -8,7 +8,7 @@ In narrow windows the lesser and the equal keys are counted, in vectors. Wide wi
     first                        0  1  1  1  4       with "dense": one bit for each distinct key, here
     counts[first]                1  2  ·  ·  0
 
-Cost a row: w / 8 vector operations for windows of w keys; for wide ones some 1.3 sorted keys, 2 changed bits and a
+Cost per row: w / 8 vector operations for windows of w keys; for wide ones some 1.3 sorted keys, 2 changed bits and a
 count of the bits below.
 """
 

@@ -60,7 +60,7 @@ def fingerprint_and_origin(thing: Monoid | type) -> tuple[str, bool]:
     try:
         walk.value(thing, "itself")
     except RecursionError:
-        raise NotKeyed("what it depends on is nested too deeply") from None
+        raise NotKeyed("its dependencies are nested too deeply") from None
     key = walk.digest().hex()
     if walk.ours:
         number = id(thing)
@@ -79,7 +79,7 @@ def state_key(**parts: Any) -> str:
             walk.add(name)
             walk.attribute(name, part)
     except RecursionError:
-        raise NotKeyed("what it depends on is nested too deeply") from None
+        raise NotKeyed("its dependencies are nested too deeply") from None
     return walk.digest().hex()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sash.aggregators.base import Aggregator, require
 from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.jit.state_layout import DTYPES, NotColumnar
+from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar
 from sash.kernels.loops.array_types import Numbers, States
 from sash.kernels.loops.runner import Interpreted, specify, warn_once
 from sash.monoids.algebra import Kind, Monoid
@@ -31,8 +31,8 @@ class Columnar:
     `why_interpreted` has the reason, and `warn` issues a warning.
     """
 
-    layouts: Any
-    """The layouts of inputs, states and results, if it is compiled."""
+    layouts: Layouts
+    """The layouts of inputs, states and results; only if it is compiled."""
 
     def __init__(
         self, monoid: Monoid, kinds: tuple[Kind, ...] | None, structures: Sequence[type[Aggregator]], warn: bool = True
@@ -62,7 +62,7 @@ class Columnar:
     @property
     def leaves(self) -> tuple[Kind, ...]:
         """The kinds of a state's arrays; empty if interpreted: then states are one array of objects."""
-        return tuple(self.layouts.state.leaves) if self.compiled else ()
+        return self.layouts.state.leaves if self.compiled else ()
 
     @property
     def monoid_type(self) -> Any:
@@ -85,7 +85,7 @@ class Columnar:
 
     def nothing(self, length: int) -> States:
         """New arrays for states."""
-        return tuple(self.layouts.state.allocate(length)) if self.compiled else (np.empty(length, object),)
+        return self.layouts.state.allocate(length) if self.compiled else (np.empty(length, object),)
 
 
 def require_columns(monoid: Monoid, kinds: tuple[Kind, ...] | None) -> None:

@@ -30,7 +30,8 @@ class LoweringKernel(Columnar):
         """The results of the existing states, and which are valid. Raises AggregateError, with the place."""
         progress, valid = np.zeros(1, np.int64), np.zeros(len(exists), np.bool_)
         code: Any = lower_states
-        layouts, out = (None, None), [None] * len(exists)
+        layouts: Any = (None, None)
+        out: Any = [None] * len(exists)
         if self.compiled:
             layouts, out = (self.layouts.state, self.layouts.result), self.layouts.result.allocate(len(exists))
         arguments = (self.monoid, layouts, states, exists, (out, valid), progress)
