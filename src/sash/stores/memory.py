@@ -23,18 +23,18 @@ class MemoryStore:
     pages: dict[str, bytes] = field(default_factory=dict)
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the pages of these names, in their order; None for one that is not there."""
+        """Return the pages of these names, in their order; None for a missing page."""
         return [self.pages.get(name) for name in checked_names(ids)]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Write these pages, each in place of the one of its name.
+        """Write these pages; existing pages of the same names are replaced.
 
         Raises TypeError, naming the page, if one is not bytes: a bytearray could change later.
         """
         self.pages.update(checked_pages(pages))
 
     def delete_many(self, ids: Iterable[str]) -> None:
-        """Drop these pages; one that is not there is no error."""
+        """Delete these pages; missing pages are ignored."""
         for name in checked_names(ids):
             self.pages.pop(name, None)
 
@@ -48,14 +48,14 @@ class MemoryStore:
         """Do nothing: writer and reader share the dict."""
 
     def close(self) -> None:
-        """Do nothing: the pages are in memory as long as the store is."""
+        """Do nothing: the pages live as long as the store."""
 
     def items(self) -> ItemsView[str, bytes]:
         """Every page with its name."""
         return self.pages.items()
 
     def copy(self) -> MemoryStore:
-        """A store of its own with the same pages, which are shared: bytes do not change."""
+        """An independent store with the same pages, which are shared: bytes do not change."""
         return MemoryStore(self.pages.copy())
 
     @property

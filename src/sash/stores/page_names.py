@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 def checked_names(ids: Iterable[str]) -> list[str]:
     """Return names of pages as a list.
 
-    Raises TypeError for one text in place of several and for a name that is no text, and ValueError for text that is
-    no Unicode.
+    Raises TypeError for a single str instead of several names, and for a name that is no str; ValueError for a name
+    that is not valid Unicode.
 
     >>> checked_names(iter(["b", "a"]))
     ['b', 'a']
@@ -65,7 +65,7 @@ def encoded_pages(pages: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the least bytes above every name with this prefix; None without a prefix.
+    """Return the least bytes that are greater than all names with this prefix; None for an empty prefix.
 
     >>> after_prefix(b"b3"), after_prefix(b"")
     (b'b4', None)

@@ -110,8 +110,8 @@ class RocksDBStore:
         self._write = rocksdict.WriteOptions()
         self._write.sync = sync
         self._db: rocksdict.Rdict | None = None
+        self._read_from: _FileList | None = None
         if read_only:
-            self._read_from: _FileList | None = None
             self._reader_directory = tempfile.mkdtemp(prefix="sash-reader-")
             self._clean_up = finalize(self, shutil.rmtree, self._reader_directory, ignore_errors=True)
             self._catch_up()
@@ -169,7 +169,7 @@ class RocksDBStore:
         return self._db
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the pages of these names, in their order, of one version; None for one that is not there."""
+        """Return the pages of these names, in their order, from one version; None for a missing page."""
         db, names = self._opened(), encoded_names(ids)
         try:
             found: list[bytes | None] = db.get(names) if names else []  # type: ignore[arg-type,assignment]
@@ -178,7 +178,7 @@ class RocksDBStore:
         return found
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Write these pages, each in place of the one of its name: all of them or none.
+        """Write these pages atomically; existing pages of the same names are replaced.
 
         Raises TypeError, naming the page, if one is not bytes, and StoreUnavailable if the disk refuses the write.
         """
@@ -188,7 +188,7 @@ class RocksDBStore:
         self._commit(batch)
 
     def delete_many(self, ids: Iterable[str]) -> None:
-        """Delete these pages, all of them or none; one that is not there is no error."""
+        """Delete these pages atomically; missing pages are ignored."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         for name in encoded_names(ids):
             batch.delete(name)
@@ -214,7 +214,7 @@ class RocksDBStore:
         raise StoreUnavailable(f"cannot write to the store at {self.path}: {error}; {advice}") from error
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
-        """Iterate over the pages whose names begin with the prefix, in the order of their names, of one version."""
+        """Iterate over the pages whose names begin with the prefix, in the order of their names, from one version."""
         found = _Scan(self._opened(), encoded_names([prefix])[0], str(self.path))
         self._scans.add(found)
         return found

@@ -27,15 +27,15 @@ class Store(Protocol):
     """
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the pages of these names, in their order; None for one that is not there."""
+        """Return the pages of these names, in their order; None for a missing page."""
         ...
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Write these pages, each in place of the one of its name: all of them or none."""
+        """Write these pages atomically; existing pages of the same names are replaced."""
         ...
 
     def delete_many(self, ids: Iterable[str]) -> None:
-        """Delete these pages, all of them or none; one that is not there is no error."""
+        """Delete these pages atomically; missing pages are ignored."""
         ...
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
@@ -49,7 +49,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class Refreshable(Protocol):
-    """A store that can be read beside its writer: reads see at least what was committed at the last `refresh`.
+    """A store that can be read beside its writer: reads see at least the commits before the last `refresh`.
 
     >>> from sash.stores import MemoryStore
     >>> isinstance(MemoryStore(), Refreshable)

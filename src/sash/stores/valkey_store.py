@@ -93,16 +93,16 @@ class ValkeyStore:
         return self._lease
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the pages of these names, in their order, of one version; None for a missing one. One round trip."""
+        """Return the pages of these names in order, from one version; None for a missing page. One round trip."""
         connection, names = self._opened(), encoded_names(ids)
         found: list[bytes | None] = connection.call("HMGET", self._pages, *names) if names else []
         return found
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Write these pages, each in place of the one of its name: all of them or none. One round trip.
+        """Write these pages atomically; existing pages of the same names are replaced. One round trip.
 
         Raises TypeError, naming the page, if one is not bytes, WriterReplaced if another writer has taken over, and
-        StoreUnavailable if the server does not answer: then the pages are all there or none is, and the call can be
+        StoreUnavailable if the server does not answer: then all of the pages were written or none, and the call can be
         repeated.
         """
         items = encoded_pages(pages)
@@ -111,7 +111,7 @@ class ValkeyStore:
             writer.put(items)
 
     def delete_many(self, ids: Iterable[str]) -> None:
-        """Delete these pages, all of them or none; one that is not there is no error. Raises as `put_many`."""
+        """Delete these pages atomically; missing pages are ignored. Raises as `put_many`."""
         names = encoded_names(ids)
         writer = self._writer()
         if names:
@@ -138,7 +138,7 @@ class ValkeyStore:
                     yield name.decode(), page
 
     def refresh(self) -> None:
-        """Do nothing: each call reads what is committed when the server runs it."""
+        """Do nothing: each call reads the pages that are committed at that time."""
         self._opened()
 
     def close(self) -> None:
