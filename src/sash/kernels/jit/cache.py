@@ -161,15 +161,15 @@ def _loaded(entries: Entries | PackagedEntries, key: str, target_context: Any) -
     return None
 
 
-def keep(dispatcher: Any) -> Any:
+def use_cache(dispatcher: Any) -> Any:
     """Make a kernel use our on-disk cache, if there is a directory for it."""
     entries = directory()
     if entries is not None:
-        dispatcher._cache = KernelCache(entries, _named(dispatcher.py_func))
+        dispatcher._cache = KernelCache(entries, _kernel_name(dispatcher.py_func))
     return dispatcher
 
 
-def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
+def cached_code(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
     """Load the machine code of a kernel from the package or the cache; None if it is in neither.
 
     This does not refresh Numba's context: that loads everything that compiling needs, which takes half a second.
@@ -178,14 +178,14 @@ def kept(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] | None:
     rtsys.initialize(context)
     found, shipped = None, packaged()
     if shipped is not None:
-        found = _loaded(shipped, _key(_named(kernel), signature, shipped.target), context)
+        found = _loaded(shipped, _key(_kernel_name(kernel), signature, shipped.target), context)
     if found is None and (entries := directory()) is not None:
-        found = KernelCache(entries, _named(kernel)).load(signature, context)
+        found = KernelCache(entries, _kernel_name(kernel)).load(signature, context)
     return None if found is None else found.entry_point
 
 
 @contextlib.contextmanager
-def alone(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
+def lock_kernel(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
     """Lock a kernel against compilation in other processes; yields whether another process has held the lock before.
 
     The kernel may then be in the cache.
@@ -194,10 +194,10 @@ def alone(kernel: Any, signature: tuple[Any, ...]) -> Iterator[bool]:
     if entries is None:
         yield False
         return
-    key = _file(_key(_named(kernel), signature, cpu_target.target_context.codegen().magic_tuple()))
+    key = _file(_key(_kernel_name(kernel), signature, cpu_target.target_context.codegen().magic_tuple()))
     with compiling(entries.directory, int(key[:15], 16)) as waited:
         yield waited
 
 
-def _named(kernel: Any) -> str:
+def _kernel_name(kernel: Any) -> str:
     return f"{kernel.__module__}.{kernel.__qualname__}"

@@ -21,7 +21,7 @@ from numba import config, typeof
 from numba.core import errors, types
 from numba.core.dispatcher import Dispatcher
 
-from sash.kernels.jit.cache import alone, keep, kept
+from sash.kernels.jit.cache import cached_code, lock_kernel, use_cache
 from sash.kernels.jit.inner_code import bind_environments
 from sash.kernels.jit.numba_methods import compiled
 
@@ -65,14 +65,14 @@ compiled_kernels: list[str] = []
 
 @functools.cache
 def _dispatcher(kernel: python.FunctionType) -> Dispatcher:
-    return keep(compiled(kernel, entry=True))
+    return use_cache(compiled(kernel, entry=True))
 
 
 def _compile(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any] | str:
     with warnings.catch_warnings(), _without_garbage_collection():
         warnings.simplefilter("ignore", errors.NumbaWarning)  # we report failures in one line
         try:
-            code: Callable[..., Any] = kept(kernel, signature) or _compiled_once(kernel, signature)
+            code: Callable[..., Any] = cached_code(kernel, signature) or _compiled_once(kernel, signature)
         except Exception as error:  # Numba's errors, and internal ones
             return explain(error)
     return code
@@ -92,9 +92,9 @@ def _without_garbage_collection() -> Iterator[None]:
 
 def _compiled_once(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
     """Compile a kernel, or load it if another process has compiled it meanwhile."""
-    with alone(kernel, signature) as waited:
+    with lock_kernel(kernel, signature) as waited:
         # another process may have saved the kernel since we looked, even if we have not waited
-        found = kept(kernel, signature)
+        found = cached_code(kernel, signature)
         if found is None and not waited:
             found = _compiled_now(kernel, signature)
     # a kernel that cannot be saved is compiled by all waiting processes at once, not by one after the other
