@@ -4,8 +4,8 @@
     Count(5, shift=2)       └─────────┘ │      the row ▼ has its result when two more rows have come
     Time(4, shift=3)              └──────┴─    this one waits for the watermark
 
-Rows are elements at once, when the watermark has passed them. Those that wait are the last ones of a slot, so they
-leave in order. `WaitingRows` has their columns, and the results of windows that do not look ahead.
+A row becomes an element when the watermark passes it. Rows that wait are the last elements of a slot, so they leave in
+order. `WaitingRows` has their columns, and the results of windows that do not look ahead.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class AheadAssigner(RowAssigner):
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
         self.asked = self.first + len(places)
-        """The column with the first position that waits."""
+        """The column of a head with the first position that waits."""
         self.life = self.asked + 1
-        """The column with the first position of the life of the key that rows wait in."""
+        """The column of a head with the position where the key, that the waiting rows belong to, last restarted."""
         self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
         timed = [window for window in self.windows if window.kind == "time"]
         self.shifts = np.array([window.shift for window in timed], self.numbers)
@@ -92,7 +92,7 @@ class AheadAssigner(RowAssigner):
         return [self._ranges(w, placed, life) for w in range(len(self.windows))]
 
     def _over(self, slots: Ints, now: Watermark, done: Ints | None) -> Flags:
-        """The slots to which no row can come any more that a waiting row's window could hold."""
+        """The slots in which no waiting row's window can get another row."""
         if done is not None:
             over: Flags = np.isin(slots, done)
         elif self.forget is not None and now is not None:
@@ -111,7 +111,7 @@ class AheadAssigner(RowAssigner):
         )
 
     def _lives(self, rows: StepRows, slots: Ints, pos: Ints) -> tuple[Ints, Ints, Ints | None]:
-        """The elements [begin, end) of the life of each row's key, and how often it has restarted in this step."""
+        """By row: the elements [begin, end) between restarts of its key, and the number of restarts in this step."""
         heads = self.arena.heads
         if not rows.has_restarts:
             return heads[slots, BEGIN], heads[slots, BACK], None

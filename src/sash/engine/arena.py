@@ -1,6 +1,6 @@
 """The arena: a ring of elements for each slot, in flat arrays addressed by offsets.
 
-    slot    head: OFFSET CAPACITY FRONT BACK BEGIN …        arena, one array a column
+    slot    head: OFFSET CAPACITY FRONT BACK BEGIN …        arena, one array for each column
     0       0      4        2     5                          │e4  ·  e2 e3│ · · · · · · · ·│e0 e1 …
     1       12     8        0     7                          └── slot 0 ──┘                └── slot 1 …
 
@@ -44,7 +44,7 @@ class Arena:
         self.length = 0
         self.top = 0
         self.free: Ints = np.full(64, -1, np.int64)
-        """By the logarithm of their size: the first free block; each has a link to the next."""
+        """By the logarithm of the size: the first free block; each block has a link to the next."""
         self.links: Ints = np.zeros(0, np.int64)
         self.unused = 0
         """Elements in free blocks below `top`."""
@@ -63,7 +63,7 @@ class Arena:
         self.columns[name] = np.zeros(self.length, kind)
 
     def share(self, name: Any, other: Any) -> None:
-        """Add a column whose values are always those of another: both are one array."""
+        """Add a second name for a column whose values are always the same: both are one array."""
         self.columns[name] = self.columns[other]
 
     @property
@@ -101,7 +101,7 @@ class Arena:
             self._move(slots[moving])
 
     def _move(self, slots: Ints) -> None:
-        """Move rings to other blocks. An interrupt loses free blocks at most, until the arena is packed."""
+        """Move rings to other blocks. An interrupt can at most leak free blocks, until the arena is packed."""
         moves = np.empty((len(slots), 6), np.int64)
         arguments = (slots, self.heads, BLOCK, self.free, self.links, self.top, moves)
         self.top, reused = call_loop(take_blocks, "", arguments)
@@ -125,12 +125,12 @@ class Arena:
 
     @property
     def is_sparse(self) -> bool:
-        """Is most of it free?"""
+        """Whether most of the arena is free."""
         return self.length > LEAST and 4 * (self.top - self.unused) < self.length
 
     @property
     def is_half_free(self) -> bool:
-        """Would packing make it smaller?"""
+        """Whether packing would make the arena smaller."""
         return self.length > LEAST and 2 * (self.top - self.unused) < self.length
 
     def pack(self, live: Ints, renumbered: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Calls of an operator, each all or nothing: do the work and write the changes to the store, or revert everything.
+"""Atomic calls of an operator: do the work and write the changes to the store, or revert everything.
 
 begin ──▶ work ──▶ before_commit ──▶ save ──▶ committed
             │            │             │
@@ -21,7 +21,7 @@ from sash.engine.operator_base import OperatorBase
 from sash.engine.state_header import Header
 
 Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
-"""The work of a call: results and changes of progress, from the progress before."""
+"""The work of a call: from the progress before it to the results, and the changes of progress."""
 
 
 class AtomicCalls(OperatorBase):

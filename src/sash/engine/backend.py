@@ -22,7 +22,7 @@ class KeyLookup(Protocol):
         """A column for each pair of window and aggregate, in the order of the keys."""
 
     def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
-        """May structures stand, after this, behind the windows of rows to come?"""
+        """May the lookup have advanced structures beyond the windows of rows to come?"""
 
     def restore(self) -> None:
         """Reset the structures of these keys."""
@@ -38,7 +38,7 @@ class Backend:
 
     @property
     def is_unsettled(self) -> bool:
-        """Is there something to undo, of a call or a lookup that was interrupted?"""
+        """Whether an interrupted call or lookup has to be undone."""
         return False
 
     @property

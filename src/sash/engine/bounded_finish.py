@@ -1,11 +1,11 @@
-"""The end of a stream whose state is larger than memory: the last results of keys, some buckets at a time.
+"""Finish a stream whose state is larger than memory: compute the last results some buckets at a time.
 
-    buckets     │ b0 b1 b2 │ b3 │ b4 b5 │       groups that take a part of the bound
-    rows        the rows of each group that have waited
-    results     one batch, in the order in which one step would give it
+    buckets     │ b0 b1 b2 │ b3 │ b4 b5 │       groups that take a fraction of the memory bound
+    rows        the buffered rows of each group
+    results     one batch, in the same order as from a single step
 
-Each group is loaded, closed and released before the next one. Until the call is committed the store has all keys as
-they were: a call that fails leaves memory empty, and they are loaded again.
+Each group is loaded, closed and released before the next one. Until the call is committed the store has all keys in
+their old state: a failed call leaves memory empty, and keys are loaded again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sash.engine.live_backend import LiveBackend
 
 _SHARE = 4
-"""Arrays have up to twice the room that they need, and structures queues of their own: a group takes this part."""
+"""A group takes 1/4 of the bound: arrays have up to twice the capacity that they need, and structures have queues."""
 
 
 def closes_in_groups(backend: LiveBackend) -> bool:
@@ -67,9 +67,9 @@ def _hashes(backend: LiveBackend, rows: TimedRows) -> Hashes:
 
 
 def _groups(bound: MemoryBound, of: Ints) -> Iterator[Ints]:
-    """Neighbouring buckets, at least one, that together take an estimated part of the limit.
+    """Groups of neighbouring buckets, at least one each, that take an estimated fraction of the limit.
 
-    `of` are the buckets of rows that come to them.
+    `of`: the buckets of the rows that will be processed.
     """
     buckets, engine = bound.durable.buckets, bound.engine
     columns = [column for assigner in engine.arena_assigners for column in assigner.arena.columns.values()]

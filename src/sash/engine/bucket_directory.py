@@ -1,11 +1,11 @@
-"""The directory of buckets: which ranges of hashes there are, what is known of each, and the slots of its keys.
+"""The directory of buckets: the range of hashes of each, its statistics, and the slots of its keys.
 
-    starts     0          40…        80…        c0…        from which hash on
-    due        12         —          40         —          when something of it is due, at the earliest
-    members    [0, 4]     [1, 2, 7]  …          …          the slots of its keys, where they are in memory
+    starts     0          40…        80…        c0…        the least hash
+    due        12         —          40         —          the earliest timer of its keys
+    members    [0, 4]     [1, 2, 7]  …          …          the slots of its keys, if they are in memory
 
-The slots of a bucket are kept, so that writing one looks at its own keys only, however many live. They are found
-again, by a look at all keys, after a call that failed and when slots are renumbered: both are rare.
+Members are cached, so that the cost of writing a bucket depends on its own keys only. They are computed again from all
+keys after a failed call and when slots are renumbered: both are rare.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Hashes = NDArray[np.uint64]
 
 
 class BucketDirectory:
-    """The directory of buckets: an array for each property, in the order of their hashes."""
+    """The directory of buckets: an array for each property, in the order of hashes."""
 
     def __init__(self, never: Any, numbers: np.dtype[Any]) -> None:
         self.never = never
@@ -31,9 +31,9 @@ class BucketDirectory:
         self.due: NDArray[Any] = np.zeros(0, numbers)
         self.keys, self.elements, self.generation = (np.zeros(0, np.int64) for _ in range(3))
         self.loaded = np.zeros(0, np.bool_)
-        """Are its keys in memory? Those of a bucket without keys are."""
+        """Whether the keys of a bucket are in memory; true for a bucket without keys."""
         self.used = np.zeros(0, np.int64)
-        """The number of the call that has last used its keys."""
+        """The number of the call that has last used the keys of a bucket."""
         self.members: list[Ints] | None = None
         self.scanned = 0
         """Number of slots visited to find members and to write buckets."""
@@ -43,7 +43,7 @@ class BucketDirectory:
 
     @classmethod
     def read(cls, batch: pa.RecordBatch, never: Any, numbers: np.dtype[Any]) -> BucketDirectory:
-        """The directory of a header."""
+        """Read the directory from a header."""
         found = cls(never, numbers)
         found.starts = batch.column("start").to_numpy().copy()
         found.due = batch.column("due").fill_null(never).to_numpy().copy()
@@ -53,13 +53,13 @@ class BucketDirectory:
         return found
 
     def batch(self) -> pa.RecordBatch:
-        """The directory for a header."""
+        """The directory as a batch for the header."""
         columns = {"start": pa.array(self.starts), "due": pa.array(self.due, mask=self.due == self.never)}
         columns |= {name: array(getattr(self, name)) for name in ("keys", "elements", "generation")}
         return pa.RecordBatch.from_pydict(columns)
 
     def copy(self) -> BucketDirectory:
-        """The directory as it is, without members."""
+        """A copy without members."""
         found = BucketDirectory(self.never, self.due.dtype)
         for name in _ARRAYS:
             setattr(found, name, getattr(self, name).copy())
@@ -67,15 +67,15 @@ class BucketDirectory:
         return found
 
     def begin(self) -> None:
-        """The first bucket: of all hashes."""
+        """Create the first bucket, of all hashes."""
         self.starts, self.due = np.zeros(1, np.uint64), np.full(1, self.never, self.due.dtype)
         self.keys, self.elements, self.generation = (np.zeros(1, np.int64) for _ in range(3))
         self.loaded, self.members, self.used = np.ones(1, np.bool_), None, np.zeros(1, np.int64)
 
     def keep_loaded(self, before: BucketDirectory) -> Flags:
-        """Note which buckets are in memory, where that has them as they are here; returns for those before which are.
+        """Mark buckets as loaded that are in memory and unchanged; returns which buckets of `before` these are.
 
-        A bucket is the same if it has the same hashes and was written by the same call.
+        A bucket is unchanged if it has the same hashes and was written by the same call.
         """
         found = np.searchsorted(self.starts, before.starts)
         same = found < len(self)
@@ -88,7 +88,7 @@ class BucketDirectory:
         return same
 
     def rolled_back(self, failed: BucketDirectory) -> BucketDirectory:
-        """This directory after a call that failed, which has only cut buckets. What it has loaded stays in memory."""
+        """This directory after a failed call, which has only split and loaded buckets. Loaded ones stay in memory."""
         found, same = self.copy(), np.searchsorted(failed.starts, self.starts)
         found.loaded, found.used = failed.loaded[same], failed.used[same]
         return found
@@ -100,7 +100,7 @@ class BucketDirectory:
         return np.searchsorted(self.starts, hashes, "right") - 1
 
     def stop(self, i: int) -> int:
-        """The hash behind the last of a bucket."""
+        """The hash after the last of a bucket."""
         return int(self.starts[i + 1]) if i + 1 < len(self.starts) else 1 << 64
 
     def is_divisible(self, i: int) -> bool:
@@ -112,7 +112,7 @@ class BucketDirectory:
         return f"b{int(self.starts[i]):016x}"
 
     def named(self, names: list[str]) -> list[int]:
-        """The buckets that pages of these names are of; other pages are passed over."""
+        """The buckets that have pages of these names; other pages are ignored."""
         starts = np.array([int(name[1:], 16) for name in names if name[0] == "b"], np.uint64)
         found = np.searchsorted(self.starts, starts)
         return found[(found < len(self.starts)) & (self.starts[found % len(self.starts)] == starts)].tolist()
@@ -125,11 +125,11 @@ class BucketDirectory:
     # ---- members ----
 
     def forget_members(self) -> None:
-        """The slots of buckets are not known any more: the next commit finds them again."""
+        """Discard the members: the next commit finds them again."""
         self.members = None
 
     def note_loaded(self, i: int, slots: Ints, call: int) -> None:
-        """The keys of a bucket are in memory, in these slots, and this call uses them."""
+        """Record that the keys of a bucket are in memory, in these slots, and used by this call."""
         if self.members is not None:
             self.members[i] = np.sort(slots)
         self.loaded[i], self.used[i] = True, call
@@ -158,7 +158,7 @@ class BucketDirectory:
         return touched.tolist()
 
     def cut(self, i: int, hashes: Hashes) -> None:
-        """Make two buckets of one, at the middle of its hashes."""
+        """Split a bucket at the middle of its hashes."""
         assert self.members is not None
         start, stop, mine = int(self.starts[i]), self.stop(i), self.members[i]
         middle = np.uint64(start + (stop - start) // 2)
@@ -170,7 +170,7 @@ class BucketDirectory:
         self.members[i : i + 1] = [mine[~is_upper], mine[is_upper]]
 
     def clear(self, i: int) -> None:
-        """A bucket has no keys any more."""
+        """Reset the statistics of a bucket that has no keys any more."""
         self.due[i], self.keys[i], self.elements[i], self.generation[i] = self.never, 0, 0, 0
 
 

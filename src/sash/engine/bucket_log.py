@@ -1,15 +1,15 @@
-"""The log of a bucket: elements that a call has added go to segment pages, which are written once.
+"""The log of a bucket: new elements are appended as segment pages, which are written once.
 
     ring of a key      front · · · · · · · · · · · · · tail · · · back
     pages              │ segment 7  │ segment 8   │ 9  │ bucket │         the last element may still change
                        └────────── the log ────────────┘
 
-A segment has elements [start, stop) of several keys of a bucket; keys have numbers for it. Elements of the tail are in
-the bucket page, and go to a segment when they take some KiB and would be written a second time. So a call writes what
-is new, and the keys of its buckets.
+A segment has elements [start, stop) of several keys of a bucket, which it identifies by numbers. Elements of the tail
+are in the bucket page, and move to a segment when they take some KiB and would be written a second time. So a call
+writes its new elements, and the keys of its buckets.
 
-Windows slide, so segments are no longer needed in the order in which they were written, and are deleted from the front.
-A key without new rows keeps its segments: if less than half of a log is live, it is rewritten. The bucket page has the
+Windows slide, so the oldest segments are no longer needed first, and are deleted from the front. A key without new rows
+retains its segments: if less than half of a log is live, it is rewritten. The bucket page has the
 numbers of the first and last segment, and one checksum of the calls that wrote them, so it does not grow with them.
 """
 
@@ -36,8 +36,8 @@ SEGMENT_SIZE = 1 << 17
 """Bytes of a segment page, about; a tail of as many goes to segments at once."""
 
 SHARE = 64
-"""A long log takes larger tails: this part of its bytes. So the number of segments grows
-with the logarithm of its size, to some 300, and from 8 MiB on new ones have SEGMENT_SIZE."""
+"""The tail of a long log moves to a segment when it has 1/64 of the log's bytes. So the number of segments grows with
+the logarithm of the size, to about 300, and from 8 MiB on new segments have SEGMENT_SIZE."""
 
 NUMBER = "number"
 """The column of the slot table with the number of a key in segments; -1 for none."""
@@ -62,7 +62,7 @@ class LogSize(NamedTuple):
 
 
 class _Rewritten(NamedTuple):
-    """Elements of an arena whose segments a call has abandoned, and the first one to keep if the call fails."""
+    """Elements that a call has moved from segments back to the tail; `segment`: the first of these, for `rollback`."""
 
     arena: int
     ranges: RingRanges
@@ -91,7 +91,7 @@ class BucketLogs:
 
     @staticmethod
     def add_columns(engine: LiveEngine, arenas: int) -> None:
-        """Add what this needs of every slot."""
+        """Add the columns that this class needs in the slot table."""
         engine.table.add(NUMBER, np.int64, -1)
         for a in range(arenas):
             engine.table.add(tail_name(a), np.int64, 0)
@@ -102,7 +102,7 @@ class BucketLogs:
         return self._logs.get(start, self.nothing)
 
     def meta(self, start: int) -> dict[str, Any]:
-        """The logs of a bucket as its page has them, always of as many digits."""
+        """The logs of a bucket for the metadata of its page; marks have a fixed number of digits."""
         logs = self.of(start)
         segments = [[log.first, log.stop] for log in logs]
         return {"segments": segments, "marks": [f"{log.mark:016x}" for log in logs]}
@@ -110,13 +110,13 @@ class BucketLogs:
     # ---- loading ----
 
     def loaded(self, start: int, logs: tuple[LogRange, ...], slots: Ints) -> None:
-        """Note the logs of a bucket that has been read, with these slots."""
+        """Record the logs of a bucket that was loaded into these slots."""
         self._logs[start] = logs
         for a, arena in enumerate(self.arenas):
             self.engine.table[_stored_name(a)][slots] = arena.heads[slots, BACK]
 
     def load_segment(self, name: str, elements: int, a: int, number: int, ranges: RingRanges) -> None:
-        """Note which elements a segment has that has been read, of those that it was written with."""
+        """Record which elements a segment has; `elements`: how many it was written with."""
         self._elements[name] = elements
         ranges.fill(self._column(a), number)
 
@@ -130,14 +130,14 @@ class BucketLogs:
     # ---- a call ----
 
     def begin(self) -> int:
-        """A call begins. Returns the number that `rollback` needs."""
+        """Begin a call. Returns the number that `rollback` needs."""
         self._before, self._slots, self._rewritten = {}, [], []
         while self._dropped:
             self._elements.pop(self._dropped.pop(), None)
         return self.next_number
 
     def rollback(self, next_number: int) -> None:
-        """Undo what the call has written. May be interrupted, and called again."""
+        """Undo the changes of the call. May be interrupted, and called again."""
         self.next_number, self._dropped = next_number, []
         self._logs.update(self._before)
         for name, slots, values in reversed(self._slots):
@@ -153,7 +153,7 @@ class BucketLogs:
             arena.columns.pop(SEGMENT, None)
 
     def _set(self, name: str, slots: Ints, values: Ints | int) -> None:
-        """Set a column of some slots, those included that the step itself does not restore."""
+        """Set a column of some slots, and save the old values: the step's journal may not have these slots."""
         column = self.engine.table[name]
         self._slots.append((name, slots, column[slots]))
         column[slots] = values
@@ -166,14 +166,17 @@ class BucketLogs:
     # ---- writing ----
 
     def release(self, start: int, slots: Ints) -> None:
-        """Delete the log of a bucket: the elements of these slots, all that it has, are in its page again."""
+        """Delete the log of a bucket, and move the elements of all its slots back to the bucket page."""
         for a in range(len(self.arenas)):
             log = self.of(start)[a]
             self._drop(start, a, log.stop)
             self._take_back(a, slots, log.first)
 
     def write(self, starts: Sequence[int], slots: Ints, counts: Ints) -> list[LogSize]:
-        """Write what is new of buckets with keys, `counts` of these slots each, and delete what is over."""
+        """Append new elements to the logs of buckets, and delete segments that are not needed.
+
+        Each bucket has `counts` of these slots.
+        """
         sizes = np.zeros((len(starts), 2))
         edges = np.cumsum(counts) - counts
         for a, arena in enumerate(self.arenas):
@@ -200,7 +203,7 @@ class BucketLogs:
         return [LogSize(*size) for size in sizes.tolist()]
 
     def _delete_old(self, a: int, starts: Sequence[int], slots: Ints, edges: Ints) -> Ints:
-        """Delete segments without a live element, and abandon logs that are mostly dead; returns the live ones."""
+        """Delete segments without live elements, and logs that are mostly dead; returns the number of live elements."""
         heads, tail = self.arenas[a].heads, self.engine.table[tail_name(a)][slots]
         front = heads[slots, FRONT]
         in_log = np.maximum(tail - front, 0)
@@ -236,7 +239,7 @@ class BucketLogs:
         self._put(start, a, LogRange(stop, last, mark, elements))
 
     def _take_back(self, a: int, slots: Ints, first: int) -> None:
-        """Move elements back from the log to the tail, from segment `first` on."""
+        """Move the elements of slots back from the log, whose first segment is `first`, to the tail."""
         tails = self.engine.table[tail_name(a)]
         some = slots[tails[slots] > self.arenas[a].heads[slots, FRONT]]
         if len(some):
@@ -290,7 +293,7 @@ class BucketLogs:
 
 
 class _Piece(NamedTuple):
-    """Some rows of an encoded batch: of the slots `some`, the elements from `skip` to `stop` of those encoded."""
+    """A range of rows of an encoded batch: the slots `some`, and of each the encoded elements [skip, stop)."""
 
     some: slice
     skip: Ints

@@ -1,7 +1,7 @@
-"""Reads a bucket and its segments, and checks all of it before any goes into the engine.
+"""Read a bucket and its segments, and validate all of it before anything is loaded into the engine.
 
-A bucket has the keys that the header lists it with; it and its segments have all elements of them. Segments are read
-before room is made for their elements, so that a number in a page allocates no more than there are pages for.
+A bucket has as many keys as the header lists, and together with its segments all their elements. Segments are read
+before memory for their elements is allocated, so that a damaged count cannot allocate more than the pages hold.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sash.kernels.loops.array_types import Ints
 from sash.stores.envelope import PageError, decoding
 
 TOGETHER = 64
-"""So many segments are read at once."""
+"""Segments that are read at once."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A bucket as the header lists it: hashes [low, high) and keys; the numbers of keys so far."""
+    """A bucket as the header lists it: hashes [low, high) and number of keys; `numbers`: key numbers given so far."""
 
     name: str
     low: int
@@ -51,7 +51,7 @@ class StoredElements:
     segment: int = -1
     """The number of the segment; -1: the bucket page itself."""
     written: int = 0
-    """How many elements the segment was written with, those that are not needed any more included."""
+    """How many elements the segment was written with, including those that are no longer needed."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BucketReader:
         self.pages, self.engine, self.codec = pages, engine, codec
 
     def read(self, listed: Listed) -> Bucket:
-        """A bucket with its segments; the engine is as it was. Raises PageError."""
+        """Read a bucket with its segments, without a change of the engine. Raises PageError."""
         ((meta, batches),) = self.pages.read("bucket", [listed.name], self.codec.stored_schemas)
         with decoding(f"page {listed.name!r}"):
             stored = self.codec.read(meta, batches)
@@ -170,7 +170,7 @@ class BucketReader:
         return found
 
     def _check_counts(self, a: int, stored: Stored, elements: list[StoredElements]) -> None:
-        """Note the aggregates with elements that have no value, or several. Raises ValueError for too many values."""
+        """Find the aggregates whose elements do not all hold one value. Raises ValueError for too many values."""
         back = stored.ring(a)[1]
         for aggregate in self.codec.owners[id(self.codec.arenas[a])]:
             totals, held, rows = stored.scalars[aggregate.name, "totals"], np.zeros(stored.count), 0
@@ -184,7 +184,7 @@ class BucketReader:
 
 
 class _Needed(NamedTuple):
-    """The rows of a segment that are needed: the positions [start, stop) of entries; how many rows there are."""
+    """The rows of a segment that are needed: positions [start, stop) of entries; `written`: the number of all rows."""
 
     rows: Ints
     entry: Ints
@@ -203,7 +203,7 @@ class _Rings:
     front: Ints
     tail: Ints
     at: Ints
-    """The position behind the elements so far; -1 if there were none."""
+    """The position after the elements read so far; -1 if there are none."""
 
     @staticmethod
     def of(stored: Stored, a: int) -> _Rings:
@@ -213,7 +213,7 @@ class _Rings:
         return _Rings(number, order, stored.ring(a)[0], stored.scalars[tail_name(a)], np.full(stored.count, -1))
 
     def needed(self, index: pa.RecordBatch, rows: int) -> _Needed:
-        """What is needed of a segment with these ranges. Raises ValueError if they do not follow those before."""
+        """Find the rows of a segment that are needed. Raises ValueError if its ranges do not continue earlier ones."""
         key, start, stop = (whole_column(index, i) for i in range(3))
         require((start >= 0) & (start < stop) & (stop < LARGEST), "it has a range of elements that cannot be")
         require((stop - start).astype(float).sum() == rows, "it has not as many elements as its ranges")

@@ -1,9 +1,9 @@
-"""The pages of rows that wait: those of the reorder buffer, and in mode "sorted" those whose peers may still follow.
+"""The pages of buffered rows: those of the reorder buffer, and in mode "sorted" rows whose peers may still follow.
 
-    q<n>      rows of the reorder buffer, as they came with one call
-    held      rows of equal key and time, of which more may come
+    q<n>      rows of the reorder buffer, usually of one call
+    held      the last rows of equal key and time: more of them may follow
 
-Pages of the reorder buffer are read when the watermark reaches their first row. Small ones become larger ones.
+Pages of the reorder buffer are read when the watermark passes their first row. Small pages are merged.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from sash.plan.bound_query import BoundQuery
 from sash.stores.envelope import decoding
 
 ROWS = 1 << 14
-"""Rows of a page of the reorder buffer, at most."""
+"""The most rows in a page of the reorder buffer."""
 
 MERGE = 16
-"""So many small pages of the reorder buffer become one."""
+"""Small pages of the reorder buffer that are merged into one."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BufferMark(NamedTuple):
 
 
 class BufferPages:
-    """The pages of rows that wait, of one operator."""
+    """The pages of buffered rows of one operator."""
 
     def __init__(self, transaction: Pages, bound_query: BoundQuery, room: RoomCheck) -> None:
         self.transaction, self.bound_query, self.room = transaction, bound_query, room
@@ -63,12 +63,12 @@ class BufferPages:
         self.waiting: tuple[BufferPage, ...] = ()
         self.next_page = 0
         self.holds = False
-        """Is there a page of rows that wait for their peers?"""
+        """Whether there is a page of rows that wait for peers."""
         self.settled: Any = None
-        """The watermark at the last commit: rows below it have left."""
+        """The watermark at the last commit: rows below it have been released."""
 
     def open(self, header: Header, listed: pa.RecordBatch) -> None:
-        """Take up the pages that the header lists."""
+        """Open the pages that the header lists."""
         rows = [PageEntry(*row) for row in zip(*(column.to_pylist() for column in listed.columns), strict=True)]
         self.waiting = tuple(BufferPage(row.page, row.low, row.high, row.rows, False) for row in rows)
         self.transaction.expect({f"q{row.page}": row.generation for row in rows})
@@ -133,7 +133,7 @@ class BufferPages:
         all_at_once(attributes(self, waiting=waiting), buffer.emptied())
 
     def _read_page(self, page: BufferPage) -> TimedRows:
-        """The rows of a page that have not left yet."""
+        """The rows of a page that have not been released yet."""
         name = f"q{page.number}"
         rows = self._read_rows("buffer", name)
         with decoding(f"page {name!r}"):
@@ -171,7 +171,7 @@ class BufferPages:
         self.settled = watermark
 
     def _merge(self, small: list[BufferPage]) -> None:
-        """Make one page of many small ones; what is on disk alone stays there."""
+        """Merge small pages; those that are only in the store stay out of memory."""
         for in_memory in (True, False):
             mine = [page for page in small if page.in_memory == in_memory]
             if len(mine) < MERGE // 2:
@@ -204,7 +204,7 @@ class BufferPages:
     @property
     def due(self) -> list[Any]:
         """The watermarks at which pages that are only in the store are due."""
-        left = self.settled  # rows below it have left, also where their page is not in memory
+        left = self.settled  # rows below it have been released, even if their page is not in memory
         lows = [page.low if left is None else max(page.low, left) for page in self.waiting if not page.in_memory]
         return [after(low) for low in lows]
 
@@ -213,5 +213,5 @@ class BufferPages:
         return BufferMark(self.waiting, self.next_page, self.settled, self.holds)
 
     def rollback(self, mark: BufferMark) -> None:
-        """Go back to the state at `mark`."""
+        """Restore the state at `mark`."""
         self.waiting, self.next_page, self.settled, self.holds = mark

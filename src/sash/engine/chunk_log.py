@@ -23,7 +23,7 @@ CodeMapping = Callable[[Ints], Ints]
 """From old codes to new ones."""
 
 LARGEST_CHUNK = 1 << 30
-"""Bytes of a merged chunk, at most: offsets of strings and lists have 32 bits."""
+"""The most bytes of a merged chunk: offsets of strings and lists have 32 bits."""
 
 FEW_RUNS = 16
 """Runs of consecutive codes that are joined as slices; more are taken one by one."""
@@ -105,7 +105,7 @@ class ChunkLog:
         return self._state
 
     def rollback(self, mark: Any) -> None:
-        """Return to the state at `mark`: forget appended values, restore compacted ones."""
+        """Restore the state at `mark`: remove appended values, restore compacted ones."""
         self._state = mark
 
     def _set(self, chunks: list[Chunk]) -> None:
@@ -113,7 +113,7 @@ class ChunkLog:
         self._state = tuple(chunks), np.array([*starts], np.int64)
 
     def _mergeable(self, one: Chunk, two: Chunk) -> bool:
-        """Is the older one smaller, or so small that copying it costs less than reading two chunks?"""
+        """Whether the older chunk is not much larger, or both are so small that one copy costs less than two chunks."""
         alike = one.length < 2 * two.length or one.length + two.length <= self.smallest
         return alike and one.nbytes + two.nbytes <= LARGEST_CHUNK
 

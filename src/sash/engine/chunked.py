@@ -5,8 +5,8 @@
     piece 2          ├╌╌╌┼──────────┼┤      the lookback of its windows, then new rows
                      tail
 
-A piece has at least as many new rows as its tail, so each row is computed at most twice, and memory is a few windows,
-however many rows a key has.
+A piece has at least as many new rows as its tail, so each row is computed at most twice. Memory depends on the size of
+the windows, not on the number of rows of a key.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Lookups with `closed=`: the windows that `as_of` has at that time, from the state of an operator.
+"""Lookups with `closed=`: the same windows as `as_of` at that time, from the state of an operator.
 
     state    rows below the watermark W        reorder buffer    rows at W and later
              ────────────────────────── W ─────────────────────── at
                     all before `at`                those before `at`, or at it
 
-A window of the query that is open at its start lets go of a row that lies `size` before W, or before a row that waits
-and is looked up. One that is closed there needs it if it ends at W or at that row: such a lookup is refused.
+A window that is open at its start evicts a row that is exactly `size` before W, or before a buffered row that the
+lookup processes. A window closed at its start that ends there would need that row: such a lookup is refused.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def require_before(last: Numbers, at: Any, closed: str, window: WindowSpec) -> N
 def with_empty(
     bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array, among: Flags | None = None
 ) -> pa.Array:
-    """Results with the empty value of their aggregate in place of nulls, which keys have that are not known.
+    """Replace the nulls of unknown keys by the empty value of their aggregate.
 
-    among: the rows that get it; None: all.
+    among: the results in which to replace nulls; None: all.
     """
     window, aggregate = bound_query.windows[pair[0]], bound_query.aggregates[pair[1]]
     if aggregate.monoid.empty is None or window.full or not column.null_count:

@@ -33,7 +33,7 @@ COLUMN = Check(
 """An entry of a layout."""
 
 _FEW = 16
-"""Columns that differ mostly do so in these first rows."""
+"""Rows to compare first: columns that differ usually do so there."""
 
 _WORDS = (pa.int64(), pa.float64())
 
@@ -66,7 +66,7 @@ def layout_of(columns: Sequence[pa.Array]) -> Layout:
 
 
 def _words(column: pa.Array) -> Ints | None:
-    """The values as 64-bit integers; None where that is not what they are."""
+    """The values as 64-bit integers; None for columns of other types or with nulls."""
     if column.type not in _WORDS or column.null_count or not len(column):
         return None
     return numbers(column).view(np.int64)

@@ -1,4 +1,4 @@
-"""Count the ⊕ of queries on a sample: as one plan, and apart.
+"""Count the ⊕ of queries on a sample: combined into one plan, and each alone.
 
 The plan is that of the queries as they are. Then its monoids are replaced by ones that count, which run interpreted:
 the same structures, in the same order, call the same ⊕.
@@ -29,7 +29,7 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True)
 class CountedOperations:
-    """The ⊕ that queries of one state have taken on a sample: together, and each alone."""
+    """The number of ⊕ on a sample, of queries that share a state: combined, and each alone."""
 
     schema: pa.Schema
     rows: int
@@ -60,7 +60,7 @@ class CountingOperator(Operator):
         return replace(found, bound_query=bound_query, states=tuple(states))
 
     def taken(self) -> int:
-        """The ⊕ since the last time."""
+        """The number of ⊕ since the last call of this method."""
         return sum(counter.taken() for counter in self.counters)
 
 
@@ -93,7 +93,7 @@ def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) ->
 def _counted(query: Query, batch: pa.RecordBatch) -> int:
     made = CountingSharedOperator if isinstance(query, CombinedQuery) else CountingOperator
     operator = made(query, schema_with_categories(batch))
-    operator.taken()  # to trace the inputs of an aggregate computes samples
+    operator.taken()  # resets the counts: creating an aggregate computes samples
     operator.process(batch)
     operator.finish()
     return operator.taken()

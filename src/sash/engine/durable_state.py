@@ -1,12 +1,12 @@
-"""Durable state: the pages of a store that an operator's live state is kept in, and opened from.
+"""Durable state: saves the live state of an operator as pages of a store, and loads it from them.
 
-    header            how far the operator has come, and what pages there are
+    header            the progress of the operator, and the list of its pages
     b<hash>           a bucket: the keys of a range of hashes, with their last elements
     s<hash>.<a>.<n>   a segment: elements of keys of a bucket, written once (`bucket_log.py`)
     q<n>, held        rows that wait (`buffer_pages.py`)
 
-A bucket is read when one of its keys is first touched, or has something due; from then on its keys live in memory. At
-the end of a call the buckets of all keys that have changed are written, and the header behind them.
+A bucket is read when a row comes for one of its keys, or a timer of one is due; from then on its keys are in memory. At
+the end of a call the buckets of all changed keys are written, and the header last.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
 BUCKET = 1 << 17
-"""A bucket page beyond this many bytes is cut in two; so is a bucket to which a call writes more than twice as many."""
+"""A bucket is split in two if its page has more bytes than this, or if a call writes more than twice as many to it."""
 
 LARGE_BUCKET = 1 << 21
-"""A bucket beyond this many bytes in all, those of its segments included, is cut in two."""
+"""A bucket is split in two if its page and segments have more bytes than this."""
 
 SMALL_BUCKET = 1 << 12
-"""The same where memory is bounded and the state is small."""
+"""The same limit if memory is bounded and the state is small."""
 
 TOGETHER = 64
-"""So many buckets are encoded at once."""
+"""Buckets that are read or encoded at once."""
 
 
 class DurableMark(NamedTuple):
@@ -69,13 +69,13 @@ class DurableState(StoredState):
         self.buffered = BufferPages(self.transaction, bound_query, engine.room)
         self.logs = BucketLogs(self.transaction, engine, codec)
         self.call = 0
-        """Counts calls and lookups, so that it is known when a bucket was last used."""
+        """The number of calls and lookups so far, to record when a bucket was last used."""
         self.memory = bound_query.query.options.memory_limit
         self._numbering = engine.numbering
 
     @staticmethod
     def add_columns(engine: LiveEngine, arenas: int) -> None:
-        """Add what this needs of every slot, before the codec looks at the slot table."""
+        """Add the columns that this class needs in the slot table. Call it before the codec is created."""
         engine.table.add("hash", np.int64, 0, derived=True)
         BucketLogs.add_columns(engine, arenas)
 
@@ -101,7 +101,7 @@ class DurableState(StoredState):
         return header
 
     def follow(self) -> Header:
-        """Read what another writer has committed: keys of changed buckets are evicted from memory.
+        """Read the header that another writer has committed, and evict the keys of changed buckets from memory.
 
         Raises PageError. Then, and after an interrupt, the state in memory is unusable.
         """
@@ -120,13 +120,13 @@ class DurableState(StoredState):
     # ---- before a step ----
 
     is_shared = True
-    """Will others open the store? Pages of a snapshot have no token."""
+    """Whether other operators may open the store; the pages of a snapshot have no token."""
 
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Load the buckets of these keys, and those with a timer due at `now`."""
         buckets = self.buckets
         self.call += 1
-        if len(self.engine.gone):  # what was to leave memory after the last call, should that have been interrupted
+        if len(self.engine.gone):  # an interrupt has stopped their eviction after the last call
             self.engine.release()
         missing = buckets.absent()
         if not len(missing) and self.memory is None:
@@ -140,7 +140,7 @@ class DurableState(StoredState):
         self.load_buckets(wanted)
 
     def load_buckets(self, some: Ints) -> None:
-        """Bring buckets into memory that are not there."""
+        """Load those of some buckets that are not in memory."""
         buckets = self.buckets
         wanted = some[~buckets.loaded[some]]
         for start in range(0, len(wanted), TOGETHER):
@@ -184,7 +184,7 @@ class DurableState(StoredState):
             buckets.note_loaded(i, slots, self.call)
         except BaseException:
             buckets.forget_members()
-            self.codec.forget(bucket.stored)  # keys are in memory as a whole, or not at all
+            self.codec.forget(bucket.stored)  # a bucket is loaded as a whole, or not at all
             raise
 
     def _load_elements(self, slots: Ints, some: StoredElements) -> None:
@@ -202,7 +202,7 @@ class DurableState(StoredState):
     # ---- committing ----
 
     def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Any) -> None:
-        """Write what has changed to the store: these slots, the buffered rows of the call, the header."""
+        """Write the changes of a call to the store: these slots, its buffered rows, and the header."""
         if self.is_shared:
             self.transaction.number_call()
         self._set_hashes(fresh)
@@ -213,7 +213,7 @@ class DurableState(StoredState):
         self.commit_header(header, self.buckets.batch(), self.buffered.entries(), self.is_shared)
 
     def _write_buckets(self, changed: Ints) -> None:
-        """Write the buckets that these slots belong to: looks at their keys, and at no others."""
+        """Write the buckets that these slots belong to. The cost depends on their keys only."""
         engine, buckets = self.engine, self.buckets
         if not len(buckets):
             buckets.begin()
@@ -224,11 +224,11 @@ class DurableState(StoredState):
         doubtful = buckets.named(self.transaction.doubtful)
         touched = sorted({*buckets.changed_members(changed, engine.gone, hashes), *doubtful})
         buckets.used[touched] = self.call
-        for stop in range(len(touched), 0, -TOGETHER):  # cutting one in two moves those behind it
+        for stop in range(len(touched), 0, -TOGETHER):  # from the last on: a split renumbers the buckets after it
             self._write_together(touched[max(stop - TOGETHER, 0) : stop])
 
     def _write_together(self, several: Sequence[int], is_cut: bool = False) -> None:
-        """Write some buckets; have they just been cut? Those that are too large are cut."""
+        """Write some buckets, and split those that are too large; `is_cut`: a split has just created them."""
         buckets, table = self.buckets, self.engine.table
         assert buckets.members is not None
         for i in several:
@@ -255,10 +255,9 @@ class DurableState(StoredState):
     def _excess(self, page: float, written: float, size: float) -> float:
         """The size of a bucket relative to its target: the largest ratio of its page, a call's writes, and its content.
 
-        Loading a key reads its bucket with all segments, so it is bounded; but a call that changes all keys is not to
-        write many small pages. Where memory is bounded, a thousand buckets that a call touches are to take a quarter of
-        it; but the header, which lists the buckets and is written with each call, is to have no more than some 30,000
-        of them.
+        Loading a key reads its bucket with all segments, so their size is bounded; but a call that changes all keys
+        should not write many small pages. If memory is bounded, a thousand buckets should take a quarter of it; but the
+        header, which lists the buckets and is written with each call, should list no more than about 30,000 of them.
         """
         if self.memory is not None:
             return size / min(BUCKET, max(SMALL_BUCKET, self.memory >> 12, self.transaction.nbytes >> 14))
@@ -276,7 +275,7 @@ class DurableState(StoredState):
         return self._cut(i, excess * len(buckets.members[i]) / count) + 1 + upper
 
     def _describe(self, several: Sequence[int], slots: Ints, counts: Ints) -> None:
-        """Note in the directory what buckets have, as they are written."""
+        """Update the directory entries of buckets that are written."""
         elements = np.full(len(slots), len(self.engine.assigners) - len(self.codec.arenas))
         for assigner in self.codec.arenas:
             heads = assigner.arena.heads
@@ -286,7 +285,7 @@ class DurableState(StoredState):
         buckets.keys[several], buckets.elements[several] = counts, np.add.reduceat(elements, edges)
         buckets.generation[several] = self.transaction.generation
 
-    # ---- elsewhere ----
+    # ---- another store, or none ----
 
     def move(self, store: Store) -> None:
         """Continue on another store, which has the same pages."""
@@ -319,7 +318,7 @@ class DurableState(StoredState):
         return DurableMark(self.buckets.copy(), self.buffered.mark(), self.logs.begin())
 
     def rollback(self, mark: DurableMark) -> None:
-        """Forget a call that failed. What it has loaded stays in memory."""
+        """Undo a failed call. Keys that it has loaded stay in memory."""
         self.transaction.rollback()
         self.buffered.rollback(mark.buffered)
         self.logs.rollback(mark.next_number)

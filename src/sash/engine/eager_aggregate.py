@@ -64,7 +64,7 @@ class EagerAggregate:
         self.states, self.non_null = self.kernel.nothing(0), NO_FLAGS
         """By row number."""
 
-    # ---- room ----
+    # ---- capacity ----
 
     def grow_rows(self, rows: int) -> None:
         """Reserve space for this many row numbers."""

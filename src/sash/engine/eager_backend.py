@@ -33,7 +33,7 @@ class EagerBackend(Backend):
     # ---- a call ----
 
     def begin(self) -> None:
-        """The engine keeps its own journal."""
+        """Begin a call. The engine has a journal of its own."""
         if self.durable is not None:
             self.durable.transaction.begin()
 
@@ -123,7 +123,7 @@ class EagerBackend(Backend):
 
     @property
     def due(self) -> Any:
-        """The least watermark at which there is something to do; None if nothing waits."""
+        """The least watermark at which a timer is due; None if none is."""
         return self.engine.due
 
     @property

@@ -25,7 +25,7 @@ class RowPlaces(NamedTuple):
 
 @dataclass(slots=True)
 class Removed:
-    """Rows that are taken back, sorted by slot and index: slots, indices, times and row numbers."""
+    """Retracted rows, sorted by slot and index: slots, indices, times and row numbers."""
 
     slots: Ints
     index: Ints
@@ -71,7 +71,7 @@ class Touched:
         return self.among_the_rest() + np.arange(len(slots)) - np.searchsorted(slots, slots)
 
     def all(self) -> RowPlaces:
-        """Both, sorted by slot and order."""
+        """Inserted and removed rows, sorted by slot and order."""
         new, removed = self.new, self.removed
         if not len(removed):
             return RowPlaces(new.slots, self.places, new.time, new.rids)

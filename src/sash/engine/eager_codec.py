@@ -1,4 +1,4 @@
-"""Encode the state of an eager engine as Arrow batches: a share for a page of a store, or all of it for a snapshot.
+"""Encode the state of an eager engine as Arrow batches: some of it for a page of a store, all of it for a snapshot.
 
     keys       the by columns, rows retained and dropped, last time; for each window with a base: its start, its states
     rows       time, arrival, revision, the row's columns, Delta values; for each aggregate: is it non-null, its state
@@ -41,7 +41,7 @@ GONE = -2
 
 @dataclass
 class EagerShare:
-    """A share of the state: sorted slots, their rows, older rows, and by window the records of emitted slides."""
+    """Some of the state, for a page: sorted slots, their rows, older rows, and by window records of emitted slides."""
 
     slots: Ints
     rids: Ints
@@ -78,7 +78,7 @@ class EagerCodec:
     # ---- out ----
 
     def encode(self, share: EagerShare) -> list[pa.RecordBatch]:
-        """A share of the state as batches."""
+        """Encode some of the state as batches."""
         rows = self.state.rows
         arrival = np.concatenate([rows.arrival[share.revised], rows.arrival[share.gone]])
         revision = np.concatenate([rows.revision[share.revised], np.full(len(share.gone), GONE)])
@@ -146,7 +146,7 @@ class EagerCodec:
             with decoding(name):
                 self._load_keys(page[0], of)
         has_time = self.engine.bound_query.time is not None
-        if has_time and now is not None and len(every):  # old pages may have keys that expired since
+        if has_time and now is not None and len(every):  # old pages may have keys that have expired since
             when, ever = expiry(state, every)
             gone = ever & (when <= now)
             state.release(every[gone])
@@ -215,7 +215,7 @@ class EagerCodec:
         parts = tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
         order = there[np.lexsort((arrival[there], *parts, time[there], of[there]))]
         held = np.bincount(of[order], minlength=len(state.alive))
-        behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many of its key follow, itself included
+        behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many rows of its key follow, including itself
         order = order[behind <= self._retained[of[order]]]
         touched, more = np.unique(of[order], return_counts=True)
         state.reserve(touched, more)

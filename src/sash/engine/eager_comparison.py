@@ -1,4 +1,4 @@
-"""Which results of emit="eager" a call has changed, where results are formulas or need a number of inputs.
+"""Find the results of emit="eager" that a call has changed, for queries with formulas or `min_periods`.
 
 Ranges come in pairs, those of a result after the call and before it. Results of plain queries are compared by
 `EagerAggregate.compare` alone.

@@ -5,7 +5,7 @@
                              ▼                        ▼
                     rows and trees change ──▶ the same results, after it ──▶ emit those that differ, with a revision
                              │
-                             └──▶ W: forget final results, drop rows that no window needs
+                             └──▶ W: drop the records of final results, and rows that no window needs
 
 The cost of a call depends on its rows and the results that it changes, not on the retained rows: a row at distance d
 from the newest moves d entries of its slot's order and takes O(log d) ⊕ in each tree, a result O(log n).
@@ -142,7 +142,7 @@ class EagerEngine:
         self._require_rising(change)
         state.alive[slots] = True
         if len(new):
-            # of each slot, or of another
+            # the last new row of each slot; of another slot where it has none
             newest = slice(-1, None) if one else new.slots.searchsorted(slots, side="right") - 1
             last = new.slots[newest]
             state.last[last] = np.maximum(state.last[last], new.time[newest])
@@ -197,7 +197,7 @@ class EagerEngine:
     # ---- all or nothing ----
 
     def commit(self) -> None:
-        """The call has succeeded."""
+        """Commit the call."""
         journal = self.state.journal
         gone = NO_INTS if journal is None else journal.gone
         for records in self.results.records:
@@ -225,7 +225,7 @@ class EagerEngine:
 
     @property
     def is_sparse(self) -> bool:
-        """Are most of the arrays unused, so that it pays to move the state into smaller ones?"""
+        """Whether most of the arrays is unused, so that the state should move into smaller ones."""
         rows = self.state.rows
         unused_rows = _mostly_unused(rows.numbered - rows.free_count, len(rows.labels))
         return unused_rows or _mostly_unused(self.keys, len(self.state.alive))
@@ -247,7 +247,7 @@ class EagerEngine:
 
     @property
     def due(self) -> Any:
-        """The least watermark at which there is something to do; None if there is none."""
+        """The least watermark at which a timer is due; None if none is."""
         return None if self.bound_query.time is None else self.state.timers.next
 
     # ---- errors ----

@@ -85,11 +85,11 @@ class EagerLookup:
         return found
 
     def is_ahead(self, _at: Any, _last: Any, _watermark: Any) -> bool:
-        """Trees answer any range."""
+        """Return False: trees compute any range without being changed."""
         return False
 
     def restore(self) -> None:
-        """Do nothing: trees are as they were."""
+        """Do nothing: a lookup does not change trees."""
 
     def _times(self, slot: int) -> tuple[int, Numbers]:
         """The place of a slot's first row in its block, and the times of its rows."""

@@ -76,10 +76,10 @@ class EagerPages(StoredState):
         self.page_of[before:] = -1
 
     def grow_slots(self, slots: int, arena: int) -> None:
-        """Does nothing: pages have no arrays by slot."""
+        """Do nothing: pages have no arrays by slot."""
 
     def detach(self) -> None:
-        """Detach the state from the store."""
+        """Stop following the rows of the engine."""
         self.engine.state.rows.followers.remove(self)
 
     # ---- opening ----
@@ -124,7 +124,7 @@ class EagerPages(StoredState):
     # ---- committing ----
 
     def write(self, header: Header) -> None:
-        """Write what the call has changed, and the header."""
+        """Write the changes of the call, and the header."""
         state, journal = self.engine.state, self.engine.state.journal
         self._before = self.pages, self.next_page, self.retained
         self.retained = dict(self.retained)
@@ -139,7 +139,7 @@ class EagerPages(StoredState):
         self._write_header(header)
 
     def _living(self, slots: Ints, gone: Ints) -> Flags:
-        """Which of these slots have a key that does not expire."""
+        """Which of these slots have a key that does not expire with this call."""
         found: Flags = self.engine.state.alive[slots]
         return found & ~np.isin(slots, gone) if len(gone) else found
 
@@ -239,7 +239,7 @@ class EagerPages(StoredState):
     # ---- all or nothing ----
 
     def committed(self) -> None:
-        """The call has succeeded."""
+        """Commit the call: drop the undo log."""
         self._moved.clear()
         self._before = None
 
@@ -256,6 +256,6 @@ class EagerPages(StoredState):
 
 
 def _of(rows: list[Any], slots: Ints, width: int) -> Ints:
-    """Records of slides of some slots, in one table."""
+    """The records of slides that belong to some slots, as a table."""
     table = np.array(rows, np.int64).reshape(-1, width)
     return table[np.isin(table[:, 0], slots)]

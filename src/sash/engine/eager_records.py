@@ -24,7 +24,7 @@ class SlideRecords:
     undo: list[Any]
 
     def commit(self) -> None:
-        """The call has succeeded."""
+        """Commit the call: clear the undo log."""
         self.undo.clear()
 
     def rollback(self) -> None:
@@ -37,7 +37,7 @@ class SlideRecords:
         raise NotImplementedError
 
     def clear(self, slots: Ints) -> None:
-        """Slots have gone."""
+        """Remove the records of expired slots."""
         for slot in slots.tolist():
             self.slots.pop(slot, None)
 
@@ -87,7 +87,7 @@ class TimeRecords(SlideRecords):
         return [record for record in found if record[2] >= 0]
 
     def load(self, rows: list[list[int]]) -> None:
-        """Take records as `changes` gives them."""
+        """Load records as `changes` returns them."""
         for s, k, revision in rows:
             if revision >= 0:
                 self.slots.setdefault(s, {})[k] = revision
@@ -102,7 +102,7 @@ class TimeRecords(SlideRecords):
             self.slots.setdefault(s, {})[k] = revision
 
     def clear(self, slots: Ints) -> None:
-        """Slots have gone."""
+        """Remove the records of expired slots."""
         super().clear(slots)
         for s in slots.tolist():
             self.tidied.pop(s, None)
@@ -190,7 +190,7 @@ class RowRecords(SlideRecords):
         return [row for slot in np.unique(names[:, 0]).tolist() for row in self._from(slot, 0)]
 
     def load(self, rows: list[list[int]]) -> None:
-        """Take records as `changes` gives them."""
+        """Load records as `changes` returns them."""
         at = 0
         while at < len(rows):
             slot, first, _, begin = rows[at]

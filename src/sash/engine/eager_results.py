@@ -45,10 +45,10 @@ class RowResults:
     """The results of a query with one result for each row."""
 
     records: Sequence[Any] = ()
-    """Records of slides: there are none."""
+    """The records of emitted slides: none."""
 
     def settle(self, slots: Ints, now: Watermark, settled: Ints) -> None:
-        """Does nothing: there are no records of final results."""
+        """Do nothing: there are no records of final results."""
 
     def __init__(self, state: EagerState, flags: bool) -> None:
         self.state, self.flags = state, flags

@@ -33,7 +33,7 @@ BLOCK = 8
 
 @dataclass(slots=True)
 class NewRows:
-    """Rows of a call, sorted by slot and order: slots, times, row numbers, and which rows of the batch they are."""
+    """Rows of a call, sorted by slot and order: slots, times, row numbers, and their places in the batch."""
 
     slots: Ints
     time: NDArray[Any]
@@ -44,7 +44,7 @@ class NewRows:
         return len(self.slots)
 
     def taken(self, chosen: Any) -> NewRows:
-        """Some of them."""
+        """The chosen ones of these rows."""
         return NewRows(self.slots[chosen], self.time[chosen], self.rids[chosen], self.source[chosen])
 
 
@@ -125,7 +125,7 @@ class OrderedRows:
             self.delta_ints[rids, rule.calendar] = rule.starts(time)
 
     def tie_code(self, columns: Sequence[pa.Array]) -> Ints:
-        """Tie-breakers as codes; those of other rows may change."""
+        """Encode tie-breakers; this may change the codes of other rows."""
         codes = self.ties.encode(columns)
         for k, mapped in self.ties.relabelled.items():
             self.tie_codes[:, k] = mapped(self.tie_codes[:, k])

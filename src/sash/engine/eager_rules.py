@@ -19,8 +19,8 @@ MOST_ROWS = 2**61
 class WindowRule:
     """One window: its kind, its bounds as numbers, and which column of gaps bounds it.
 
-    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among the windows that
-    start where a session or the life of a key does, -1 for others; `life`: the column of gaps of `forget`, or -1.
+    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among Session and Lifetime
+    windows, -1 for others; `life`: the column of gaps of `forget`, or -1.
     """
 
     def __init__(self, bound_query: BoundQuery, place: int, life: int, column: int, anchor: int) -> None:
@@ -50,7 +50,7 @@ class WindowRule:
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, self.calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
-        """The slides of a window in time, to be searched for those around some times."""
+        """The grid of a window that slides in time, as loops take it, around some times."""
         right = self.window.closed == "right"
         offset, every, _, per = slide_grid.numerators(self.window)
         scalar: Any = int if per is None else float
@@ -118,7 +118,7 @@ class WindowRules:
 
     @property
     def anchored(self) -> list[WindowRule]:
-        """The windows that start where a session or the life of a key does."""
+        """The Session and Lifetime windows, which may continue from dropped rows."""
         return [rule for rule in self.rules if rule.anchor >= 0]
 
 

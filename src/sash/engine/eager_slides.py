@@ -31,7 +31,7 @@ from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT
 
 @dataclass
 class Slides:
-    """Slides of one window: slots, names, bounds and ranges; `at` is the place of the first range."""
+    """Slides of one window: slots, names, bounds, ranges of rows; `at`: the place of the first range among all."""
 
     slots: Ints
     names: Ints
@@ -45,13 +45,13 @@ class Slides:
 
     @property
     def some(self) -> Flags:
-        """Which hold a row."""
+        """Which slides hold a row."""
         return self.ranges[:, SOME] > 0
 
 
 @dataclass
 class KnownSlides:
-    """Slides of one window that a call may change, before the call."""
+    """Slides of one window that a call may change, as they were before it."""
 
     slides: Slides
     firsts: Ints
@@ -173,7 +173,7 @@ class SlideResults:
         if not is_time:
             starts = state.starts(place, of, ranges)
             newest = slide_grid.last_end(window, state.newest(of, ranges), window.closed == "right") + 1
-            ranges[:, SOME] &= newest == names  # it has new rows
+            ranges[:, SOME] &= newest == names  # else no row is new since the slide before
         return Slides(of, names, starts, ends, ranges, np.full(len(of), -1))
 
     def _time_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:

@@ -1,4 +1,4 @@
-"""The state of all slots for emit="eager": keys, rows, aggregates, and the starts of sessions and lives of keys."""
+"""The state of all slots for emit="eager": keys, rows, aggregates, and the starts of sessions and lifetimes."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class EagerState:
         self.last = np.zeros(0, self.numbers)
         self.timers = BlockTimers(self.numbers)
         self.anchored = np.zeros((0, self.rules.anchors), np.bool_)
-        """By slot and window with a base: does the first retained row continue a session or life of dropped rows?"""
+        """By slot and window with a base: whether the first row continues a session or lifetime of dropped rows."""
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
-        """When the session or life of these rows started."""
+        """When that session or lifetime started."""
         self.journal: EagerJournal | None = None
 
-    # ---- room ----
+    # ---- capacity ----
 
     def reserve(self, slots: Ints, more: Ints) -> None:
         """Reserve space for keys and rows."""
@@ -86,7 +86,7 @@ class EagerState:
     # ---- trees ----
 
     def missing(self, aggregate: EagerAggregate, slots: Ints) -> TreeWork:
-        """The work that rebuilds missing trees of slots from the current rows."""
+        """The work to rebuild the missing trees of slots from their rows."""
         found = aggregate.trees.missing(slots)
         if not len(found):
             return TreeWork()
@@ -227,7 +227,7 @@ class EagerState:
         self.journal = None
 
     def commit(self) -> None:
-        """The call has succeeded: free what has gone."""
+        """Commit the call: free dropped rows and expired keys."""
         journal, self.journal = self.journal, None
         if journal is None:
             return
@@ -248,7 +248,7 @@ class EagerState:
                 aggregate.trees.base_non_null[slots * self.rules.anchors + a] = False
         self.keys.release(slots)
 
-    # ---- what is not needed any more ----
+    # ---- retention ----
 
     def watch(self, slots: Ints) -> None:
         """Set a timer for slots that have none: when their newest row is settled."""
@@ -306,7 +306,7 @@ class EagerState:
 
 
 class AggregateRaised(Exception):
-    """The monoid of an aggregate raised."""
+    """The monoid of an aggregate has raised an exception."""
 
     def __init__(self, number: int, failed: TreeFailed) -> None:
         super().__init__(str(failed))

@@ -14,7 +14,7 @@ from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.eager_windows import COUNT, SESSION, TIME
 
 FEW = 16
-"""Fewer rows than this do not get a timer of their own."""
+"""The least number of rows to settle between two timers of a key."""
 
 
 def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:

@@ -64,16 +64,16 @@ def state_columns(aggregate: LiveAggregate) -> StoredColumns:
 
 
 def owned_columns(owner: PolicyWindow | WaitingRows) -> StoredColumns:
-    """The columns that a policy, or rows that wait, keep for each element.
+    """The columns that a Policy window, or waiting rows, store with each element.
 
-    A row that has left since its element was written is loaded again, and not asked for: the slot has the position of
-    the first one that waits.
+    A row that has left since its element was written is loaded again, but not used: the slot has the position of the
+    first row that waits.
     """
     return StoredColumns(owner.fields, lambda some: owner.store(some.take), owner.load)
 
 
 def count_columns(aggregate: LiveAggregate) -> StoredColumns:
-    """The number of values of each element. `load` leaves it where `restore_counts` expects it."""
+    """The number of values of each element; after `load`, call `restore_counts`."""
 
     def store(ranges: RingRanges) -> list[pa.Array]:
         found = _counts(aggregate, ranges)

@@ -34,7 +34,7 @@ class Compared:
     columns: list[pa.Array]
     low: Ints
     high: Ints
-    """A column for each aggregate; 0 where a window holds no value: all such windows are equal."""
+    """Numbers of values before the start and before the end, a column for each aggregate; 0 for empty windows."""
 
 
 class ChangeEmitter:
@@ -142,10 +142,10 @@ class ChangeEmitter:
     # ---- all or nothing, memory ----
 
     _marks: list[Any] | None = None
-    """The marks of the logs before the call appended to them, but after results that it loaded from pages."""
+    """The marks of the logs after the call has loaded results from pages, and before it has appended its own."""
 
     def begin(self) -> None:
-        """A call begins."""
+        """Begin a call."""
         self._marks = None
 
     def rollback(self) -> None:
@@ -157,14 +157,14 @@ class ChangeEmitter:
             log.rollback(mark)
 
     def even_out(self) -> None:
-        """Truncate the logs to equal length after a failed load; no slot refers to the removed results."""
+        """Truncate the logs to equal length after a failed load: no slot refers to the removed results."""
         for logs in self.logs:
             least = min(map(len, logs), default=0)
             for log in logs:
                 log.cut(least)
 
     def _compact(self, g: int) -> None:
-        """Drop results that are not the last of a key, if most are not; only after the call."""
+        """Schedule a compaction after the call, if most logged results are not the last of a key."""
         self.due_for_compaction = len(self.logs[g][0]) > 4096 + 4 * self.engine.keys.count
 
     due_for_compaction = False

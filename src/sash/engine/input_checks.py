@@ -125,7 +125,7 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
 
 
 def number(watermark: Any, axis: TimeAxis, what: str = "advance()") -> Any:
-    """A time as a number in units of its column. Raises TypeError, naming `what` takes it, if it does not fit."""
+    """A time as a number in units of its column. Raises TypeError, naming `what`, if it is of another kind."""
     if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
         found = _of_time(watermark, axis)
         if found is None:

@@ -1,4 +1,4 @@
-"""Forms: how the values of a column are encoded for an aggregate, and decoded from its results.
+"""Encode the columns of an aggregate as numbers, in one of these forms, and decode its results.
 
     number     unchanged: bool, 64-bit int, 64-bit float
     temporal   a date, time or duration as its integer

@@ -4,7 +4,7 @@
     sum(x)   (x, 0.0)             so is its first scalar
     var(x)   (1, x, 0.0, 0.0)     its mean
 
-Only where the value is exactly that of the row, to the last bit.
+Only values that are exactly those of the row, to the last bit, are used.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class KeptColumns:
             is_read = tree is not None and name not in self.types and not isinstance(tree, ColumnNode)
             wanted += tree.columns() if is_read and tree is not None else [name]
         columns = {name: self._column(name, ranges) for name in dict.fromkeys(wanted)}
-        columns["_row"] = array(np.zeros(ranges.total, np.bool_))  # says how many rows there are
+        columns["_row"] = array(np.zeros(ranges.total, np.bool_))  # determines the number of rows
         found = BatchColumns(pa.RecordBatch.from_pydict(columns))
         for name in columns:
             found.column(name)  # a derived column that is kept is not computed again

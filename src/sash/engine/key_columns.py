@@ -135,7 +135,7 @@ class BytesColumn:
 
     @property
     def wasteful(self) -> bool:
-        """Is it large, and are more than half of its entries dead?"""
+        """Whether the dictionary is large and more than half of its entries are unused."""
         return len(self) > LARGEST_WASTE and 2 * self._used < len(self)
 
     def encode(self, column: pa.Array, insert: bool) -> Ints:

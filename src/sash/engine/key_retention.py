@@ -24,7 +24,7 @@ class KeyRetention:
         self.until_forgotten = counts_rows or bound_query.query.emit == "changes"
         """Whether only `forget` expires a key: its rows are numbered, or its results are compared with emitted ones."""
         self.by_key = self.until_forgotten or self.forget is not None
-        """Whether more than the windows decides when a key expires."""
+        """Whether something besides the windows decides when a key expires."""
         self.row_reach: tuple[Any, Any, Any] | None = None
         """How long a row is needed, as `saturating` has it, if windows over rows are all that needs a key."""
         if len(assigners) == 1 and isinstance(assigners[0], RowAssigner) and bound_query.time is not None:
@@ -33,9 +33,9 @@ class KeyRetention:
                 self.row_reach = saturating(size, numbers)
 
     def limit(self, last: Numbers, expiry: Numbers, expires: Flags) -> None:
-        """Change when keys expire, and whether they do, from what windows need to what `forget` allows.
+        """Adjust the expiry of keys, as the windows need it, to `forget`.
 
-        `last` are the times of the keys' last rows.
+        `last`: the times of the keys' last rows.
         """
         if self.forget is not None:
             forgotten = beyond(later(last, self.forget))

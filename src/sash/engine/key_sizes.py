@@ -1,4 +1,4 @@
-"""How many elements each key has in a store: read from the pages of buckets, without their segments."""
+"""Count the elements of each key in a store: reads the pages of buckets, without their segments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sash.stores.envelope import decoding
 def key_sizes(operator: Operator) -> Iterator[tuple[list[pa.Array], Ints]]:
     """For each bucket of an operator on a store: the values of its keys, column by column, and their elements.
 
-    Eager state is a log of changes, which has no buckets: of it there is nothing. Raises PageError for damaged pages.
+    Yields nothing for eager state, which has no buckets. Raises PageError for damaged pages.
     """
     backend = operator.backend
     if not isinstance(backend, LiveBackend) or backend.durable is None:

@@ -30,10 +30,10 @@ from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import gather_words
 
 SMALLEST = 64
-"""Ints of a new table; it grows by doubling."""
+"""Slots of a new table; it grows by doubling."""
 
 LARGEST_IDLE = 1024
-"""Ints up to which a table never shrinks."""
+"""Slots up to which a table never shrinks."""
 
 _BITS = 63
 _WORD = np.dtype(np.int64)
@@ -80,7 +80,7 @@ class KeyTable:
         self.types = tuple(types)
         self._columns = [WordColumn(kind) if is_word(kind) else BytesColumn(kind) for kind in self.types]
         self._interned = [(i, column) for i, column in enumerate(self._columns) if isinstance(column, BytesColumn)]
-        # null bits have a word of the record; those of the 64th column and after it follow the values
+        # null bits of the first 63 columns share a word of the record; those of later columns follow the values
         self._width = len(self.types) + max(len(self.types) - 1, 0) // _BITS
         self._is_word = len(self.types) == 1 and word_type(self.types[0]) is not None
         """Whether a key is one column of 64-bit words, which need no encoding."""
@@ -169,7 +169,7 @@ class KeyTable:
     def _valid(self, position: int, slots: Ints) -> Flags | None:
         """Whether a column is not null in the keys of live slots; None if it is in none."""
         word, known = self._null_word(position), int(self._counts[KNOWN])
-        if len(slots) > known and not self._matrix()[:known, word].any():  # fewer keys to look at than slots
+        if len(slots) > known and not self._matrix()[:known, word].any():  # all keys are fewer than these slots
             return None
         found: Flags = self._gathered(word, slots) >> position % _BITS & 1 == 0
         return found

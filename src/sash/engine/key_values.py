@@ -133,7 +133,7 @@ def format_value(scalar: pa.Scalar) -> str:
 
 
 def key_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A `by` column in normal form: 0.0 for -0.0, and one NaN for all."""
+    """Normalise a `by` column: 0.0 for -0.0, and one NaN for all."""
     array = decode(column)
     if pa.types.is_floating(array.type):
         numbers = array.to_numpy(zero_copy_only=False)

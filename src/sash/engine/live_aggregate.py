@@ -50,14 +50,14 @@ CountedColumn = tuple[pa.Array, Ints, Ints]
 """A column of results, and the number of values that the aggregate had seen at each window's start and end."""
 
 NOT_ASKED: Any = (None, NO_INTS, NO_INTS)
-"""In place of results over a window that an aggregate is not asked for."""
+"""In place of results that the query does not ask for."""
 
 
 class LiveAggregate:
     """One aggregate over the elements of an assigner, and the aggregates that share its state.
 
     `group` are these aggregates, the owner of the state first; `structures` are those of the assigner's windows, in
-    order, None for windows that are not asked for.
+    order, None for windows over which the query does not ask for the aggregate.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LiveAggregate:
         """By dictionary: the number of values above which it is due for compaction."""
         table.add((name, "totals"), np.int64, 0)
         self.dense = assigner.elements == "rows"
-        """Whether every row has had a value, so that counts are not needed."""
+        """Whether every row so far has had a value: then positions are the counts of values."""
         self.is_plain = self.values.plain_result is not None and len(self.views) == 1
         """Whether results are a column of 64-bit numbers."""
         is_final = assigner.bound_query.query.emit == "final"
@@ -155,7 +155,7 @@ class LiveAggregate:
             self._rows = (inputs, non_null, NO_INTS, NO_INTS)
 
     def begin_step(self) -> None:
-        """Forget the mappings of codes of the last step."""
+        """Begin a step: clear the mappings of codes of the last one."""
         self.recoded = []
 
     def rollback(self, dense: bool) -> None:
@@ -163,9 +163,9 @@ class LiveAggregate:
         self._rows, self.dense = self.kernel.no_rows, self.dense or dense
 
     def count_values(self, pending: Ints = NO_INTS) -> None:
-        """Start counting values: not every row has one, or the counts are needed.
+        """Start counting values, because a row has none or because the counts are needed.
 
-        `pending` are the slots of rows that have places and are not lifted yet.
+        `pending`: the slots of rows that have positions but are not lifted yet.
         """
         if not self.dense:
             return
@@ -358,7 +358,7 @@ class LiveAggregate:
         all_at_once(*changes, attributes(self, recoded=[]))
 
     def due_for_compaction(self, shrunk: bool) -> bool:
-        """Has a dictionary doubled since the last compaction? If the state has shrunk: is a dictionary large?"""
+        """Has a dictionary doubled since the last compaction, or is one large after the state has shrunk?"""
         limits = dict.fromkeys(self.dictionaries, LARGE) if shrunk else self._compact_above
         return any(len(dictionary) > limits[j] for j, dictionary in self.dictionaries.items())
 
@@ -394,7 +394,7 @@ class LiveAggregate:
 
 
 def _inverse(order: Ints) -> Ints:
-    """The place of each number in an order."""
+    """The inverse of a permutation."""
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     return back

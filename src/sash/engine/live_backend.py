@@ -1,4 +1,4 @@
-"""The state behind an operator with emit="final" or "changes": reorder buffer, engine, emitter, and pages of a store.
+"""The state backend of operators with emit="final" or "changes": reorder buffer, engine, emitter, pages of a store.
 
 rows ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ results
              │                 │
@@ -36,10 +36,10 @@ from sash.stores import MemoryStore, Store
 
 
 class LiveBackend(Backend):
-    """Live state of one operator, durable in a store where there is one."""
+    """Live state of one operator, durable if there is a store."""
 
     reads_only = False
-    """Are there lookups alone?"""
+    """Whether the state is used for lookups only."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
         super().__init__(plan, mode, output)
@@ -61,7 +61,7 @@ class LiveBackend(Backend):
     # ---- a call ----
 
     def begin(self) -> None:
-        """Remember what is needed to undo the call."""
+        """Begin a call: save what is needed to undo it."""
         self._given = self.engine.journal = None
         self._in_groups = False
         if self.emitter is not None:
@@ -94,14 +94,14 @@ class LiveBackend(Backend):
         self._enforce_bound()
 
     def write(self, header: Header) -> None:
-        """Hand what the call has changed to the store."""
+        """Write the changes of the call to the store."""
         assert self.durable is not None
         journal = self.engine.journal
         changed, fresh = (NO_INTS, NO_INTS) if journal is None else (journal.slots, journal.fresh)
         self.durable.write(header, changed, fresh, self._given, header.watermark)
 
     def committed(self) -> None:
-        """The call has succeeded: forget how to undo it, and free what is not needed any more."""
+        """The call has succeeded: drop its journal, and free memory and pages that are not needed any more."""
         self._marks = None
         self.engine.commit()
         if self.emitter is not None:
@@ -115,11 +115,11 @@ class LiveBackend(Backend):
             self.bound.enforce()
 
     def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
-        """Raise the watermark, and give what is due."""
+        """Raise the watermark, and return the results that are due."""
         return self.step(self.nothing, now, closing)
 
     def step(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
-        """Let rows pass that the watermark `now` has settled, and give what is due."""
+        """Process rows; returns the results that are due at the watermark `now`, or all if `closing`."""
         settled = self.release_rows(given, now, closing)
         if closing and self.bound is not None and closes_in_groups(self):
             self._in_groups = True
@@ -129,7 +129,7 @@ class LiveBackend(Backend):
         return self.emitted(self.engine.step(settled, now=now, closing=closing))
 
     def release_rows(self, given: TimedRows, now: Any, closing: bool) -> TimedRows:
-        """The rows that the watermark has settled, of these and of those that have waited."""
+        """Push rows into the reorder buffer, and return those that the watermark `now` releases."""
         if self.durable is not None:
             for rows in self.durable.buffered.release(now, closing):
                 assert self.buffer is not None
@@ -139,19 +139,20 @@ class LiveBackend(Backend):
         return given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
 
     _in_groups = False
-    """Is a call under way that has released keys which the store still has?"""
+    """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
     def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
-        """Take the first `rest` of rows that are ordered by key and time; the others only say which key is open."""
+        """Process the first `rest` of sorted rows; the others only determine which key is still open."""
         if self.durable is not None:
             self.load_keys(given, None, everything=True)
         return self.emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))
 
     def emitted(self, step: StepResult) -> pa.RecordBatch:
+        """The results of a step that are emitted, as a batch."""
         return self.output.final(self.engine.keys, step, None if self.emitter is None else self.emitter.chosen(step))
 
     def load_keys(self, rows: TimedRows, now: Any, everything: bool) -> None:
-        """Bring what a step needs into memory."""
+        """Load the keys that a step needs from the store."""
         assert self.durable is not None
         columns = [key_column(rows.table.column(name)) for name in self.bound_query.by]
         self.durable.load(columns, len(rows), now, everything)
@@ -165,12 +166,12 @@ class LiveBackend(Backend):
         return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode)
 
     def open(self) -> Header | None:
-        """Take up the state that the store has; None if it is empty. Raises PageError."""
+        """Open the state of the store; None if it is empty. Raises PageError."""
         assert self.durable is not None
         return self.durable.open()
 
     def follow(self) -> Header:
-        """Take up what another writer has committed to the store since. Raises PageError."""
+        """Read what another writer has committed to the store since. Raises PageError."""
         assert self.durable is not None
         if self.buffer is not None:
             all_at_once(self.buffer.emptied())
@@ -182,25 +183,25 @@ class LiveBackend(Backend):
         return "" if self.durable is None else self.durable.token
 
     def move(self, store: Store) -> None:
-        """Go on with another store, whose state has this token."""
+        """Continue on another store, whose state has this token."""
         assert self.durable is not None
         self.durable.move(store)
 
     def held(self) -> TimedRows | None:
-        """The rows that the store has waiting for their peers, in mode "sorted"."""
+        """The stored rows that wait for peers, in mode "sorted"."""
         assert self.durable is not None
         return self.durable.buffered.held()
 
     def save(self, header: Header) -> MemoryStore:
-        """All state in pages of their own."""
+        """Write all state to pages in memory, for a snapshot."""
         store = MemoryStore()
         self.save_to(store, header, None)
         return store
 
     def save_to(self, store: Store, header: Header, replaced: list[str] | None) -> None:
-        """Write all state to a store, with one `put_many`, in place of pages of these names; None: for a snapshot.
+        """Write all state to a store with one `put_many`; `replaced`: the pages that it replaces, None for a snapshot.
 
-        Should the process end after that, the next operator deletes what has been replaced.
+        If the process ends right after it, the next operator deletes the replaced pages.
         """
         durable = self._durable(store)
         durable.is_shared = replaced is not None
@@ -212,7 +213,7 @@ class LiveBackend(Backend):
         durable.transaction.delete_garbage()
 
     def into_memory(self) -> None:
-        """Read all state, and keep it in memory from now on."""
+        """Load all state, and detach it from the store."""
         assert self.durable is not None
         self.durable.load_all()
         for rows in self.durable.buffered.release(None, everything=True):
@@ -221,7 +222,7 @@ class LiveBackend(Backend):
         self.durable.detach()
         self.durable = self.bound = None
 
-    # ---- looks ----
+    # ---- lookups ----
 
     def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any, closed: str | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
@@ -260,7 +261,10 @@ class LiveBackend(Backend):
             self._enforce_bound()
 
     def _visible(self, time: Numbers, at: Any) -> Ints:
-        """The rows of these times that windows at a time hold. Raises ValueError if others would hold them, too."""
+        """The buffered rows that a lookup at a time needs: those up to it, and later ones for windows that look ahead.
+
+        Raises ValueError if other windows of the query would hold such later rows, too.
+        """
         windows = self.bound_query.windows
         ahead = [window for window in windows if window.shift > 0]
         seen = time <= at
@@ -277,7 +281,7 @@ class LiveBackend(Backend):
         return np.flatnonzero(seen)
 
     def _take_waiting(self, durable: DurableState) -> None:
-        """Bring all rows that wait into memory, or none of them."""
+        """Load all buffered rows from the store, or none of them."""
         if self.buffer is None:
             return
         buffered, waiting = self.buffer.mark(), durable.buffered.waiting
@@ -291,7 +295,7 @@ class LiveBackend(Backend):
 
     @property
     def due(self) -> Any:
-        """The least watermark at which there is something to do; None if nothing waits."""
+        """The least watermark at which a timer or a buffered row is due; None if nothing is."""
         waiting = [self.engine.timers.next, None if self.buffer is None else self.buffer.due]
         waiting.append(None if self.durable is None else self.durable.due)
         return min((when for when in waiting if when is not None), default=None)

@@ -110,7 +110,7 @@ class LiveEngine:
         in_panes = [a for a in self.assigners if a.slides_in_time]
         is_free = at_rows and len(of_rows) + len(in_panes) == len(self.assigners)
         self.ahead = next((assigner for assigner in self.assigners if isinstance(assigner, AheadAssigner)), None)
-        """The windows that hold rows after their own row."""
+        """The assigner of windows that hold rows after their own row; None if there is none."""
         self.any_order = bound_query.forget is None and not changes and is_free and self.ahead is None
         """Whether rows of different keys may be processed in any order without a change of results."""
         self.arena_assigners = [a for a in self.assigners if isinstance(a, ArenaAssigner)]
@@ -163,7 +163,7 @@ class LiveEngine:
         return step
 
     def begin(self, given: TimedRows) -> tuple[Keys, Ints | None]:
-        """The keys of the rows of a step, and the order of its rows if they are sorted by slot."""
+        """Begin a step: find the keys of its rows. Also returns the order of the rows, if they are sorted by slot."""
         self.release()
         columns = [given.table.column(place) for place in self.by]
         if self.keys_differ:
@@ -205,13 +205,14 @@ class LiveEngine:
         return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
 
     def _in_slot_order(self, keys: Keys) -> Ints:
-        """Sort many rows by slot, if results do not depend on it; returns their order."""
+        """Sort the rows of a step by slot; returns their order."""
         order = step_data.slot_order(keys.slots, self.table.capacity)
         keys.slots = keys.slots[order]
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
         return order
 
     def enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
+        """Count the rows of each key, and find rows that restart a key that `forget` has expired."""
         count, slots = len(given), keys.slots
         ordinal, restarts = np.empty(count, np.int64), np.empty(count, np.bool_)
         previous = np.empty(count, self.numbers)
@@ -239,7 +240,7 @@ class LiveEngine:
         return self.found(assigner, aggregates, rows, endings)
 
     def take(self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows) -> None:
-        """Let rows into the elements of a group of windows."""
+        """Assign rows to the elements of a group of windows, and fold them into panes."""
         try:
             assigner.assign(rows)
         except AggregateError as failed:
@@ -254,7 +255,7 @@ class LiveEngine:
     def found(
         self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
     ) -> list[WindowResults]:
-        """The results of a group of windows that are due."""
+        """Compute the results of a group of windows that are due."""
         try:
             windows = assigner.results(rows, endings)
         except AggregateError as failed:
@@ -307,7 +308,7 @@ class LiveEngine:
     # ---- all or nothing ----
 
     def commit(self) -> None:
-        """The step has succeeded: drop the journal, and release memory."""
+        """Commit the step: drop the journal, and free memory."""
         self.journal = None
         self.release()
         if self.ahead is not None:
@@ -380,7 +381,7 @@ class LiveEngine:
         self.keys.release(slots)
 
     def count_values(self) -> None:
-        """Start counting values in all aggregates: loaded state has counts of its own."""
+        """Start counting values in all aggregates, because loaded state has counts."""
         for aggregate in self.all_aggregates:
             aggregate.count_values()
 
@@ -391,7 +392,7 @@ class LiveEngine:
                 aggregate.write_counts(slots)
 
     def write_totals(self, slots: Ints) -> None:
-        """Write the number of values of these slots, for aggregates that do not count row by row: that of rows."""
+        """Write the numbers of values of these slots for aggregates that do not count them: those of rows."""
         for aggregate in self.all_aggregates:
             if aggregate.dense and aggregate.arena is not None:
                 self.table[aggregate.name, "totals"][slots] = aggregate.arena.heads[slots, BACK]
@@ -421,7 +422,7 @@ class LiveEngine:
 
 
 def _structure(choice: Choice | None) -> type[InOrder] | None:
-    """The structure of a window; None if the aggregate is not asked for there."""
+    """The structure that computes an aggregate over a window; None if the query does not ask for it."""
     if choice is None:
         return None
     return Running if choice.structure == FOLD else sequential(choice.structure)

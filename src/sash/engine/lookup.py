@@ -1,6 +1,6 @@
 """Lookup: the aggregates of some keys now, or at a time, without a change of state.
 
-The live structures in the slots of the keys answer. Buffered rows of these keys are processed first, in a step that is
+The live structures of the keys compute the results. Buffered rows of these keys are processed first, in a step that is
 undone after the lookup. A window without `every` is the one that would end at that time; with `every` it is the slide
 in progress.
 
@@ -92,7 +92,7 @@ class Lookup:
         self.keys = [key_column(column) for column in columns]
         self.waiting = waiting
         self.of_rows = all(isinstance(one, RowAssigner) and not one.pending for one in engine.assigners)
-        """Are all windows over rows, so that a lookup only advances structures?"""
+        """Whether all windows are over rows, so that a lookup only advances structures."""
         self.asked = self.slots = NO_INTS
 
     has_stepped = False
@@ -104,7 +104,7 @@ class Lookup:
         if waiting is not None or not self.of_rows:
             self.has_stepped = True
             given = self._nothing() if waiting is None else waiting
-            if self.reads_only:  # structures may stand behind the windows of these rows, after a look at a later time
+            if self.reads_only:  # a lookup at a later time may have advanced structures beyond these rows' windows
                 mine = self.engine.keys.find(self._key_columns(given), len(given), insert=False)
                 self._restart(mine.touched)
             self.engine.step(given, beside=NO_INTS if self.of_rows else known.touched)
@@ -172,7 +172,7 @@ class Lookup:
         )
 
     def _let_back(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
-        """Structures only go forward: reset those that are past a window's start."""
+        """Reset structures that are beyond a window's start: they only move forward."""
         least = np.minimum.reduce([window.los for window in windows if window.los is not None])
         for follower in assigner.arena.followers:
             firsts = self.engine.table[follower.name, "ints"][self.slots, FIRST]
@@ -211,7 +211,7 @@ class Lookup:
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
-        """Empty the windows that are over."""
+        """Empty the partials of windows that have ended."""
         heads = self.engine.table[f"{assigner.name}.heads"]
         there = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
         if assigner.window.kind == "session" and at is not None:
@@ -259,7 +259,7 @@ class Rings:
         self.assigner, self.slots, self.front, self.back = assigner, slots, front, back
 
     def search(self, column: Numbers, bound: Any, side: str) -> Ints:
-        """As `searchsorted` does: the first position of each slot whose value is not below the bound, or beyond it."""
+        """Binary search: by slot the first position with a value ≥ the bound (`side` "left") or > it ("right")."""
         bounds = np.broadcast_to(np.asarray(bound), len(self.slots))
         low, high = self.front.copy(), self.back.copy()
         some = np.flatnonzero(low < high)
@@ -295,7 +295,7 @@ class Rings:
         return self.search(self.assigner.arena.columns["time"], at + by, "left" if inclusive else "right")
 
     def last(self, column: Numbers, stops: Ints) -> Numbers:
-        """The values before positions; 0 for slots without any."""
+        """By slot the value before a position; 0 for a slot without elements."""
         found = np.zeros(len(stops), column.dtype)
         some = np.flatnonzero(stops > self.front)
         found[some] = column[self.assigner.located(self.slots[some], stops[some] - 1)]
@@ -303,9 +303,9 @@ class Rings:
 
 
 def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: int) -> int:
-    """The first row of a window of rows that ends before place `stop`, at the time `at`.
+    """The first row of a window over the rows before `stop` that ends at the time `at`.
 
-    `values` are what the window is measured on: times, or the values of a Delta window's column.
+    `values`: the column that the window is measured on, times or that of a Delta window.
     """
     if window.kind == "count":
         return max(stop - int(size), 0)
@@ -319,7 +319,7 @@ def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: 
 
 
 def starts_of_rows(window: WindowSpec, size: Any, newest: Numbers, open_start: bool) -> Numbers:
-    """The first values in windows of this size, or of a shorter calendar length, that end at others."""
+    """The least values in windows of this size, or of a shorter calendar length, that end at these values."""
     least = below(newest, size, open_start)
     return (
         least if window.calendar_size is None else np.maximum(least, window.calendar_size.before(newest) + open_start)

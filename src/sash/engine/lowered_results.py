@@ -99,10 +99,10 @@ class CountedResults:
 
 def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> list[ResultView]:
     """The results of a group of aggregates that share a state; `states`: the loop returns states."""
-    keeper, *others = group
-    own: ResultView = ComputedResults(keeper.number, aggregate)
+    owner, *others = group
+    own: ResultView = ComputedResults(owner.number, aggregate)
     if states:
-        own = LoweredResults(keeper.number, keeper.aggregate, None)
+        own = LoweredResults(owner.number, owner.aggregate, None)
     found = [own]
     for member in others:
         if member.reads == "count":
@@ -115,7 +115,7 @@ def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool) -> lis
 
 
 def gives_states(group: Sequence[Member]) -> bool:
-    """Must the loop of a group return states, because other aggregates than its owner are lowered from them?"""
+    """Whether the loop of a group returns states, because several aggregates are lowered from them."""
     return any(member.reads in ("state", "sum") for member in group)
 
 

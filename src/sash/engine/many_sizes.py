@@ -25,7 +25,7 @@ FEWEST = 3
 """The least number of windows to compute together."""
 
 SHARE = 8
-"""The least number of windows for a thread: each thread begins anew."""
+"""The least number of windows for a thread: each thread starts from size 1 or from its own prefix sums."""
 
 LONGEST = 1 << 20
 """The longest window in rows for prefix sums: a thread needs some 50 bytes for each."""
@@ -74,7 +74,7 @@ def _shared(run: Callable[[int, int], None], windows: int, threads: RowThreads) 
 
 
 class SizeLadder:
-    """Windows in the order of their sizes, which no window exceeds that the data fills, and their results."""
+    """Windows in the order of their sizes, limited to the longest key, and their results."""
 
     def __init__(self, inputs: Inputs, kernel: ColumnKernel, windows: Sequence[int], sizes: Mapping[int, int]) -> None:
         self.inputs, self.kernel, self.windows = inputs, kernel, windows
@@ -133,7 +133,7 @@ class PrefixSums:
         return np.minimum.reduce(starts).astype(np.int64) if starts else NO_INTS
 
     def run(self, first: int, stop: int) -> None:
-        """Compute the windows [first, stop) of those that are distinct, some at once."""
+        """Compute the distinct windows [first, stop), SHARE at once."""
         rows = self.inputs.rows
         room = np.empty((SHARE, len(rows)))
         for at in range(first, stop, SHARE):
@@ -141,7 +141,7 @@ class PrefixSums:
             found = room[: len(windows)]
             uncertain = self._compute(self.bounds[at : at + len(windows)], found)
             self.uncertain[windows] = uncertain > 0
-            if uncertain.all():  # so will be the others: values that are not finite, or differ too much
+            if uncertain.all():  # then the others are uncertain, too: values are not finite, or differ too much
                 self.uncertain[self.distinct[at:stop]] = True
                 return
             for w, column in zip(windows, found, strict=True):

@@ -1,4 +1,4 @@
-"""The bound on memory: the least recently used keys are only in the store.
+"""The memory bound: evicts the least recently used keys from memory; the store still has them.
 
     after a call      live state   ████████████████████▌ │ bound
                       leave        ░░░░░░░░░               buckets, the least recently used first
@@ -8,7 +8,7 @@ Buckets are loaded and evicted as a whole. After a commit the store has every bu
 writes nothing. Rows of the reorder buffer are in pages of their own, which are read when the watermark reaches them:
 they are evicted if they alone take half of the bound.
 
-What a call itself needs is in memory during the call: the buckets of its own keys, and those with a result due.
+During a call the buckets that it needs are in memory: those of its own keys, and those with a result due.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import CAPACITY
 
 _FILL = 3 / 8
-"""The share of the bound that is in use after keys have left: arrays have twice the room, and then some to spare."""
+"""The share of the bound that is in use after an eviction: arrays have up to twice the capacity that they need."""
 
 
 class MemoryBound:
@@ -51,7 +51,7 @@ class MemoryBound:
     def enforce(self) -> None:
         """Evict the least recently used buckets from memory until it is below the limit. Not during a call."""
         if self.nbytes <= self.limit or self.durable.transaction.doubtful:
-            return  # of a doubtful page the store may have another version than memory
+            return  # the store may not have the current version of doubtful pages
         buffer = self.buffer
         if buffer is not None and 2 * buffer.nbytes > self.limit:
             self.durable.buffered.unload(buffer)
@@ -70,7 +70,7 @@ class MemoryBound:
         engine.release(pack=True)
 
     def _unload(self, target: int) -> bool:
-        """Evict buckets until keys use no more than so many bytes. Returns whether any were evicted."""
+        """Evict buckets until keys use at most `target` bytes. Returns whether there was a key to evict."""
         buckets, engine = self.durable.buckets, self.engine
         slots = engine.live
         if not len(slots):
@@ -86,7 +86,7 @@ class MemoryBound:
         members = buckets.members
         if members is not None:
             members = [mine[:0] if leaves else mine for mine, leaves in zip(members, leaving.tolist(), strict=True)]
-        # from here on the slots are free as far as others can tell: `release` may be interrupted, and called again
+        # at once, because from here on the buckets count as unloaded; `release` may be interrupted, and called again
         all_at_once(
             items(buckets.loaded, leaving, False),
             attributes(buckets, members=members),

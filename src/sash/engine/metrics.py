@@ -13,7 +13,7 @@ from sash.engine.time_numbers import Watermark
 
 
 class RowCounts(NamedTuple):
-    """Rows that came, results, and rows that enter no window."""
+    """Counters: rows received, results, late rows and untimed rows."""
 
     rows_in: int = 0
     rows_out: int = 0

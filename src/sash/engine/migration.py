@@ -2,7 +2,7 @@
 
     snapshot, store ──▶ operator of the old query ──transfer──▶ operator of the new query ──▶ snapshot, store
 
-All state is in memory meanwhile. A store is written with one `put_many`, so that it has the old state or the new one.
+All state is loaded into memory. A store is written with one `put_many`, so that it has the old state or the new one.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def migrate_store(
 
 
 def check_migration(old: Query, old_schema: pa.Schema, new: Query, schema: pa.Schema) -> None:
-    """Raises ValueError, in words, if no state of one query can be migrated to another."""
+    """Raises ValueError, with the reasons, if no state of one query can be migrated to another."""
     migrated(Operator(_plain(old), old_schema), new, schema)
 
 
 def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Operator:
-    """An operator of another query with the state of this one, which is in memory and not used any more.
+    """An operator of another query with the state of `old`, which is in memory and must not be used any more.
 
-    Raises ValueError, with what has changed and why, if the state has not what the query needs.
+    Raises ValueError, with the changes and the reasons, if the state lacks what the query needs.
     """
     assert old.schema is not None
     _require_live(old, query)
@@ -96,7 +96,7 @@ def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Op
 
 
 def _require_live(old: Operator, query: Query) -> None:
-    """Raises ValueError for state that has another engine."""
+    """Raises ValueError for state of emit="eager", which has another engine."""
     if not isinstance(old.backend, LiveBackend) or query.emit == "eager":
         new = query.bind(old.bound_query.schema)
         raise refusal(

@@ -4,8 +4,8 @@
     new    Time(30m)  high=max(x)  low=min(x)          covered by Time(1h); high: copied; low: lifted from the x of high
 
 A window is covered by one that holds all its elements. The state of an aggregate is copied, taken from one that
-contains it, or lifted from values that the states of single rows have kept. What has no source is refused, in words:
-nothing is approximated.
+contains it, or lifted from values that the states of single rows still contain. An aggregate without a source is
+refused, with the reason: nothing is approximated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sash.plan.state_sharing import FAMILIES, SUM_IN_MEAN, same_rows
 
 @dataclass(frozen=True)
 class CopiedState:
-    """The state of an aggregate, or some of its scalars; `counted`: behind the number of its values."""
+    """The state of an aggregate, or some of its scalars; `counted`: with the number of its values before them."""
 
     source: LiveAggregate
     leaves: tuple[int, ...] | None = None
@@ -200,7 +200,7 @@ def _source(
 
 
 def _shared(new: AggregateSpec, old: AggregateSpec) -> tuple[tuple[int, ...] | None, bool] | None:
-    """The scalars of an aggregate's state that are the state of another, and whether a count goes before them."""
+    """The scalars of the old state that are the new state, and whether a count goes before them; None: no such."""
     mine, theirs = type(new.monoid), type(old.monoid)
     alike = (new.columns, new.types, new.orders) == (old.columns, old.types, old.orders)
     if not alike or not any(mine in family and theirs in family for family in FAMILIES):
@@ -241,9 +241,9 @@ def _no_source(spec: AggregateSpec, assigner: WindowAssigner, columns: KeptColum
 def matched_cells(
     old: BoundQuery, theirs: Sequence[Sequence[ComparedCell]], new: BoundQuery, mine: Sequence[Sequence[ComparedCell]]
 ) -> list[tuple[int, list[int]]]:
-    """Where the last emitted results are, with emit="changes": by group, the old group and the place of each cell.
+    """Match the last emitted results, for emit="changes": by group, the old group and the place of each cell in it.
 
-    Raises ValueError if a result is compared whose last value is not known.
+    Raises ValueError if the last value of a compared result is unknown.
     """
     known = [{_cell_key(old, cell): place for place, cell in enumerate(cells)} for cells in theirs]
     found = []

@@ -1,6 +1,6 @@
 """Counting ⊕: a monoid that behaves as another and counts `combine`, `inverse` and `picks_right`.
 
-To ask a selective monoid which operand it picks is to combine them, so it counts as one.
+`picks_right` of a selective monoid decides as `combine` does, so it counts as one ⊕.
 """
 
 from __future__ import annotations
@@ -56,6 +56,6 @@ class OpCounter(Monoid):
         return self.monoid.arity
 
     def taken(self) -> int:
-        """The calls since the last time."""
+        """The number of calls since the last call of this method."""
         calls, self.calls = self.calls, 0
         return calls

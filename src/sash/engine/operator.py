@@ -6,8 +6,8 @@
                  ▼                                └──▶ pages of a store, at the end of a call
               late_rows()
 
-Three modes: "rows" keeps the watermark itself, in "given" only `advance` moves it, and "sorted" takes rows ordered by
-key and time, of which none is late. A call that fails has changed nothing.
+Three modes: in "rows" the watermark follows the rows, in "given" only `advance` moves it, and "sorted" takes rows
+ordered by key and time, so that none is late. A call that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
 After = Literal["peers", "rows", "nothing"]
-"""What may follow sorted rows: peers of the last one, later rows and other keys, or nothing."""
+"""What may follow sorted rows: peers of the last one, only later rows and other keys, or nothing."""
 
 
 class Operator(AtomicCalls):
@@ -347,5 +347,5 @@ def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     """A query over an iterator of batches: one batch of results for each, and one at the end."""
     operator = Operator(query)
     for found in operator.run(batches):
-        operator.late_rows()  # nobody can ask for them
+        operator.late_rows()  # drop them: the caller has no access to the operator
         yield found

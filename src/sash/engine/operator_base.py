@@ -36,7 +36,7 @@ from sash.windows.specs import Closed
 
 
 class OperatorBase:
-    """A query with live state, which a store may have: opening it, and looking at it."""
+    """A query with live state in memory, and possibly in a store: opens the state, and looks up aggregates in it."""
 
     def __init__(self, query: Query, mode: Mode, store: Store | None, clock: Callable[[], float] | None) -> None:
         self.query, self.mode = query, mode
@@ -155,7 +155,7 @@ class OperatorBase:
 
     @property
     def due(self) -> Any:
-        """The least watermark at which there is something to do, in units of the time column; None if nothing waits."""
+        """The least watermark at which something is due, in units of the time column; None if nothing is."""
         self._require_opened("due")
         if self.schema is None:
             return None
@@ -188,7 +188,7 @@ class OperatorBase:
             raise ValueError(f"{what}() before the first batch needs the schema: use query.operator(schema)")
 
     def _require_opened(self, what: str) -> None:
-        """Raises ValueError if the store has state that the first batch opens: the schema lacks ordered categories."""
+        """Raises ValueError if the first batch will open the store's state: the schema lacks ordered categories."""
         if self.schema is None and self.store is not None and has_state(self.store):
             raise ValueError(
                 f"{what} is in the state of the store, and the given schema lacks the ordered categories of a column: "
@@ -204,7 +204,7 @@ class OperatorBase:
             self._failed = False
 
     _failed = False
-    """Is a call under way that has not succeeded?"""
+    """Whether a call has begun and not succeeded."""
 
 
 def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:

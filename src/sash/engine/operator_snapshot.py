@@ -1,4 +1,4 @@
-"""Snapshots of an operator: its schema, its pages and its late rows as bytes, and back."""
+"""Snapshots of an operator: pack its schema, pages and late rows as bytes, and unpack them."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _require_query(query: Query, schema: pa.Schema, inner: bytes, pages: dict[st
         return
     try:
         fingerprint = query.bind(schema).fingerprint
-    except Exception as error:  # types that no query has ever seen
+    except Exception as error:  # columns or types that the query does not take
         raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
     unwrap(inner, snapshots.KIND, fingerprint, snapshots.NAME)

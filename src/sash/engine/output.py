@@ -91,7 +91,7 @@ class Output:
 
     @property
     def takes_late(self) -> bool:
-        """Do late and untimed rows leave beside the results?"""
+        """Whether late and untimed rows are part of the output."""
         return self.bound_query.per_row and (self.flags or self.mode == "sorted")
 
     def looked_up(self, keys: list[pa.Array], found: Mapping[tuple[int, int], pa.Array]) -> pa.RecordBatch:
@@ -141,7 +141,7 @@ class Output:
         return self.typed([column.take(array(order)) for column in columns])
 
     def _one_window(self, keys: KeyTable, found: WindowResults) -> list[pa.Array]:
-        """The columns of one window's slides in order; what windows of the same slides share is computed once."""
+        """The columns of one window's slides, in order. What windows with the same slides share is computed once."""
         of, common = found.results, found.results.common
         if self.slide_order not in common:
             order = ORDERS[self.slide_order](of)
@@ -155,7 +155,7 @@ class Output:
         return [*by, *self._name(of.window, len(of)), starts, ends, *results]
 
     def merged(self, found: Sequence[pa.RecordBatch], rows: Sequence[Ints]) -> pa.RecordBatch:
-        """Results of several steps over different keys in the order of one; `rows`: the places of rows, if per row."""
+        """Merge the results of steps over different keys as of one step; `rows`: the places of rows, if per row."""
         joined = together(found, self.schema)
         if self.slide_order == "found" and not self.bound_query.per_row:
             return joined
@@ -200,7 +200,7 @@ class Output:
         return self.bound_query.time.array(numbers)
 
     def with_late(self, found: pa.RecordBatch, late: pa.RecordBatch, arrival: Ints) -> pa.RecordBatch:
-        """Results, and before them rows with null aggregates: late and untimed ones."""
+        """Prepend late and untimed rows, with null aggregates, to the results."""
         count = late.num_rows
         columns = list(plain_batch(late, decoded_schema(self.bound_query.schema)).columns)
         for field in list(self.schema)[self.width :]:

@@ -1,4 +1,4 @@
-"""Pages of one operator: reads are remembered for a call, writes wait until it has succeeded, both are counted."""
+"""The pages of one operator during a call: reads are cached, writes are buffered until the commit, both are counted."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Pages(StoreOwner):
         self.header = 0
         """The size of the header."""
         self.generation = 0
-        """A number for the pages of the call under way."""
+        """The generation of pages that the current call writes."""
         self._generations: dict[str, int | None] = {}
-        """Those of the pages of calls before, where they are known."""
+        """The generations of pages of earlier calls, where they are known."""
         self._written: dict[str, int] = {}
-        """Those of the pages that the call writes."""
+        """The generations of pages that the call writes."""
         self._known: dict[str, int] = {}
         """The sizes of pages that have been read or written."""
         self._before = 0, 0
@@ -58,31 +58,29 @@ class Pages(StoreOwner):
         """Deleted pages, whose size and generation the next call forgets."""
 
     def number_call(self) -> None:
-        """Give the call under way a number of its own, always of as many digits: sizes of pages do not depend on it."""
+        """Choose a generation for the call. It has a fixed number of digits: page sizes do not depend on it."""
         self.generation = 1 << 62 | secrets.randbits(62)
 
     def begin(self) -> None:
-        """A call begins: the one before has succeeded, or has been rolled back."""
+        """Begin a call; the last one has succeeded or was rolled back."""
         self._sent, self._undone = {}, None
         while self._dropped:
             self._known.pop(self._dropped[-1], None)
             self._generations.pop(self._dropped[-1], None)
             self._dropped.pop()
 
-    # ---- who has the store ----
-
     @property
     def names(self) -> list[str]:
-        """The pages that have been read or written, but for header and root."""
+        """The pages that have been read or written, except header and root."""
         return [name for name, size in self._known.items() if size and name not in ("header", "root")]
 
     @property
     def doubtful(self) -> list[str]:
         """Pages whose version in the store is unknown after a failed write: the next call writes them again."""
-        return [name for name, is_there in self._doubtful.items() if is_there]
+        return [name for name, is_needed in self._doubtful.items() if is_needed]
 
     def opened(self) -> None:
-        """Take the sizes from the header, which has been read."""
+        """Take the sizes from the header that was read."""
         self._before = self.nbytes, self.header
         self._clear()
 
@@ -108,7 +106,7 @@ class Pages(StoreOwner):
             known.clear()
 
     def forget_reads(self, names: Iterable[str] | None = None) -> None:
-        """Free pages that have been read, or some of them: they are asked for again, should they be needed."""
+        """Drop pages from the cache of reads: all, or those of these names."""
         if names is None:
             self._seen.clear()
         else:
@@ -127,7 +125,7 @@ class Pages(StoreOwner):
             )
 
     def expect(self, generations: Mapping[str, int]) -> None:
-        """Pages that the header lists, with their generations."""
+        """Set the generations that pages must have, from the header."""
         self._generations.update(generations)
 
     def generation_of(self, name: str) -> int:
@@ -135,7 +133,7 @@ class Pages(StoreOwner):
         return self._written.get(name, self._generations.get(name) or 0)
 
     def write(self, kind: str, name: str, meta: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> int:
-        """Replace a page, once the call has succeeded; returns its size. An existing page has been read before."""
+        """Write a page with the commit, in place of an older version, which has been read; returns its size."""
         meta = {**meta, "name": name, "generation": self.generation}
         self._written[name] = self.generation
         data = pack(kind, self.fingerprint, meta, batches)
@@ -148,7 +146,7 @@ class Pages(StoreOwner):
         return len(data)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Delete pages, once the call has succeeded. One that was never handed to the store is forgotten."""
+        """Delete pages with the commit. A page that was never sent to the store is forgotten."""
         for name in names:
             self._count(name, 0)
             is_new = name in self._written and name not in self._known and name not in self._doubtful
@@ -170,11 +168,11 @@ class Pages(StoreOwner):
     def unneeded(self) -> list[str]:
         """The pages that the state does not need once the call has succeeded, and that may be in the store."""
         gone = [name for name, data in self._changed.items() if data is None]
-        gone += [name for name, is_there in self._doubtful.items() if not is_there and name not in self._changed]
+        gone += [name for name, is_needed in self._doubtful.items() if not is_needed and name not in self._changed]
         return gone + [name for name in self.garbage if name not in self._changed]
 
     def commit(self) -> None:
-        """Hand all changes to the store. What is not needed any more stays there until `delete_garbage`."""
+        """Write all changes to the store. Obsolete pages stay there until `delete_garbage`."""
         put, gone = {name: data for name, data in self._changed.items() if data is not None}, self.unneeded
         self._sent = {name: self._known.get(name) or None for name in put}
         self.store.put_many(put)
@@ -193,7 +191,7 @@ class Pages(StoreOwner):
     def _note(
         self, sizes: dict[str, int], generations: dict[str, int | None], dropped: list[str], values: dict[str, Any]
     ) -> None:
-        """Change what is known of some pages, and some attributes, at once. It costs by these pages, not by all."""
+        """Update what is known of some pages, and some attributes, at once. The cost depends on these pages only."""
         known = partial(dict.update, self._known, sizes), partial(dict.update, self._generations, generations)
         all_at_once(*known, attributes(self, _dropped=dropped, **values))
 
@@ -201,10 +199,10 @@ class Pages(StoreOwner):
     """The values before `commit`, until the next call: sizes, generations, names of new pages, attributes."""
 
     def delete_garbage(self) -> None:
-        """Delete pages that are not needed any more. What cannot be deleted now is left for the next call.
+        """Delete obsolete pages. If the store raises, the next call tries again.
 
-        Not before the call has succeeded: one that is interrupted here must not be taken back, for the pages that it
-        would go back to may be gone.
+        Only after the call has succeeded: a call that is interrupted here must not be undone, because pages of the
+        state before it may be deleted already.
         """
         if self.garbage:
             try:
@@ -214,7 +212,7 @@ class Pages(StoreOwner):
             self.garbage = []
 
     def take_over(self, other: Pages) -> None:
-        """Go on in place of another transaction over the same pages, which has succeeded."""
+        """Replace another transaction over the same pages, which has succeeded."""
         self.read_count += other.read_count
         self.written_count += other.written_count
         self.garbage = other.garbage

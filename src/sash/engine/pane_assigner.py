@@ -59,7 +59,7 @@ class PaneAssigner(ArenaAssigner):
             else:
                 self.arena.share(("first", w), ("first", known))
         self.of_grids = sorted(grids.values())
-        """The windows whose columns of first slides are not those of others."""
+        """The windows with their own column of first slides; others share one of these."""
         by_first: dict[int, list[int]] = {}
         for w in range(len(self.windows)):
             by_first.setdefault(known_of[w], []).append(w)
@@ -186,7 +186,7 @@ class PaneAssigner(ArenaAssigner):
         return slide_grid.scalars(window, self.cut_type, int(least), int(max(greatest, least)) + 1)
 
     def columns(self, w: int) -> tuple[int, int, int]:
-        """The head's columns of a window: its first pane, the one behind its last, the next slide."""
+        """The columns of a head for a window: its first pane, the pane after its last, its next slide."""
         behind = self.first + len(self.places) + 2 * w
         return self.start_column(w), behind, behind + 1
 

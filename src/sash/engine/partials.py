@@ -83,7 +83,7 @@ def _held(
 
 
 def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Any:
-    """Initialise a new engine with partials: for each assigner those of all time ranges, in order.
+    """Initialise a new engine with partials: for each assigner those of all earlier time ranges, in order.
 
     Returns the time of the last row in them.
     """

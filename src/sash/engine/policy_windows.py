@@ -1,7 +1,7 @@
 """Policy windows: windows from which a user-defined function evicts the oldest rows.
 
 Each slot has an AMTA over the policy's aggregate; it finds the start of the window at each row in O(log n) ⊕, however
-many rows leave. The aggregates of the query then run on these starts, as for every other window.
+many rows are evicted. The aggregates of the query then run on these starts, as for every other window.
 """
 
 from __future__ import annotations

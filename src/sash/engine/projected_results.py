@@ -1,4 +1,4 @@
-"""Results as users see them, from those of aggregates over windows: formulas, and nulls below `min_periods`.
+"""Compute the output columns from the results of aggregates over windows: formulas, and nulls below `min_periods`.
 
 cells (window, aggregate) ──▶ null below min_periods ──▶ formula ──▶ a column of results
 """
@@ -30,14 +30,14 @@ class Projector:
         self.is_plain = self.projection.is_plain
 
     def enough(self, cell: ResultCell, read: ReadPair) -> pa.Array | None:
-        """Where an aggregate has seen enough inputs; None: everywhere."""
+        """Where an aggregate has at least `min_periods` inputs; None: everywhere."""
         if cell.counter is None:
             return None
         counts = read(cell.window, cell.counter)
         return pc.fill_null(pc.greater_equal(counts, pa.scalar(self.projection.min_periods, pa.int64())), False)
 
     def cell(self, cell: ResultCell, read: ReadPair) -> pa.Array:
-        """The results of an aggregate over a window, null where it has not seen enough inputs."""
+        """The results of an aggregate over a window, null where it has fewer than `min_periods` inputs."""
         enough = self.enough(cell, read)
         values = read(cell.window, cell.aggregate)
         return values if enough is None else masked(values, enough)

@@ -6,8 +6,8 @@
                       │
                       └──▶ one commit of all to the store
 
-A call is atomic over all queries: the operators do their work, then one write has the pages of all of them. If one of
-them fails, or the write does, all are as they were.
+A call is atomic over all queries: each operator does its work, then one write commits the pages of all. If an operator
+or the write fails, the state of all queries is unchanged.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ class QueriesOperator:
             self.groups.append(QueryGroup.of(query, schema, mode=mode, store=part, clock=clock))
         self._single = SingleUser("the operator")
         self._before: list[tuple[QueryGroup, Progress]] = []
-        """Groups with an attempt that is not committed, and their progress before it."""
+        """Groups with an uncommitted attempt, and their progress before it."""
         self._settling: list[QueryGroup] = []
-        """Groups whose call is committed, and that may not know it yet."""
+        """Groups whose call is committed, but whose undo journal may not be discarded yet."""
 
     observer: Observer | None = None
-    """As that of an `Operator`, with the results by query."""
+    """As `Operator.observer`, with the results by query."""
 
     # ---- what users call ----
 
@@ -152,7 +152,10 @@ class QueriesOperator:
         return self._call(work, offset)
 
     def finish(self, *, offset: Any = None, before_commit: BeforeCommit | None = None) -> Batches:
-        """No more rows will come: every result leaves."""
+        """End the stream: the watermark becomes infinite, and all remaining results are returned.
+
+        offset, before_commit: as for `process`.
+        """
         return self._call(lambda operator: operator.finishing(), offset, before_commit)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batches]:
@@ -217,7 +220,7 @@ class QueriesOperator:
 
     @property
     def metrics(self) -> dict[str, Metrics]:
-        """Counters by query. Queries that share a state have the same: its size, and all results that it gave."""
+        """Counters by query. Queries that share a state have the same counters: those of the shared state."""
         return self._each(lambda operator: operator.metrics)
 
     @property
@@ -229,7 +232,7 @@ class QueriesOperator:
 
     @property
     def due(self) -> dict[str, Any]:
-        """By query the least watermark at which there is something to do; None if nothing waits."""
+        """By query: the least watermark at which something is due; None if nothing is."""
         return self._each(lambda operator: operator.due)
 
     # ---- one call, all or nothing ----
@@ -307,5 +310,5 @@ def stream_queries(queries: Queries, batches: Iterable[pa.RecordBatch]) -> Itera
     """Queries over an iterator of batches: a dict of results for each, and one at the end."""
     operator = QueriesOperator(queries)
     for found in operator.run(batches):
-        operator.late_rows()  # nobody can ask for them
+        operator.late_rows()  # drop them: the caller has no access to the operator
         yield found

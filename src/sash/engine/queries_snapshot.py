@@ -1,4 +1,4 @@
-"""Snapshots of several queries: those of their operators as bytes, and back."""
+"""Snapshots of several queries: pack and unpack the snapshots of their operators."""
 
 from __future__ import annotations
 

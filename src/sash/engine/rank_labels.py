@@ -24,7 +24,7 @@ from sash.engine.chunk_log import CodeMapping, code_mapping, require_type
 from sash.kernels.loops.array_types import Flags, Ints
 
 END = 1 << 62
-"""Labels are strictly between 0 and this."""
+"""Labels are between 0 and this, both excluded."""
 
 STEP = 1 << 32
 """The distance of labels at both ends of the order."""

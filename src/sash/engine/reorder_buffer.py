@@ -41,10 +41,10 @@ SHRINK = 1024
 """A longer run is copied when three quarters of its rows have been released, to free their memory."""
 
 LARGEST = 1 << 30
-"""Bytes of a merged run, at most: offsets of strings and lists have 32 bits."""
+"""The most bytes of a merged run: offsets of strings and lists have 32 bits."""
 
 _RADIX = 1 << 32
-"""Times of a smaller range are sorted by radix."""
+"""Times in a smaller range are sorted by radix sort."""
 
 _FEW = 256
 """Fewer times are sorted by comparison."""
@@ -183,7 +183,7 @@ class ReorderBuffer:
         self._state = mark
 
     def emptied(self) -> partial[Any]:
-        """The change to a buffer without rows, for `all_at_once`."""
+        """The change that removes all rows, for `all_at_once`."""
         return attributes(self, _state=BufferState())
 
     # ---- steps ----
@@ -232,12 +232,12 @@ class ReorderBuffer:
 
 
 def time_sorted(rows: TimedRows) -> TimedRows:
-    """The rows sorted by time and arrival; rows that are so already are not copied."""
+    """Sort rows by time and arrival; rows in order are not copied."""
     return rows if len(rows) < 2 else _sorted(rows)
 
 
 def _in_turn(rows: TimedRows) -> bool:
-    """Are rows sorted by time and arrival?"""
+    """Whether rows are sorted by time and arrival."""
     kind = rows.time.dtype.str
     return bool(call_loop(in_turn, kind, (np.ascontiguousarray(rows.time), np.ascontiguousarray(rows.arrival))))
 

@@ -1,17 +1,17 @@
-"""Results in pieces: those of many rows, or slides of many keys, are never in memory together.
+"""Return results in pieces, so that those of many rows, or of slides of many keys, are never in memory together.
 
-    slots due     │ 64 │ 512 │ 4096 …        groups of slots that have about `PIECE` results
-    results       ─▶   ─▶    ─▶             each is computed when the one before it has left
-    state         the rows enter before the first group; timers and eviction follow the last
+    slots due     │ 64 │ 512 │ 4096 …        groups of slots with about `PIECE` results
+    results       ─▶   ─▶    ─▶             a piece is computed when the last one has been taken
+    state         rows are processed before the first group; timers and eviction follow the last
 
-Slides are one call of the operator: the state is saved behind the last piece, and a call that fails, or of which not
-all pieces are taken, changes nothing.
+Slides are one call of the operator: the state is saved after the last piece. A call that fails, or whose pieces are not
+all taken, changes nothing.
 
-    rows          │ t0 … t1 │ t1 … t2 │ …    about `ROWS` rows that wait are settled at a time
+    rows          │ t0 … t1 │ t1 … t2 │ …    about `ROWS` buffered rows are released at a time
     results       ─▶        ─▶               those of the rows
-    state         is saved behind each: evicted elements make place for the next rows
+    state         is saved after each piece, and evicted elements free memory for the next rows
 
-Results at rows are a call for each piece, as if the watermark had come there by itself.
+Results at rows are a call for each piece, as if the watermark had advanced in steps.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from sash.engine.step_journal import StepJournal
 from sash.engine.window_assigner import Ending
 
 PIECE = 1 << 17
-"""About so many results are in memory at once."""
+"""The number of results of a piece, about."""
 
 ROWS = 1 << 16
-"""Rows that are settled at once, at least. With 500 keys and 60 elements a window, 500,000 rows at once make rings of
-1,000 elements that shrink again; in parts they stay in the cache."""
+"""The least number of rows to release at once. With 500 keys and windows of 60 elements, 500,000 rows at once make
+rings of 1,000 elements that shrink again; in parts they stay in the cache."""
 
 A_KEY = 128
-"""Rows of a key that are settled at once, at least: the elements that each part leaves behind are written."""
+"""The least number of rows of a key to release at once, because the remaining elements are written after each part."""
 
 FIRST = 64
-"""Slots of the first piece: their results show how many slots the next one may have."""
+"""Slots of the first piece: from its results the size of the next one is estimated."""
 
 
 def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatch]:
@@ -73,14 +73,14 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Any) -> Iterator[
             backend.load_keys(settled, reached, everything=False)
         for step in _steps(backend.engine, settled, reached):
             piece = backend.emitted(step)
-            del step  # while the piece is used, its parts are not needed
+            del step  # frees memory while the caller uses the piece
             rows_out += piece.num_rows
             yield piece
         operator.save(replace(now, {"watermark": reached, "rows_out": rows_out}))
 
 
 def gives_pieces(engine: LiveEngine) -> bool:
-    """Is every result a slide in time, due by the watermark alone?"""
+    """Does the watermark alone make every result due, as for slides in time?"""
     return _is_plain(engine) and all(assigner.slides_in_time for assigner in engine.assigners)
 
 
@@ -89,7 +89,7 @@ def _is_plain(engine: LiveEngine) -> bool:
 
 
 def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
-    """Watermarks on the way to `reached`: the times at which pages of waiting rows begin, some pages apart."""
+    """Watermarks below `reached` at which to stop: the least times of pages of buffered rows, some pages apart."""
     engine = backend.engine
     of_rows = all(type(assigner) is RowAssigner for assigner in engine.assigners)
     if backend.durable is None or not of_rows or not _is_plain(engine):

@@ -1,8 +1,8 @@
-"""The root page: the schema of the rows whose state a store has, and its query in words. Written with the first header.
+"""The root page: the schema of the input, and a description of the query. Written with the first header.
 
-It makes a store complete by itself: an operator can be opened before its first batch. It also tells a store that has
-lost its header from an empty one. Another query is refused with what has changed. In a snapshot, which has a schema of
-its own, the root has the query alone.
+With it an operator can be opened on a store before its first batch, and a store that has lost its header is not taken
+for an empty one. Another query is refused with a list of what has changed. A snapshot has a schema of its own; there
+the root has only the query.
 """
 
 from __future__ import annotations
@@ -100,10 +100,7 @@ def explained(error: PageError, bound_query: BoundQuery, store: Store) -> PageEr
         return error
 
 
-_ADVICE = (
-    ". Use that query, migrate the state with query.migrate(state, from_query=…), which tells what it keeps, or start "
-    "without the state"
-)
+_ADVICE = ". Use that query, migrate the state with query.migrate(state, from_query=…), or start without the state"
 
 
 def _changes(root: bytes | None, now: dict[str, Any]) -> str:
@@ -139,5 +136,5 @@ def stored_mode(fingerprint: str, header: bytes) -> Mode:
 
 
 def has_state(store: Store) -> bool:
-    """Has a store the state of an operator?"""
+    """Does a store have the state of an operator?"""
     return store.get_many([HEADER])[0] is not None

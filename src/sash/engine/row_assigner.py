@@ -44,7 +44,7 @@ class RowAssigner(ArenaAssigner):
     elements: ClassVar[Elements] = "rows"
 
     cursors: ClassVar[int] = 0
-    """The number of columns of a head behind the starts of windows."""
+    """The number of further columns of a head after the starts of windows."""
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         windows = [bound_query.windows[place] for place in places]
@@ -64,7 +64,7 @@ class RowAssigner(ArenaAssigner):
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
         of_time = all(window.kind == "time" for window in self.windows)
         self.reach = max(window.behind for window in self.windows) if of_time else None
-        """How long a row is needed; None: unknown."""
+        """How long a row is needed; None: that is no fixed time."""
         end = self.first + len(places) + self.cursors + 2 * slides
         self.shifted = {
             w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)
@@ -81,7 +81,7 @@ class RowAssigner(ArenaAssigner):
 
     @staticmethod
     def is_shifted(window: WindowSpec) -> bool:
-        """Are the window's ends found apart from its row?"""
+        """Does a window not end at its row?"""
         return window.shift != 0
 
     def assign(self, rows: StepRows) -> None:
@@ -186,7 +186,7 @@ class RowAssigner(ArenaAssigner):
         return self.pos[peer if ends is None else peer[ends]] + with_peers
 
     def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
-        """The starts of windows measured on a column of the arena, from its value `at` the end."""
+        """The starts of windows measured on a column of the arena; `at`: its value at the window's end."""
         values, (slots, begin, his) = self.arena.columns[name], ends
         los, column, window = self._room(w, len(slots)), self.start_column(w), self.windows[w]
         if window.calendar_size is not None:
@@ -206,7 +206,7 @@ class RowAssigner(ArenaAssigner):
         return self.arena.columns["time"][self.located(slots, pos)]
 
     def _count_at_slides(self, w: int, window: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
-        """The slides that a later row ends, then those that the watermark ends."""
+        """The slides of a Count window with slides in time: those that a later row ends, then those that W ends."""
         heads, column = self.arena.heads, self.pending[w]
         number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))

@@ -19,7 +19,7 @@ from sash.plan.derived_columns import is_fallible
 
 
 class RoomCheck:
-    """Rejects rows whose windows would be out of range, before they enter the state."""
+    """Rejects rows whose windows would exceed the range of numbers, before they enter the state."""
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.column = bound_query.time.column if bound_query.time else ""
@@ -72,9 +72,7 @@ def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:
 
 
 def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
-    """The exception of an aggregate's monoid, with the place where it was raised; of a result that is too large also
-    with the columns that it is of.
-    """
+    """The exception of an aggregate's monoid, with the place where it was raised; with the columns for an overflow."""
     spec = bound_query.aggregates[number]
     if isinstance(failed.error, OverflowError) and spec.columns:
         where += f", in the column {', '.join(map(repr, spec.columns))}"

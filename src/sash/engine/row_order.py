@@ -5,8 +5,8 @@
     edges      0   2   4                   the first place of each key, and the number of rows
 
 Keys are grouped by counting their rows; rows in order of time, such as logs, are not sorted. Places instead of an
-order: reading rows in sequence and writing to one stream per key stays in the cache, and so does the way back;
-gathering by an order misses the cache at every row.
+order: reading rows in sequence and writing to one stream per key stays in the cache, in both directions; gathering by
+an order misses the cache at every row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results of queries that share one state: each builds its batches from the step's results, as it would alone.
 
-step of the combined query ──▶ windows and aggregates of a member ──▶ its Output ──▶ a batch a member
+step of the combined query ──▶ windows and aggregates of a member ──▶ its Output ──▶ a batch for each member
 """
 
 from __future__ import annotations

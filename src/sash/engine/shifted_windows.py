@@ -1,4 +1,4 @@
-"""Windows that are moved against their row, over the rows of slots: their starts and ends.
+"""Starts and ends of shifted windows over the rows of slots.
 
     rows               · · · · · · · ▼ · · · ·
     Count(4, shift=-2)     └─────┘                    ends before its row
@@ -34,7 +34,7 @@ class PlacedAt(NamedTuple):
 
 
 class ShiftedWindow:
-    """A Time or Count window over an arena's elements; heads have its last start and, of Time, its last end."""
+    """A shifted Time or Count window over an arena; heads have its last start and, for Time, its last end."""
 
     def __init__(self, window: WindowSpec, arena: Arena, start: int, end: int) -> None:
         self.window, self.arena, self.columns = window, arena, (start, end)

@@ -4,8 +4,8 @@
     0   1   2   3   4   5   6   7   8   9             ends     3, 6, 9, …
         ├───────┼───┼───────┼───┼───────┼──           starts   end - 5: 1, 4, 7, …
 
-On floats an end is a whole number of parts, `(offset + k · every) · a / b`, and a start is the same with the size
-subtracted before the parts become a float. So the start of one window and the end of another are the same float where
+On floats an end is `(offset + k · every) · a / b` with whole numbers offset and every, and the size is subtracted from
+a start before the multiplication by a / b. So the start of one window and the end of another are the same float where
 they are equal, and no row is between them. Ends are then the floats that people write: 0.3, not 3 · 0.1, which is
 greater. Integers are rejected where an end would overflow 64 bits. Slides that follow a calendar are those of
 `window.grid`.
@@ -105,7 +105,7 @@ def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
     grids: set[tuple[int, int, bool]] = set()
     for window in windows:
         strict = window.closed == "right" and window.slide == "time"
-        if x.dtype.kind != "f" and window.grid is None:  # equal grids, of several windows or of one, are looked at once
+        if x.dtype.kind != "f" and window.grid is None:  # equal grids are computed once
             every, end = int(window.every or 1), int(window.offset)
             grids |= {(every, end % every, strict), (every, (end - int(window.size or 1)) % every, strict)}
             continue
@@ -121,7 +121,7 @@ def cuts(windows: list[WindowSpec], x: Numbers) -> Numbers:
 NO_SLIDES = np.zeros(0, np.int64)
 
 FINEST = 10**6
-"""Parts of a unit: with a time in seconds, microseconds, of which a float holds those of 140 years."""
+"""The largest denominator: microseconds for a time in seconds, which floats represent exactly for 140 years."""
 
 
 def scalars(window: WindowSpec, kind: np.dtype[Any], first: int = 0, last: int = 0) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """The slot table: the fixed-size state of every key.
 
-    slot   │ keys │ stamps        │ heads …                 │ structures …      one row of words a slot
+    slot   │ keys │ stamps        │ heads …                 │ structures …      a row of words for each slot
     0      │ 17   │ 40  90  90    │ 0  4  2  5  0  2        │ …
     1      │ 3    │ 38  88  88    │ …
 
@@ -168,7 +168,7 @@ class SlotTable:
         """The memory of the arrays."""
         return int(self._words.nbytes + sum(self.arrays[name].nbytes for name in self._others))
 
-    # ---- where the words lie ----
+    # ---- layout ----
 
     def _layout_of_all(self) -> _Layout:
         return self._layout if self.capacity else self._laid_out(self._in_words)

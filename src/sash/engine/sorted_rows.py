@@ -1,4 +1,4 @@
-"""Mode "sorted": checks the order of rows, and finds the last rows of equal key and time, which may get more peers."""
+"""Mode "sorted": check the order of rows, and find the last rows of equal key and time, which may get more peers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The rows of a spine beside those of its events: one numbering of keys, one axis of time.
+"""Order the rows of a spine and of its events by the same keys, on one axis of time.
 
     events   ──▶ RowOrder ─┐
                            ├─ the same keys under the same codes, times in units of the events
     spine    ──▶ RowOrder ─┘
 
-A spine in a finer unit than its events has times between two of theirs. Events are whole units, so each comparison has
-a whole number that decides it: an event is before 2.5 if it is before 3, and at or before 2.5 if it is at or before 2.
+A spine may have a finer unit than its events, and so times between two units of theirs. Events are at whole units, so a
+spine's time can be rounded: an event is before 2.5 if it is before 3, and at or before 2.5 if it is at or before 2.
 """
 
 from __future__ import annotations

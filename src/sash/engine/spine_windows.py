@@ -5,8 +5,8 @@
     Lifetime    all events of the key
     Session     the events of the session in progress: none if its gap has passed
 
-`closed` says whether events at the row's own time count, and for Time windows also those at its start. A shift that is
-negative moves a window into the past.
+`closed` determines whether events at the row's own time count, and for Time windows also those at its start. A negative
+shift moves a window into the past.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sash.plan.bound_query import WindowSpec
 
 
 class SpineWindows:
-    """Finds the bounds of windows; those that several share only once."""
+    """Finds the bounds of windows; bounds that several windows share are found once."""
 
     def __init__(self, rows: SpineRows, closed: str, threads: RowThreads) -> None:
         self.rows, self.threads = rows, threads

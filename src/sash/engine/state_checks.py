@@ -1,14 +1,14 @@
 """Validate slots and elements from a page before they are loaded into live state.
 
 Compiled loops follow positions without bounds checks, and count slides up to the watermark. So a slot is loaded only if
-their invariants hold:
+these invariants hold:
 
     0 ≤ BEGIN ≤ FRONT ≤ BACK        the ring holds the elements [FRONT, BACK), and the page has all of them
     FRONT ≤ start ≤ BACK            for each window; over rows, a start before BEGIN counts as BEGIN
     times, edges, counts            do not decrease from one element to the next
     slides                          have ends that are 64-bit integers; the slides of panes match their edges
 
-A failed check is a ValueError; the reader of the page adds its name.
+A failed check raises a ValueError; the reader of the page adds the name of the page.
 """
 
 from __future__ import annotations

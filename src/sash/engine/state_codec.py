@@ -6,8 +6,8 @@
     last batch     with emit="changes": the last emitted result of each key
 
 Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out (`column_sharing.py`).
-Rings are cut: elements below a position that the caller passes are in segments (`bucket_log.py`), in batches like
-batch 1. All batches are checked (`state_checks.py`) before any is loaded.
+Elements below a position that the caller passes are not in these batches but in segments (`bucket_log.py`), in batches
+like batch 1. All batches are checked (`state_checks.py`) before any is loaded.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 
 SEGMENT = "segment"
-"""The column of an arena with the number of the segment that has the element, below the tail."""
+"""The column of an arena with the number of the segment that stores the element; valid below the tail."""
 
 RANGES = pa.schema([pa.field(name, pa.int64()) for name in ("key", "start", "stop")])
-"""The ranges of elements in a segment: the number of the key, the positions [start, stop)."""
+"""The schema of a segment's index: number of the key, positions [start, stop) of its elements."""
 
 
 def tail_name(a: int) -> str:
-    """The column of the slot table with the first position of an arena's elements that no segment has."""
+    """The column of the slot table with the position of an arena's first element that is in no segment."""
     return f"tail{a}"
 
 
 @dataclass
 class Stored:
-    """The slots of a bucket: keys, scalars, and for each emitted result the slot."""
+    """The decoded slots of a bucket: keys, scalars, and the slot of each emitted result."""
 
     keys: list[pa.Array]
     keys_batch: pa.RecordBatch
@@ -73,7 +73,7 @@ class Stored:
     heads: list[str]
     """By arena: the name of its heads among the scalars."""
     counted: set[str] = field(default_factory=set)
-    """The aggregates with elements that have no value, or several."""
+    """The aggregates with elements that do not hold exactly one value."""
 
     @property
     def count(self) -> int:
@@ -86,7 +86,7 @@ class Stored:
         return heads[:, FRONT], heads[:, BACK]
 
     def tail(self, a: int) -> Ints:
-        """The position from which on the bucket page has each slot's elements in an arena."""
+        """By slot: the position of the first element in an arena that is in the bucket page, not in a segment."""
         return np.maximum(self.ring(a)[0], self.scalars[tail_name(a)])
 
 
@@ -111,7 +111,7 @@ def encoded_batch(arrays: Sequence[pa.Array], schema: pa.Schema, counts: Ints) -
 
 
 class SlotRows(NamedTuple):
-    """Some rows of arrays that have one for each slot."""
+    """Selects the rows of some slots from an array with a row for each slot."""
 
     slots: Ints
 
@@ -202,8 +202,8 @@ class StateCodec:
     def encode(self, slots: Ints, tails: Sequence[Ints], counts: Ints) -> tuple[list[Layout], list[list[Any]]]:
         """Encode slots in parts, of `counts` slots each: the layouts of the batches, and the batches of each part.
 
-        Elements of each arena below the positions `tails` are left out. It takes half the time of one call for each
-        part.
+        Elements of each arena below the positions `tails` are left out. One call for all parts takes half the time of
+        a call for each.
         """
         table, edges = self.engine.table, np.append(0, np.cumsum(counts))
         self.engine.write_totals(slots)
@@ -267,7 +267,7 @@ class StateCodec:
         return Stored(keys, given, scalars, emitted, list(batches[1:]), heads)
 
     def check(self, stored: Stored) -> None:
-        """Raises ValueError for invalid slots: see `state_checks`."""
+        """Raises ValueError for invalid slots (`state_checks.py`)."""
         self.checks.slots(stored.scalars)
         for entry in stored.emitted:
             require_entries(entry, stored.count)

@@ -32,7 +32,7 @@ _GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+
 
 @dataclass(frozen=True)
 class Header:
-    """The watermark, counters, the caller's offset, the next numbers of keys and pages."""
+    """The progress of an operator: watermark, counters, the caller's offset, the next numbers of keys and pages."""
 
     watermark: Any
     before: Any
@@ -67,14 +67,14 @@ class StoredState:
         self.number_type = stored_time_type(bound_query)
         self.next_page = 0
         self.token = ""
-        """That of the last commit."""
+        """The token of the last commit."""
 
     def commit_header(
         self, header: Header, buckets: pa.RecordBatch | None, listed: list[PageEntry], shared: bool
     ) -> None:
-        """Write the header behind all other pages, and hand all of them to the store.
+        """Write the header after all other pages, and commit them to the store.
 
-        `listed` are the pages of rows; `shared`: others may open the store. Pages of a snapshot have no token.
+        `listed`: the pages of rows; `shared`: other operators may open the store, so the header gets a token.
         """
         empty, waiting = directories(self.number_type)
         token = secrets.token_hex(16) if shared else ""
@@ -127,7 +127,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
 
 
 def directories(number: pa.DataType) -> list[pa.Schema]:
-    """The schemas of the directories of buckets and of the reorder buffer, where times are such numbers."""
+    """The schemas of the directories of buckets and of the reorder buffer; times are of type `number`."""
     buckets = [("start", pa.uint64()), ("due", number), ("keys", pa.int64()), ("elements", pa.int64())]
     waiting = [("page", pa.int64()), ("low", number), ("high", number), ("rows", pa.int64())]
     return [pa.schema([*columns, ("generation", pa.int64())]) for columns in (buckets, waiting)]
@@ -149,7 +149,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "token": header.token,
         "bytes": pages.nbytes,
     }
-    if garbage := [name for name in pages.unneeded if name != NAME]:  # doubtful, it is written next
+    if garbage := [name for name in pages.unneeded if name != NAME]:  # the header may be doubtful, and is written next
         meta["garbage"] = garbage
     pages.write("header", NAME, meta, [buckets, waiting])
 

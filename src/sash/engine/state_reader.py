@@ -5,8 +5,8 @@
                                               ▼
                                           lookup: buckets of the keys asked for are read, and stay
 
-Every answer is as of one commit. The header names the generation of each page, and a page of another one is refused:
-then the writer has committed in between, and the lookup begins again with the new header.
+Every answer is consistent with one commit. The header lists the generation of each page, and a page of another
+generation is refused: then the writer has committed in between, and the lookup starts again with the new header.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.stores import PageError, Store
 from sash.stores.store import Refreshable, checked_store
 
 ATTEMPTS = 100
-"""Attempts of a lookup, which begins again if the writer has committed meanwhile."""
+"""The most attempts of a lookup, which starts again if the writer has committed meanwhile."""
 
 _WRITING = ("process", "advance", "finish", "run", "late_rows", "snapshot")
 
@@ -59,12 +59,12 @@ class StateReader(OperatorBase):
         self.refresh()
 
     _header: bytes | None
-    """The header that the state in memory is of."""
+    """The header of the commit that the state in memory belongs to."""
     _is_complete: bool
-    """Is the state in memory that of the header?"""
+    """Whether the state in memory is that of the header."""
 
     def refresh(self) -> bool:
-        """Take up what was committed since, and return whether there was something.
+        """Read the newest commit, and return whether there was a new one.
 
         Raises PageError if the state is damaged or of another query.
         """
@@ -88,7 +88,7 @@ class StateReader(OperatorBase):
     # ---- following the writer ----
 
     def _retried(self, look: Callable[[], _Found]) -> _Found:
-        """Look at the state of the last commit; again if the writer has committed meanwhile."""
+        """Call a function on the state of the last commit; again if the writer has committed meanwhile."""
         for _ in range(ATTEMPTS):
             header = self._read_header()
             try:

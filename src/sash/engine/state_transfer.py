@@ -4,9 +4,9 @@
                     │             │                    │ copied, counted, or lifted again
     new engine    slots ── rings of elements ── states of aggregates
 
-Keys keep their rows and times, elements their positions. Structures are built from the elements, as after a restart.
-Starts of windows only rise, so a window begins its search where the one that covers it stood. Panes of windows that
-are gone stay apart, and have the edges of those that are left.
+Row counts and times of keys, and positions of elements, stay the same. Structures are rebuilt from the elements, as
+after a restart. Starts of windows only rise, so the search for a start begins at that of the covering window. Panes
+that only a removed window needed stay separate, with the edges of the remaining windows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch])
 
 
 def settle(engine: LiveEngine, now: Watermark) -> None:
-    """Evict what no window needs, set timers, and release keys that no window needs."""
+    """Set timers, and evict elements and keys that no window needs."""
     engine.settle(engine.live, now, None)
     engine.release()
     engine.timers.rebuild()

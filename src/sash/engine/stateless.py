@@ -3,7 +3,7 @@
     columns ──▶ rows grouped by key ──▶ bounds, one pair for each window ──▶ kernels ──▶ results, in the rows' order
 
 Results are those of the engine: bounds have the same definitions, and each aggregate runs its column kernel, or else a
-structure over the same bounds. The operator reports invalid rows: `NeedsOperator`.
+structure over the same bounds. For invalid rows it raises `NeedsOperator`: the operator then reports them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sash.plan.bound_query import WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 
 PLACED = (m.First, m.Last, m.Nth)
-"""The aggregates that are the value at a position of the window."""
+"""Aggregates whose result is the value at a position of the window."""
 
 
 ResultCells = dict[tuple[int, int], ResultColumn]
@@ -277,7 +277,7 @@ class StatelessExecutor:
         return enough
 
     def _asked(self, inputs: Inputs, among: CountBounds | RangeBounds, found: Numbers, uncertain: Flags) -> None:
-        """Replace the results that a column kernel is uncertain of by those of the aggregate itself."""
+        """Replace the results that a column kernel is uncertain of by those that the monoid computes."""
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
@@ -294,7 +294,7 @@ class StatelessExecutor:
         found[at] = out[0] if kernel.compiled else out
 
     def _slid(self, inputs: Inputs, given: CountBounds | RangeBounds, structure: str, on: Flags | None) -> ResultColumn:
-        """The results of a structure."""
+        """Compute results with a structure over the bounds."""
         rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"
@@ -313,7 +313,7 @@ class StatelessExecutor:
         return inputs.restored(batch.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
 
     def _filled(self, non_null: Flags, ranges: RangeBounds) -> Flags | None:
-        """Which windows hold a row that is not null; None: all do."""
+        """Which windows hold a non-null row; None: all do."""
         if not non_null.all():
             places = np.zeros(len(non_null) + 1, index_type(len(non_null)))
             np.cumsum(non_null, out=places[1:])
@@ -336,7 +336,7 @@ def _is_plain_time(window: WindowSpec) -> bool:
 
 
 def _ordinals(rows: RowOrder) -> Numbers:
-    """The number of each row in its key, from 1, by place."""
+    """By place: the number of the row within its key, from 1."""
     lengths = np.diff(rows.edges)
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 

@@ -90,19 +90,19 @@ class StepRows(BatchColumns):
     ordinal: Ints
     """The number of each row in its key, since the key last restarted."""
     restarts: Flags
-    """Rows that restart a key that `forget` has expired."""
+    """By row: whether it restarts a key that `forget` has expired."""
     has_restarts: bool
     previous: Numbers
     """The time of the previous row of the same key; undefined for a first row."""
     keys: SlotTable
     distinct: bool = True
-    """Are all times different, so that no row has a peer?"""
+    """Whether no row has a peer, that is a row of the same key and time."""
     order: Ints | None = None
-    """The row of the table for each row, if the rows are sorted by slot."""
+    """By row: its place in the table, if the rows are sorted by slot."""
 
     @staticmethod
     def without_rows(nothing: TimedRows, keys: SlotTable) -> StepRows:
-        """No rows, with the columns and the type of the time that these have."""
+        """A step without rows, with the columns and the time type of these rows."""
         return StepRows(
             table=nothing.table, slots=NO_INTS, time=nothing.time, arrival=NO_INTS, touched=NO_INTS, ordinal=NO_INTS,
             restarts=NO_FLAGS, has_restarts=False, previous=nothing.time, keys=keys,
@@ -184,11 +184,11 @@ class WindowRanges:
     all_on: bool = False
     """Whether there is a result everywhere."""
     among: Ints | None = None
-    """For slides: the places among those of the longest window of the same slides; None: it has the same."""
+    """For slides: their places among those of the longest window with the same `every`; None: all of them."""
     length: Any = None
-    """For slides: what starts are before their ends, if starts are not given."""
+    """For slides without `starts`: the distance from a start to its end."""
     every_lo: Ints | None = None
-    """For slides: the first element at each slide of that longest window, or the one after its last if it has none."""
+    """For slides: the first element at each slide of that longest window; its last position + 1 if there is none."""
     common: dict[str, Any] = field(default_factory=dict)
     """What the output computes once for all windows with the same slides: their order, keys and ends."""
 

@@ -1,4 +1,4 @@
-"""A store belongs to one operator at a time: the last one that was opened on it."""
+"""Ownership of a store: it belongs to one operator at a time, the last one that was opened on it."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class StoreOwner:
 
 
 _owners: weakref.WeakValueDictionary[int, StoreOwner] = weakref.WeakValueDictionary()
-"""By store, its owner, which keeps the store alive, so that its id is its own."""
+"""By the id of a store: its owner. The owner refers to the store, so that the id is not reused."""

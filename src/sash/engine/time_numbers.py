@@ -45,7 +45,7 @@ def finite(watermark: Watermark) -> Watermark:
 
 
 def after(time: Any) -> Any:
-    """The next greater time; the argument must not be the greatest integer."""
+    """The next greater time of a number, which must not be the greatest integer."""
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)
 
 

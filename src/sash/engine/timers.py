@@ -67,7 +67,7 @@ class BlockTimers:
         self.times[slots] = due
 
     def lowered(self, slots: Ints, due: Numbers) -> None:
-        """Lower the bounds for timers that the caller sets to `due`."""
+        """Lower the bounds of blocks to timers `due` that the caller sets."""
         self._follow()
         if len(slots):
             np.minimum.at(self.least, slots >> BITS, due)

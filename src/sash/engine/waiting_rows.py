@@ -1,4 +1,4 @@
-"""Rows that wait for the rows after them, with the results that they have already.
+"""Rows that wait for later rows, with the results that are known already.
 
     ring     e0  e1  e2  e3  e4          elements of a slot
                      ▲                   the first row that waits
@@ -35,7 +35,7 @@ WAITS = "waits"
 
 
 class WaitingRows:
-    """The rows of an arena's elements that wait. `early` are the windows whose results they have already."""
+    """The rows of an arena's elements that wait; `early`: the windows whose results are known already."""
 
     columns: ClassVar[Sequence[str]] = (CODE,)
 
@@ -77,7 +77,7 @@ class WaitingRows:
         self.arena.columns[CODE][places] = self.log.append(pa.RecordBatch.from_arrays(arrays, schema=self.log.schema))
 
     def leave(self, places: Ints) -> pa.RecordBatch:
-        """The rows at these places, which leave."""
+        """Remove the rows at these places, and return them."""
         codes = self.arena.columns[CODE][places]
         found = self.log.take(codes)
         self._left = places, codes
@@ -95,7 +95,7 @@ class WaitingRows:
     def early_results(
         self, batch: pa.RecordBatch, slots: Ints, time: Numbers, life: Ints | None
     ) -> list[WindowResults]:
-        """The results that rows had when they came."""
+        """The results of early windows of rows that leave."""
         found, at = [], len(self.schema) + 1
         for w in self.early:
             asked = self.asked[w]
@@ -119,11 +119,11 @@ class WaitingRows:
             self.arena.columns[CODE][places] = codes
 
     def settle(self) -> None:
-        """The last step has succeeded, or was undone."""
+        """Discard the undo information of the last step."""
         self._left = None
 
     def is_due_for_compaction(self, slots: int) -> bool:
-        """Has the log grown so much that it is worth a look at all slots?"""
+        """Whether the log has grown so much that a scan of all slots pays off."""
         return len(self.log) > max(self._compact_above, slots)
 
     def compact(self, live: Ints, asked: Ints) -> None:

@@ -35,7 +35,7 @@ from sash.kernels.loops.window_loops import NEVER
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 NO_LIMIT = NEVER - 1
-"""All slides are due."""
+"""The limit of slides if all of them are due."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WindowAssigner(ABC):
         self.kind = self.numbers.str
         self.arena: Arena | None = None
 
-    # ---- filled by each assigner ----
+    # ---- implemented by each assigner ----
 
     @abstractmethod
     def assign(self, rows: StepRows) -> None:
@@ -169,7 +169,7 @@ def time_starts_of(window: WindowSpec, ends: Numbers) -> Numbers:
 
 
 def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:
-    """The last slide that is due at a watermark; None: there is no end."""
+    """The number of the last slide that is due at a watermark; None: all slides are due."""
     if now is None:
         return NO_LIMIT
     return int(slide_grid.last_end(window, np.array([now], numbers), window.closed == "right")[0])

@@ -1,4 +1,4 @@
-"""Which window of a state holds all elements that another window will need."""
+"""Find the window of a state that holds all elements that another window needs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FINEST = 2**20
 
 
 def covering(held: Sequence[WindowSpec], window: WindowSpec) -> int | None:
-    """The place of the window among those held that covers another: it differs only in its size, which is no smaller.
+    """The place of the smallest held window that covers another: equal but for its size, which is at least as large.
 
-    The least one that does; None if there is none.
+    None if there is none.
     """
     places = [place for place, one in enumerate(held) if _covers(one, window)]
     return min(places, key=lambda place: held[place].size or 0, default=None)
@@ -36,7 +36,7 @@ def _covers(held: WindowSpec, window: WindowSpec) -> bool:
 
 
 def _meaning(window: WindowSpec) -> list[Any]:
-    """The meaning of a window without its name and `full`, which have no state."""
+    """The meaning of a window without its name and `full`, on which state does not depend."""
     return window_meaning(replace(window, name="", full=False))
 
 
@@ -44,7 +44,7 @@ def _meaning(window: WindowSpec) -> list[Any]:
 
 
 def is_cut_there(held: Sequence[WindowSpec], window: WindowSpec) -> bool:
-    """Do windows cut their panes wherever another one starts and ends?"""
+    """Are there edges of panes wherever a window starts or ends?"""
     if any(_meaning(one) == _meaning(window) for one in held):
         return True
     cuts = [cut for one in held for cut in _cuts(one)]
@@ -52,7 +52,7 @@ def is_cut_there(held: Sequence[WindowSpec], window: WindowSpec) -> bool:
 
 
 def _cuts(window: WindowSpec) -> Iterator[tuple[Fraction, Fraction]]:
-    """The cuts of a window, where they are computed without rounding: a step, and one of them. Empty for calendars."""
+    """The edges of a window's panes as (step, one edge), if they are computed without rounding; empty for calendars."""
     numbers = [window.every or 0, window.offset, window.size or 0]
     if window.grid is None and all(map(_is_plain, numbers)) and window.every:
         every, offset, size = map(Fraction, numbers)
@@ -65,5 +65,5 @@ def _is_plain(x: int | float) -> bool:
 
 
 def _is_within(cut: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> bool:
-    """Is every one of these cuts one of the others?"""
+    """Is every edge of one grid an edge of the other?"""
     return cut[0] % other[0] == 0 and (cut[1] - other[1]) % other[0] == 0
