@@ -107,6 +107,18 @@ def test_dictionaries_that_change_between_batches() -> None:
     assert [(row["c"], row["total"], row["high"]) for row in found] == [("b", 1, "b"), ("a", 1, "a"), ("c", 1, "c")]
 
 
+@pytest.mark.parametrize("index", [pa.int8(), pa.int64()], ids=str)
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us"), pa.float64()], ids=str)
+def test_times_in_a_dictionary(kind: pa.DataType, index: pa.DataType) -> None:
+    """The indices of a dictionary have the width of times, or another one: neither are the times."""
+    size = "3us" if pa.types.is_timestamp(kind) else 3
+    times = pa.array([400, 401, 404, 405]).cast(kind)
+    asked = sash.Query(sash.Time(size), on="t", total=sash.sum("x"))
+    encoded = times.dictionary_encode().cast(pa.dictionary(index, kind))
+    found = results(asked, [pa.record_batch({"t": encoded, "x": [1, 2, 4, 8]})])
+    assert found.column("total").to_pylist() == [1, 3, 4, 12]
+
+
 def test_slices_of_a_larger_batch() -> None:
     """Batches that begin somewhere inside of their buffers, as readers give them."""
     whole = pa.record_batch({

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import everyone, nobody, words_of
+from sash.engine.arrow_arrays import everyone, nobody, word_type, words_of
 from sash.engine.key_values import format_row
 from sash.engine.time_numbers import LIMIT, Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Numbers
@@ -50,8 +50,8 @@ class WatermarkTracker:
         self.bound_query, self.mode, self.clock = bound_query, mode, clock
         axis = bound_query.time
         self.kind = time_type(bound_query)
-        self.words = axis is not None and axis.kind == "int" and _is_word(axis.type)
-        """Whether the column stores times as 64-bit integers in units of the axis."""
+        self.words = axis is not None and word_type(bound_query.schema.field(axis.column).type) == np.int64
+        """Whether the column stores times as 64-bit integers in units of the axis, and not as a dictionary."""
         self.least = earliest(self.kind)
         lateness = bound_query.lateness or 0
         self.lateness = int(min(lateness, LIMIT)) if self.kind.kind == "i" else float(lateness)
@@ -99,7 +99,8 @@ class WatermarkTracker:
         if not len(timed):
             return late, watermark
         if watermark == np.inf:
-            return ~late if some is None else _at(late, some), watermark
+            late[slice(None) if some is None else some] = True
+            return late, watermark
         before = np.array([] if watermark is None else [watermark], self.kind)
         flags = np.empty(len(timed), np.bool_)
         arguments = (timed, self.lateness, self.floor, self.least, before, flags)
@@ -135,13 +136,3 @@ class WatermarkTracker:
             at = int(bad[0])
             why = "late" if late[at] else f"untimed (its {axis.column!r} is null, NaN, infinite or too far ahead)"
             raise ValueError(f"{format_row(batch, at)} is {why}, and late='error' refuses it")
-
-
-def _at(flags: Flags, places: Any) -> Flags:
-    """The flags, true at these places."""
-    flags[places] = True
-    return flags
-
-
-def _is_word(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_date64(kind))
