@@ -14,7 +14,7 @@ from sash.engine.eager_pages import EagerPages
 from sash.engine.key_values import decoded_schema
 from sash.engine.output import Output, chosen_rows, plain_batch
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_errors import RoomCheck
+from sash.engine.row_errors import RowLimits
 from sash.engine.state_header import Header
 from sash.engine.watermark import WatermarkTracker
 from sash.stores import MemoryStore
@@ -28,7 +28,7 @@ class EagerOperator:
         self.bound_query = query.bind(schema)
         self.engine = EagerEngine(query.plan(schema), mode, retract)
         self.arrivals = WatermarkTracker(self.bound_query, mode, time.time)
-        self.room = RoomCheck(self.bound_query)
+        self.limits = RowLimits(self.bound_query)
         self.plain = decoded_schema(schema)
         self.output = Output(self.bound_query, mode)
         self.watermark: Any = None
@@ -41,7 +41,7 @@ class EagerOperator:
             raise ValueError("finish() has been called")
         arrived = self.arrivals.classify(batch, self.watermark, self.rows_in)
         self.arrivals.refuse(arrived, batch)
-        self.room.require(batch, arrived.time, arrived.taken)
+        self.limits.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
         table = plain_batch(batch, self.plain)
         given = TimedRows(table, arrived.time, arrival)

@@ -79,7 +79,7 @@ def test_unsorted_rows_without_lateness_are_refused_by_row() -> None:
     ids=["by time", "by key"],
 )
 def test_unsorted_rows_in_mode_sorted_are_refused_by_row(rows: list[Any]) -> None:
-    named = rf"mode 'sorted' takes rows ordered by k, t; row .*'t': {rows[-1][1]}, 'x': 7.* comes behind"
+    named = rf"mode 'sorted' takes rows ordered by k, t; row .*'t': {rows[-1][1]}, 'x': 7.* comes after"
     with pytest.raises(ValueError, match=named):
         query(sash.Time(4)).operator(SCHEMA, mode="sorted").process(batch(*rows))
     operator = query(sash.Time(4)).operator(SCHEMA, mode="sorted")

@@ -125,49 +125,61 @@ KEYS_BATCH, ELEMENTS, EMITTED = range(3)
 HUGE = 2**62 + 1
 
 HEADS: dict[str, tuple[Any, int, str, Any, str]] = {
-    "a front below all": (Time(9), KEYS_BATCH, FRONT, put(-1), "no beginning or end"),
-    "a front behind the back": (Time(9), KEYS_BATCH, FRONT, put(10**6), "no beginning or end"),
-    "a back without elements": (Time(9), KEYS_BATCH, BACK, put(10**12), "not as many elements"),
-    "a back beyond integers": (Time(9), KEYS_BATCH, BACK, put(2**63 - 1), "no beginning or end"),
-    "a life behind the front": (Time(9), KEYS_BATCH, BEGIN, put(10**6), "no beginning or end"),
+    "a front below all": (Time(9), KEYS_BATCH, FRONT, put(-1), "not in order"),
+    "a front behind the back": (Time(9), KEYS_BATCH, FRONT, put(10**6), "not in order"),
+    "a back without elements": (Time(9), KEYS_BATCH, BACK, put(10**12), "number of its elements differs"),
+    "a back beyond integers": (Time(9), KEYS_BATCH, BACK, put(2**63 - 1), "not in order"),
+    "a life behind the front": (Time(9), KEYS_BATCH, BEGIN, put(10**6), "not in order"),
     "a start behind the back": (Time(9), KEYS_BATCH, START, put(10**6), "outside of its ring"),
     "a start below all": (Time(9), KEYS_BATCH, START, put(-5), "outside of its ring"),
-    "a start that is gone": (Time(9), KEYS_BATCH, START, put(0), "elements that are gone"),
+    "a start that is gone": (Time(9), KEYS_BATCH, START, put(0), "before the first element"),
     "an end behind the back": (Time(9, shift=-5), KEYS_BATCH, "a0.heads.6", put(10**6), "ends outside of its ring"),
     "an end before the start": (Time(9, shift=-5), KEYS_BATCH, "a0.heads.6", put(0), "ends outside of its ring"),
-    "a row that waits behind all": (Count(3, shift=2), KEYS_BATCH, "a0.heads.6", put(10**6), "rows that wait are gone"),
-    "a row that waits before all": (Count(3, shift=2), KEYS_BATCH, "a0.heads.6", put(-1), "rows that wait are gone"),
-    "another life to wait in": (Count(3, shift=2), KEYS_BATCH, "a0.heads.7", put(5), "rows that wait are gone"),
+    "a row that waits behind all": (
+        Count(3, shift=2),
+        KEYS_BATCH,
+        "a0.heads.6",
+        put(10**6),
+        "rows that wait are missing",
+    ),
+    "a row that waits before all": (Count(3, shift=2), KEYS_BATCH, "a0.heads.6", put(-1), "rows that wait are missing"),
+    "another life to wait in": (Count(3, shift=2), KEYS_BATCH, "a0.heads.7", put(5), "rows that wait are missing"),
     "a row that does not wait": (
         Count(3, shift=2),
         ELEMENTS,
         "waits",
         last(lambda _: False),
-        "has lost rows that wait",
+        "rows that wait for later rows are missing",
     ),
-    "a row of nowhere": (Count(3, shift=2), ELEMENTS, "arrival", last(lambda _: None), "without their numbers"),
+    "a row of nowhere": (Count(3, shift=2), ELEMENTS, "arrival", last(lambda _: None), "without their counts"),
     "no rows": (Time(9), KEYS_BATCH, "keys.0", put(0), "number of rows"),
     "rows below none": (Time(9), KEYS_BATCH, "keys.0", put(-3), "number of rows"),
     "values below none": (Time(9), KEYS_BATCH, "a0.0.totals.0", put(-1), "number of values"),
     "a key twice": (Time(9), KEYS_BATCH, "k0", put("b"), "twice"),
     "a tail of nobody": (Time(9), KEYS_BATCH, "tail0.0", last(lambda _: 20), "without a number|outside of its ring"),
     "a tail below all": (Time(9), KEYS_BATCH, "tail0.0", put(-1), "outside of its ring"),
-    "a number that never was": (Time(9), KEYS_BATCH, "number.0", put(3), "never given"),
-    "falling times": (Time(9), ELEMENTS, "time", put(10**6), "younger than the last row|fall"),
-    "too many values": (Time(12, every=4), ELEMENTS, "a0.0.n", put(10**6), "younger than the last row"),
+    "a number that never was": (Time(9), KEYS_BATCH, "number.0", put(3), "unknown number"),
+    "falling times": (Time(9), ELEMENTS, "time", put(10**6), "later than the last row|decrease"),
+    "too many values": (Time(12, every=4), ELEMENTS, "a0.0.n", put(10**6), "later than the last row"),
     "a count below none": (Time(12, every=4), ELEMENTS, "a0.0.n", put(-(10**6)), "is negative"),
-    "a count that is gone": (Count(30), KEYS_BATCH, FRONT, last(lambda x: x + 1), "not as many|that are gone"),
-    "a pane with another slide": (Time(12, every=4), ELEMENTS, "first.0", put(-(2**60)), "not its own"),
+    "a count that is gone": (
+        Count(30),
+        KEYS_BATCH,
+        FRONT,
+        last(lambda x: x + 1),
+        "number of its elements differs|before the first element",
+    ),
+    "a pane with another slide": (Time(12, every=4), ELEMENTS, "first.0", put(-(2**60)), "does not match its edge"),
     "a pane far away": (Time(12, every=4), ELEMENTS, "low", last(lambda _: 2**63 - 1), "too near to the limits"),
     "an edge that is not the last": (Time(12, every=4), KEYS_BATCH, "a0.low.0", put(8), "another edge"),
-    "a slide beyond all times": (Time(12, every=4), KEYS_BATCH, "a0.heads.7", put(2**61), "beyond all times"),
+    "a slide beyond all times": (Time(12, every=4), KEYS_BATCH, "a0.heads.7", put(2**61), "outside of the range"),
     "a window that ends nowhere": (Time(12, every=4), KEYS_BATCH, "a0.heads.6", put(10**6), "ends outside"),
     "a pane before the first row": (Count(30, every=4), ELEMENTS, "low", put(-4), "before the first row"),
-    "a slide of a count": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.6", put(NEVER - 1), "beyond all times"),
+    "a slide of a count": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.6", put(NEVER - 1), "outside of the range"),
     "a slide of rows that are gone": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.7", put(10**6), "outside of its"),
     "neither open nor closed": (Session(5), KEYS_BATCH, "a0.heads.0", put(2), "neither open nor closed"),
-    "a slide of a lifetime": (Lifetime(every=Time(4)), KEYS_BATCH, "a0.heads.2", put(2**61), "beyond all times"),
-    "a base of the future": (Lifetime(), KEYS_BATCH, "a0.0.base.0", put(10**6), "not there yet"),
+    "a slide of a lifetime": (Lifetime(every=Time(4)), KEYS_BATCH, "a0.heads.2", put(2**61), "outside of the range"),
+    "a base of the future": (Lifetime(), KEYS_BATCH, "a0.0.base.0", put(10**6), "after the last value"),
     "a policy's start": (Policy(KeepLast(3), sash.count()), KEYS_BATCH, START, put(HUGE), "outside of its ring"),
     "a state that is none": (Time(9), ELEMENTS, "a0.2.state", put(b"t\xff\xff\xff\xff"), "damaged"),
 }
@@ -183,12 +195,12 @@ def test_slots_that_cannot_be(case: str) -> None:
 
 
 SEGMENTS: dict[str, tuple[int, str, Any, str]] = {
-    "a range that falls": (0, "start", put(10**6), "cannot be"),
-    "a range beyond all": (0, "stop", put(2**62), "cannot be|as its ranges"),
-    "a range of another length": (0, "stop", put(1), "as its ranges|cannot be"),
+    "a range that falls": (0, "start", put(10**6), "impossible"),
+    "a range beyond all": (0, "stop", put(2**62), "impossible range|that of its ranges"),
+    "a range of another length": (0, "stop", put(1), "that of its ranges|impossible"),
     "a key twice": (0, "key", lambda keys: [keys[0]] * len(keys), "twice"),
     "a number that is missing": (0, "start", put(None), "missing"),
-    "falling times": (1, "time", put(10**6), "younger than the last row|fall"),
+    "falling times": (1, "time", put(10**6), "later than the last row|decrease"),
     "a state that is none": (1, "a0.2.state", put(b"t\xff\xff\xff\xff"), "damaged"),
 }
 
@@ -221,10 +233,10 @@ def test_segments_that_do_not_follow_each_other() -> None:
             store = MemoryStore(dict(pages))
             for column in ("start", "stop"):
                 store.pages[page] = crafted(asked, store.pages[page], 0, column, moved(by))
-            refuse(asked, store, page, "does not begin|that its bucket has")
+            refuse(asked, store, page, "does not begin|in its bucket, too")
         store = MemoryStore(dict(pages))
         store.pages[newest] = crafted(asked, store.pages[newest], 0, "key", moved(1000))
-        refuse(asked, store, BUCKET, "not as many elements")
+        refuse(asked, store, BUCKET, "number of its elements differs")
 
 
 LAYOUTS: dict[str, Any] = {
@@ -257,7 +269,7 @@ def test_segments_that_are_not_there(segments: Any) -> None:
     marks = ["0" * 16] * len(segments)
     store.pages[BUCKET] = page.with_meta(page.meta | {"segments": segments, "marks": marks}).sealed()
     operator = asked.operator(SCHEMA, store=store)
-    with pytest.raises(PageError, match=r"s0{16}\.0\.0' is missing|segments that cannot be|of another query"):
+    with pytest.raises(PageError, match=r"s0{16}\.0\.0' is missing|impossible range of segments|of another query"):
         operator.process(rows(60, 8))
 
 
@@ -273,7 +285,7 @@ DIRECTORIES: dict[str, tuple[int, str, Any, str]] = {
     "fewer keys than none": (0, "keys", put(-1), "number of keys"),
     "a page that never was": (1, "page", put(10**6), "never written"),
     "a page twice": (1, "page", lambda values: [values[0]] * len(values), "twice"),
-    "times out of order": (1, "low", put(10**6), "cannot be"),
+    "times out of order": (1, "low", put(10**6), "impossible"),
     "a number that is missing": (1, "rows", put(None), "missing"),
 }
 
@@ -300,7 +312,7 @@ def test_a_bucket_with_another_number_of_keys() -> None:
     [
         ("t", put(None), "without a time"),
         ("t", put(10**6), "not in order"),
-        ("_arrival", put(None), "never came"),
+        ("_arrival", put(None), "without an arrival number"),
         ("t", put(-(10**6)), "not those of the header"),
     ],
 )
@@ -317,13 +329,13 @@ def test_rows_that_wait(column: str, change: Any, said: str) -> None:
 EAGER: dict[str, tuple[Any, int, str, Any, str]] = {
     "a row of no key": (Time(9), 1, "key", put(900), "not in it"),
     "a row before all keys": (Time(9), 1, "key", put(-1), "not in it"),
-    "a row that never came": (Time(9), 1, "arrival", put(10**6), "never came"),
+    "a row that never came": (Time(9), 1, "arrival", put(10**6), "impossible arrival"),
     "more rows than there are": (Time(9), 0, "kept", put(10**6), "fewer rows"),
-    "fewer rows than none": (Time(9), 0, "kept", put(-1), "cannot be"),
-    "rows that have passed": (Time(9), 0, "passed", put(HUGE), "cannot be"),
+    "fewer rows than none": (Time(9), 0, "kept", put(-1), "impossible"),
+    "rows that have passed": (Time(9), 0, "passed", put(HUGE), "impossible"),
     "a time beyond all slides": (Time(12, every=4), 1, "time", put(2**63 - 1), "too near to the limits"),
     "a slide of no key": (Time(12, every=4), 3, "key", put(900), "not in it"),
-    "a slide that ends at no row": (Count(5, every=2), 3, "number", last(lambda _: 10**9), "not there"),
+    "a slide that ends at no row": (Count(5, every=2), 3, "number", last(lambda _: 10**9), "missing row"),
     "a key twice": (Time(9), 0, "key:k", put("b"), "twice"),
 }
 

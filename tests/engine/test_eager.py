@@ -112,7 +112,7 @@ def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> No
     assert_same(engine.process(first), truth.process(first))
     rids = engine.engine.state.rows.at(np.array([0]), np.array([1]))
     engine.engine.state.rows.labels[rids] = engine.engine.state.rows.labels[rids - 1] + 5
-    engine.engine.state.stale(np.array([0]))
+    engine.engine.state.reset_trees(np.array([0]))
     for i in range(30):
         more = batch([("a", 500 - i % 3, i)])
         assert_same(engine.process(more), truth.process(more))

@@ -99,7 +99,7 @@ def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
         name == "eager"
     ):  # an older header with all the pages that it lists is the state of then: take those that lack one
         earlier = [old for old in earlier if not set(old) <= set(pages)]
-    refused = r"is not of the call that the header names|is missing from the store"
+    refused = r"is not of the call that the header lists|is missing from the store"
     stale = {(page, old[page]) for old in earlier[-4:] for page in old if page in pages and old[page] != pages[page]}
     assert {kind(page) for page, _ in stale} >= ({NAME} if name == "eager" else {NAME, "b"})
     for page, data in stale:
@@ -171,7 +171,7 @@ def test_a_segment_of_a_write_that_never_was_is_refused() -> None:
     store.takes = lambda name: not is_segment(name)  # type: ignore[method-assign]
     with pytest.raises(OSError, match="the machine has stopped"):
         query("final").operator(SCHEMA, store=store).process(batch(100, 3.0))
-    with pytest.raises(PageError, match=r"'s0{16}\.0\.\d+' .* is not of the call that their bucket names"):
+    with pytest.raises(PageError, match=r"'s0{16}\.0\.\d+' .* is not of the call that their bucket lists"):
         query("final").operator(SCHEMA, store=store).process(batch(200, 4.0))
 
 

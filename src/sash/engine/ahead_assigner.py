@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arena import SMALL, places_of
-from sash.engine.arrow_arrays import array, everyone
+from sash.engine.arrow_arrays import all_true, array
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.shifted_windows import MOST_ROWS, PlacedAt
 from sash.engine.slot_table import SlotTable
@@ -104,7 +104,7 @@ class AheadAssigner(RowAssigner):
     def _ranges(self, w: int, placed: PlacedAt, life: Ints | None) -> WindowRanges:
         window = self.windows[w]
         los, his = self.shifted[w].ranges(placed)
-        on = his - los >= int(window.size or 1) if window.full else everyone(len(los))
+        on = his - los >= int(window.size or 1) if window.full else all_true(len(los))
         slots, time = placed.slots, placed.time
         return WindowRanges(
             self.places[w], slots, on, time, time, placed.pos, None, los, his, life=life, all_on=not window.full
@@ -129,8 +129,8 @@ class AheadAssigner(RowAssigner):
         known = (before >= 0) & (of[before] == of)
         begin = np.where(known, where[before], heads[of, self.life])
         behind = np.minimum.accumulate(np.where(asks, total, index)[::-1])[::-1]
-        there = np.minimum(behind, total - 1)
-        end = np.where((behind < total) & (of[there] == of), where[there], heads[of, BACK])
+        following = np.minimum(behind, total - 1)
+        end = np.where((behind < total) & (of[following] == of), where[following], heads[of, BACK])
         restarts = np.cumsum(~asks)
         of_slot = np.maximum.accumulate(np.where(np.append(True, of[1:] != of[:-1]), index, 0)) if total else index
         life: Ints = restarts - (restarts - ~asks)[of_slot]
@@ -142,9 +142,9 @@ class AheadAssigner(RowAssigner):
         batch = self.waiting.leave(places)
         self.left = BatchColumns(self.waiting.table(batch))
         self.early = self.waiting.early_results(batch, placed.slots, placed.time, life)
-        turn = self.waiting.arrival(batch) if self.by_arrival else placed.time
-        rising = (turn[1:] >= turn[:-1]).all()
-        self.order = None if rising else np.lexsort((placed.pos, turn))
+        order = self.waiting.arrival(batch) if self.by_arrival else placed.time
+        rising = (order[1:] >= order[:-1]).all()
+        self.order = None if rising else np.lexsort((placed.pos, order))
 
     def step_result(self, rows: StepRows, found: list[WindowResults]) -> StepResult:
         """The output of a step: the rows that leave, in their order, with the results of all windows."""
@@ -178,7 +178,7 @@ class AheadAssigner(RowAssigner):
             waits = asked + self.rows_ahead < heads[of, BACK]
         if self.forget is not None:
             forgotten = beyond(later(self.last(of), self.forget)).astype(self.numbers)
-            end, waits = np.where(waits, np.minimum(end, forgotten), forgotten), everyone(len(of))
+            end, waits = np.where(waits, np.minimum(end, forgotten), forgotten), all_true(len(of))
         some, flags = due[slots_at], is_due[slots_at]
         lower_due(some, flags, waits, end)
         due[slots_at], is_due[slots_at] = some, flags
@@ -190,7 +190,7 @@ class AheadAssigner(RowAssigner):
         self.sparse = sparse[:count]
 
     @property
-    def lasting(self) -> Any:
+    def key_lifetime(self) -> Any:
         return None
 
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:

@@ -75,7 +75,7 @@ class Arena:
         """The columns in new arrays of this length; `fill(old, new)` copies values."""
         made: dict[int, NDArray[Any]] = {}
         for old in self._arrays:
-            new = made[id(old)] = room(length, old.dtype)
+            new = made[id(old)] = blank_column(length, old.dtype)
             fill(old, new)
         return {name: made[id(old)] for name, old in self.columns.items()}
 
@@ -168,17 +168,17 @@ SMALL = 64
 """A block of fewer elements is not replaced by a smaller one."""
 
 
-def room(length: int, kind: np.dtype[Any]) -> NDArray[Any]:
+def blank_column(length: int, kind: np.dtype[Any]) -> NDArray[Any]:
     """A new column of this length: zeros, or objects."""
     return np.empty(length, object) if kind.kind == "O" else np.zeros(length, kind)
 
 
-def copy_rings(values: NDArray[Any], moves: Ints, room: NDArray[Any]) -> None:
+def copy_rings(values: NDArray[Any], moves: Ints, target: NDArray[Any]) -> None:
     """Copy rings to other blocks, of the same array or of another."""
     if values.dtype == object:
-        move_blocks(values, moves, room)
+        move_blocks(values, moves, target)
     else:
-        call_loop(move_blocks, values.dtype.str, (values, moves, room))
+        call_loop(move_blocks, values.dtype.str, (values, moves, target))
 
 
 def places_of(heads: Ints, slots: Ints, starts: Ints, stops: Ints) -> tuple[Ints, Ints]:

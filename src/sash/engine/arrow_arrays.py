@@ -106,12 +106,12 @@ def validity(column: pa.Array) -> Flags | None:
 _flags: dict[bool, Flags] = {False: np.zeros(1 << 12, np.bool_), True: np.ones(1 << 12, np.bool_)}
 
 
-def everyone(count: int) -> Flags:
+def all_true(count: int) -> Flags:
     """A read-only array of `count` times True."""
     return _alike(True, count)
 
 
-def nobody(count: int) -> Flags:
+def all_false(count: int) -> Flags:
     """A read-only array of `count` times False."""
     return _alike(False, count)
 

@@ -18,7 +18,7 @@ from sash.engine.column_sharing import restored
 from sash.engine.key_values import keys_of
 from sash.engine.live_engine import LiveEngine
 from sash.engine.page_transaction import Pages
-from sash.engine.state_checks import LARGEST, require, whole_column
+from sash.engine.state_checks import LARGEST, require, required_numbers
 from sash.engine.state_codec import StateCodec, Stored, tail_name
 from sash.kernels.loops.array_types import Ints
 from sash.stores.envelope import PageError, decoding
@@ -28,7 +28,7 @@ TOGETHER = 64
 
 
 @dataclass(frozen=True)
-class Listed:
+class BucketEntry:
     """A bucket as the header lists it: hashes [low, high) and number of keys; `numbers`: key numbers given so far."""
 
     name: str
@@ -70,7 +70,7 @@ class BucketReader:
     def __init__(self, pages: Pages, engine: LiveEngine, codec: StateCodec) -> None:
         self.pages, self.engine, self.codec = pages, engine, codec
 
-    def read(self, listed: Listed) -> Bucket:
+    def read(self, listed: BucketEntry) -> Bucket:
         """Read a bucket with its segments, without a change of the engine. Raises PageError."""
         ((meta, batches),) = self.pages.read("bucket", [listed.name], self.codec.stored_schemas)
         with decoding(f"page {listed.name!r}"):
@@ -84,7 +84,7 @@ class BucketReader:
         logs = []
         for a, ((first, stop), mark) in enumerate(ranges):
             with decoding(f"page {listed.name!r}"):
-                require(first <= stop < LARGEST, "it names segments that cannot be")
+                require(first <= stop < LARGEST, "it lists an impossible range of segments")
             log = LogRange(first, stop, int(mark, 16))
             segments = self._segments(listed.low, a, log, stored)
             logs.append(log._replace(elements=sum(segment.written for segment in segments)))
@@ -106,7 +106,7 @@ class BucketReader:
             waits = positions >= stored.scalars[assigner.arena.name][entry, assigner.asked]
             assigner.waiting.check(elements.batch, waits)
 
-    def _check_keys(self, listed: Listed, stored: Stored) -> None:
+    def _check_keys(self, listed: BucketEntry, stored: Stored) -> None:
         """Raises ValueError unless a bucket has the keys that belong to it, and the number of keys in the header."""
         keys, count = self.engine.keys, stored.count
         require(count == listed.keys and count > 0, f"it has {count} keys, and by the header {listed.keys}")
@@ -120,19 +120,19 @@ class BucketReader:
         require((hashes >= np.uint64(listed.low)) & (hashes <= last), "it has a key of another bucket")
         require(keys.find(stored.keys, count, insert=False).slots < 0, "it has a key that is in memory already")
 
-    def _check_rings(self, listed: Listed, stored: Stored) -> None:
+    def _check_rings(self, listed: BucketEntry, stored: Stored) -> None:
         """Raises ValueError unless the page has as many elements of each ring as are in no segment."""
         number = stored.scalars[NUMBER]
         named = number[number >= 0]
-        require((number >= -1) & (number < listed.numbers), "it has a key with a number that was never given")
-        require(len(np.unique(named)) == len(named), "it has the number of a key twice")
+        require((number >= -1) & (number < listed.numbers), "it has a key with an unknown number")
+        require(len(np.unique(named)) == len(named), "two of its keys have the same number")
         for a in range(len(self.codec.arenas)):
             (front, back), tail = stored.ring(a), stored.scalars[tail_name(a)]
             require((tail >= 0) & ((tail <= front) | (tail < back)), "a tail lies outside of its ring")
             require((tail <= front) | (number >= 0), "it has elements in segments of a key without a number")
             rows = stored.batches[a].num_rows
-            require(np.sum(back.astype(float) - stored.tail(a)) < LARGEST, _TOO_FEW)
-            require((back - stored.tail(a)).sum() == rows, _TOO_FEW)
+            require(np.sum(back.astype(float) - stored.tail(a)) < LARGEST, _OTHER_COUNT)
+            require((back - stored.tail(a)).sum() == rows, _OTHER_COUNT)
 
     def _tail(self, page: str, a: int, stored: Stored) -> StoredElements:
         """The elements of the bucket page. Raises ValueError for invalid ones."""
@@ -162,11 +162,11 @@ class BucketReader:
         if marks != log.mark:
             first, last = segment_name(start, a, log.first), segment_name(start, a, log.stop - 1)
             raise PageError(
-                f"one of the pages {first!r} to {last!r} is not of the call that their bucket names: a write reached "
+                f"one of the pages {first!r} to {last!r} is not of the call that their bucket lists: a write reached "
                 "the store only in part, or an older copy was restored"
             )
         with decoding(f"page 'b{start:016x}'"):
-            require((rings.at == rings.tail) | (rings.tail <= rings.front), _TOO_FEW)
+            require((rings.at == rings.tail) | (rings.tail <= rings.front), _OTHER_COUNT)
         return found
 
     def _check_counts(self, a: int, stored: Stored, elements: list[StoredElements]) -> None:
@@ -178,7 +178,7 @@ class BucketReader:
                 counts = self.codec.counts(aggregate, one.batch)
                 held += np.bincount(np.repeat(one.entry, one.stops - one.starts), counts, stored.count)
                 rows += one.batch.num_rows
-            require(held <= totals, "an element is younger than the last row of its key")
+            require(held <= totals, "an element is later than the last row of its key")
             if held.sum() != rows or not np.array_equal(totals, back):
                 stored.counted.add(aggregate.name)
 
@@ -214,9 +214,11 @@ class _Rings:
 
     def needed(self, index: pa.RecordBatch, rows: int) -> _Needed:
         """Find the rows of a segment that are needed. Raises ValueError if its ranges do not continue earlier ones."""
-        key, start, stop = (whole_column(index, i) for i in range(3))
-        require((start >= 0) & (start < stop) & (stop < LARGEST), "it has a range of elements that cannot be")
-        require((stop - start).astype(float).sum() == rows, "it has not as many elements as its ranges")
+        key, start, stop = (required_numbers(index, i) for i in range(3))
+        require((start >= 0) & (start < stop) & (stop < LARGEST), "it has an impossible range of elements")
+        require(
+            (stop - start).astype(float).sum() == rows, "the number of its elements differs from that of its ranges"
+        )
         require(len(np.unique(key)) == len(key), "it has a key twice")
         place = np.minimum(np.searchsorted(self.number[self.order], key), len(self.order) - 1)
         entry = self.order[place]
@@ -225,7 +227,7 @@ class _Rings:
         # elements that left the window while they were in the tail are in no segment
         is_next = (start[known] == self.at[of]) | ((start[known] > self.at[of]) & (start[known] <= self.front[of]))
         require(is_next, "it does not begin where the segment before it ends")
-        require(stop[known] <= self.tail[of], "it has elements that its bucket has")
+        require(stop[known] <= self.tail[of], "it has elements that are in its bucket, too")
         self.at[of] = stop[known]
         first = np.maximum(start, self.front[entry])
         counts = np.where(known, np.maximum(stop - first, 0), 0)
@@ -236,4 +238,4 @@ class _Rings:
         return _Needed(within + np.repeat(at, counts), entry[some], first[some], stop[some], rows)
 
 
-_TOO_FEW = "it has not as many elements as its keys"
+_OTHER_COUNT = "the number of its elements differs from that of its keys"

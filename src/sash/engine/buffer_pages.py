@@ -19,7 +19,7 @@ from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_values import decoded_schema
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import ReorderBuffer, TimedRows, joined_rows
-from sash.engine.row_errors import RoomCheck
+from sash.engine.row_errors import RowLimits
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_checks import require
 from sash.engine.state_header import Header, PageEntry
@@ -57,8 +57,8 @@ class BufferMark(NamedTuple):
 class BufferPages:
     """The pages of buffered rows of one operator."""
 
-    def __init__(self, transaction: Pages, bound_query: BoundQuery, room: RoomCheck) -> None:
-        self.transaction, self.bound_query, self.room = transaction, bound_query, room
+    def __init__(self, transaction: Pages, bound_query: BoundQuery, limits: RowLimits) -> None:
+        self.transaction, self.bound_query, self.limits = transaction, bound_query, limits
         self.schema = pa.schema([*decoded_schema(bound_query.schema), pa.field("_arrival", pa.int64())])
         self.waiting: tuple[BufferPage, ...] = ()
         self.next_page = 0
@@ -101,8 +101,8 @@ class BufferPages:
             time, valid = axis.numbers(batch.column(axis.column))
             arrival = batch.column(batch.num_columns - 1)
             require(valid, "it has a row without a time")
-            require(not arrival.null_count, "it has a row that never came")
-            self.room.require(batch, time, valid)
+            require(not arrival.null_count, "it has a row without an arrival number")
+            self.limits.require(batch, time, valid)
         return TimedRows(
             pa.RecordBatch.from_arrays(batch.columns[:-1], schema=decoded_schema(self.bound_query.schema)),
             np.ascontiguousarray(time),

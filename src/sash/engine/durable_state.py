@@ -21,7 +21,7 @@ import pyarrow as pa
 from sash.engine.arena import RingRanges
 from sash.engine.bucket_directory import BucketDirectory
 from sash.engine.bucket_log import BucketLogs
-from sash.engine.bucket_reader import BucketReader, Listed, StoredElements
+from sash.engine.bucket_reader import BucketEntry, BucketReader, StoredElements
 from sash.engine.buffer_pages import BufferMark, BufferPages
 from sash.engine.key_values import keys_of
 from sash.engine.live_engine import LiveEngine
@@ -66,7 +66,7 @@ class DurableState(StoredState):
         self.emit = bound_query.query.emit
         self.reader = BucketReader(self.transaction, engine, codec)
         self.buckets = BucketDirectory(engine.timers.never, engine.numbers)
-        self.buffered = BufferPages(self.transaction, bound_query, engine.room)
+        self.buffered = BufferPages(self.transaction, bound_query, engine.limits)
         self.logs = BucketLogs(self.transaction, engine, codec)
         self.call = 0
         """The number of calls and lookups so far, to record when a bucket was last used."""
@@ -171,7 +171,9 @@ class DurableState(StoredState):
         buckets = self.buckets
         name = buckets.name(i)
         start = int(buckets.starts[i])
-        bucket = self.reader.read(Listed(name, start, buckets.stop(i), int(buckets.keys[i]), self.logs.next_number))
+        bucket = self.reader.read(
+            BucketEntry(name, start, buckets.stop(i), int(buckets.keys[i]), self.logs.next_number)
+        )
         try:
             with decoding(f"page {name!r}"):
                 slots = self.codec.put(bucket.stored, bucket.emit == self.emit)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate, is_exact
-from sash.engine.arrow_arrays import everyone
+from sash.engine.arrow_arrays import all_true
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.step_data import BatchColumns
 from sash.engine.value_compare import differ
@@ -83,19 +83,21 @@ class EagerAggregate:
     def inputs(self, rows: BatchColumns, rids: Ints) -> LiftedRows:
         """The inputs of rows that will get these numbers, as the loop lifts them. Codes of values may change."""
         non_null = self.values.non_null(rows, len(rids))
-        flags = everyone(len(rids)) if non_null is None else non_null
+        flags = all_true(len(rids)) if non_null is None else non_null
         return self.values.inputs(rows, len(rids)), flags, rids
 
     # ---- trees ----
 
-    def turn(self, work: TreeWork, heads: Ints, labels: Ints, ranges: LabelRanges | None = None) -> RangeResults:
+    def update_trees(
+        self, work: TreeWork, heads: Ints, labels: Ints, ranges: LabelRanges | None = None
+    ) -> RangeResults:
         """Update the trees for a call, and answer ranges. Raises TreeFailed."""
         asked = NO_RANGES if ranges is None else ranges
-        found, rows = self._room(len(asked)), (labels, self.states, self.non_null)
+        found, rows = self._results_array(len(asked)), (labels, self.states, self.non_null)
         self.kernel.turn(self.trees, heads, rows, work, (asked, self.exact, not self.exact), found)
         return found
 
-    def _room(self, count: int) -> RangeResults:
+    def _results_array(self, count: int) -> RangeResults:
         """Arrays for answers, valid until the next call; small calls share them."""
         if count > FEW_ANSWERS or not self.kernel.compiled:
             return RangeResults.room(self.kernel, count)

@@ -37,7 +37,7 @@ class Removed:
 
 
 @dataclass(slots=True)
-class Touched:
+class RowChanges:
     """The changes of order in a call: inserted rows, each with the index it goes before, and removed rows."""
 
     new: NewRows
@@ -101,7 +101,7 @@ class EagerJournal:
     slots: Ints = field(default_factory=lambda: NO_INTS)
     saved: Sequence[NDArray[Any]] = ()
     bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
-    change: Touched | None = None
+    change: RowChanges | None = None
     copies: list[tuple[int, NDArray[Any], Ints]] = field(default_factory=list)
     """The rows of slots before the call; only for interpreted loops, which an interrupt can stop."""
     revised: list[tuple[Ints, Ints]] = field(default_factory=list)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
-from sash.engine.row_errors import RoomCheck
-from sash.engine.state_checks import LARGEST, require, require_entries, whole_column
+from sash.engine.row_errors import RowLimits
+from sash.engine.state_checks import LARGEST, require, require_entries, required_numbers
 from sash.engine.time_numbers import earliest
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.eager_windows import COUNT, PASSED
@@ -28,7 +28,7 @@ class EagerChecks:
 
     def __init__(self, engine: EagerEngine) -> None:
         self.engine, self.state = engine, engine.state
-        self.room = RoomCheck(engine.bound_query)
+        self.limits = RowLimits(engine.bound_query)
 
     def page(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Raises ValueError for an invalid page."""
@@ -36,47 +36,47 @@ class EagerChecks:
         self._check_keys(keys)
         self._check_rows(rows, keys.num_rows)
         for name in ("arrival", "revision"):
-            whole_column(revisions, name)
+            required_numbers(revisions, name)
         for batch in slides:
             for name in batch.schema.names:
-                whole_column(batch, name)
-            require_entries(whole_column(batch, "key"), keys.num_rows)
+                required_numbers(batch, name)
+            require_entries(required_numbers(batch, "key"), keys.num_rows)
 
     def _check_keys(self, keys: pa.RecordBatch) -> None:
         for name in ("kept", "passed"):
-            counts = whole_column(keys, name)
-            require((counts >= 0) & (counts < LARGEST), f"a key has a number of rows {name} that cannot be")
+            counts = required_numbers(keys, name)
+            require((counts >= 0) & (counts < LARGEST), f"a key has an impossible number of rows {name}")
         self._check_key_times(keys, "last")
         for a in range(self.state.rules.anchors):
-            whole_column(keys, f"anchored{a}")
+            required_numbers(keys, f"anchored{a}")
             self._check_key_times(keys, f"begin{a}")
             for p in range(len(self.state.aggregates)):
-                whole_column(keys, f"base{a}:{p}")
+                required_numbers(keys, f"base{a}:{p}")
 
     def _check_rows(self, rows: pa.RecordBatch, keys: int) -> None:
-        require_entries(whole_column(rows, "key"), keys)
-        self._check_times(whole_column(rows, "time"))
-        arrival, revision = whole_column(rows, "arrival"), whole_column(rows, "revision")
-        require((arrival >= 0) & (arrival < self.engine.arrived), "it has a row that never came")
-        require((revision >= -2) & (revision < LARGEST), "a row has a revision that cannot be")
+        require_entries(required_numbers(rows, "key"), keys)
+        self._check_times(required_numbers(rows, "time"))
+        arrival, revision = required_numbers(rows, "arrival"), required_numbers(rows, "revision")
+        require((arrival >= 0) & (arrival < self.engine.arrived), "it has an impossible arrival number")
+        require((revision >= -2) & (revision < LARGEST), "a row has an impossible revision")
         for name in self.state.rows.deltas:
-            values = whole_column(rows, f"delta:{name}")
-            require(values.dtype.kind != "f" or np.isfinite(values), f"column {name!r} has a value that is no number")
+            values = required_numbers(rows, f"delta:{name}")
+            require(values.dtype.kind != "f" or np.isfinite(values), f"column {name!r} has a value that is not finite")
         for p in range(len(self.state.aggregates)):
-            whole_column(rows, f"state:{p}")
+            required_numbers(rows, f"state:{p}")
 
     def _check_key_times(self, keys: pa.RecordBatch, name: str) -> None:
         """Check times of keys. A key whose rows were all retracted in the same call has the least time of the type."""
-        time = whole_column(keys, name)
+        time = required_numbers(keys, name)
         has_none = time == earliest(time.dtype)
-        require(~has_none | (whole_column(keys, "kept") == 0), f"a key with rows has no time {name!r}")
+        require(~has_none | (required_numbers(keys, "kept") == 0), f"a key with rows has no time {name!r}")
         self._check_times(time[~has_none])
 
     def _check_times(self, time: NDArray[Any]) -> None:
         if time.dtype.kind == "f":
-            require(np.isfinite(time), "a time is no number")
+            require(np.isfinite(time), "a time is not finite")
         if self.engine.bound_query.time is not None:
-            self.room.require_times(time)
+            self.limits.require_times(time)
 
     def loaded(self, slots: Ints, retained: Ints, records: Sequence[TimeRecords | RowRecords]) -> None:
         """Raises ValueError unless all pages together have all rows of each key, and the rows at which slides end."""
@@ -86,9 +86,9 @@ class EagerChecks:
             if isinstance(record, RowRecords):
                 for slot, (first, ends, revisions) in record.slots.items():
                     rows = int(heads[slot, PASSED] + heads[slot, COUNT])
-                    there = ends[ends != VANISHED]
+                    existing = ends[ends != VANISHED]
                     require(0 <= first < LARGEST and len(ends) == len(revisions), "a slide has no number")
-                    require(ends[: len(there)] == there, "slides that are gone come before others")
-                    require((there >= 1) & (there <= rows // rule.every), "a slide ends at a row that is not there")
-                    require(there[1:] > there[:-1], "slides are not in the order of their rows")
-                    require((revisions >= -1) & (revisions < LARGEST), "a slide has a revision that cannot be")
+                    require(ends[: len(existing)] == existing, "slides that vanished come before others")
+                    require((existing >= 1) & (existing <= rows // rule.every), "a slide ends at a missing row")
+                    require(existing[1:] > existing[:-1], "slides are not in the order of their rows")
+                    require((revisions >= -1) & (revisions < LARGEST), "a slide has an impossible revision")

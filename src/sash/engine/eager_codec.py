@@ -152,7 +152,7 @@ class EagerCodec:
             state.release(every[gone])
             every = every[~gone]
         rids = self._load_rows(names, pages, slots)
-        state.watch(every)
+        state.ensure_timers(every)
         with decoding(f"the state in {', '.join(names)}"):
             self._load_slides(pages, slots)
             self.checks.loaded(every, self._retained, self.records)
@@ -210,10 +210,10 @@ class EagerCodec:
         arrival = rows.arrival[rids]
         for i in np.flatnonzero(np.isin(arrival, np.fromiter(revised, np.int64, len(revised)))).tolist():
             rows.revision[rids[i]] = revised[int(arrival[i])]
-        there = np.flatnonzero(state.alive[of] & (rows.revision[rids] != GONE))
-        codes = rows.tie_codes[rids[there]]
+        existing = np.flatnonzero(state.alive[of] & (rows.revision[rids] != GONE))
+        codes = rows.tie_codes[rids[existing]]
         parts = tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
-        order = there[np.lexsort((arrival[there], *parts, time[there], of[there]))]
+        order = existing[np.lexsort((arrival[existing], *parts, time[existing], of[existing]))]
         held = np.bincount(of[order], minlength=len(state.alive))
         behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many rows of its key follow, including itself
         order = order[behind <= self._retained[of[order]]]

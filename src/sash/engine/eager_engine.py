@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.eager_change import Removed, Touched
+from sash.engine.eager_change import Removed, RowChanges
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
 from sash.engine.eager_slides import SlideResults
 from sash.engine.eager_state import AggregateRaised, EagerState
-from sash.engine.eager_timers import expiry, next_look
+from sash.engine.eager_timers import expiry, next_timers
 from sash.engine.key_values import format_key, format_row, key_column
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
@@ -76,7 +76,7 @@ class EagerEngine:
             self.results = SlideResults(self.state, self.output)
         self._none_removed = Removed(NO_INTS, NO_INTS, np.zeros(0, self.numbers), NO_INTS)
         self._has_float_keys = any(map(pa.types.is_floating, self.state.keys.types))
-        self._turn: Any = None
+        self._affected: Any = None
         """The ranges that the call answers, for error messages."""
         self.arrived = 0
         """The arrival number of the next row: the watermark of a query without `on`."""
@@ -122,7 +122,7 @@ class EagerEngine:
 
     def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
         state, rows = self.state, self.state.rows
-        self._turn = None
+        self._affected = None
         numbered, self._rids = rows.number(given, self._columns, of, touched)
         lifted = [aggregate.inputs(self._columns, self._rids) for aggregate in state.aggregates]
         slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
@@ -133,12 +133,12 @@ class EagerEngine:
         one = len(slots) == 1
         counts = np.array([len(new)]) if one else np.diff(new.slots.searchsorted(slots), append=len(new))
         state.reserve(slots, counts)
-        change = Touched(new, rows.locate(new, state.stale), removed)
+        change = RowChanges(new, rows.locate(new, state.reset_trees), removed)
         known: Any = self.results.before(change)
         works = [state.missing(aggregate, slots) for aggregate in state.aggregates]
         state.enter(change, slots)
-        turn: Any = self.results.turn(change, known)
-        self._turn = turn
+        affected: Any = self.results.apply(change, known)
+        self._affected = affected
         self._require_rising(change)
         state.alive[slots] = True
         if len(new):
@@ -149,12 +149,12 @@ class EagerEngine:
         entered, left = change.entered, change.left
         for work, rows_in in zip(works, lifted, strict=True):
             work.lifted, work.inserted, work.removed = rows_in, entered, left
-        columns = self.results.after(turn, state.turn(works, turn.ranges))
+        columns = self.results.after(affected, state.update_trees(works, affected.ranges))
         assert state.journal is not None
         state.journal.dropped += [removed.rids, unused]
         return self.output.typed(columns)
 
-    def _require_rising(self, change: Touched) -> None:
+    def _require_rising(self, change: RowChanges) -> None:
         rows, done = self.state.rows, set()
         for place, rule in enumerate(self.state.rules.rules):
             name = str(rule.window.column)
@@ -178,7 +178,7 @@ class EagerEngine:
         if closing:
             journal.gone = np.flatnonzero(state.alive)
             return
-        state.watch(touched)
+        state.ensure_timers(touched)
         slots = state.timers.due(now)
         if not len(slots):
             return
@@ -187,7 +187,7 @@ class EagerEngine:
         gone = ever & (when <= now)
         settled, needed = state.needed(slots, now)
         self.results.settle(slots, now, settled)
-        state.timers.set(slots, next_look(state, slots, now, settled, np.where(ever, when, state.timers.never)))
+        state.timers.set(slots, next_timers(state, slots, now, settled, np.where(ever, when, state.timers.never)))
         count = state.rows.heads[slots, COUNT]
         cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
         if len(cut):
@@ -270,12 +270,12 @@ class EagerEngine:
         if failed.phase == FOLDING:
             return "the watermark" + self._whose(np.array([place]))
         if failed.phase == ASKING and isinstance(self.results, SlideResults):
-            slot, end = self.results.slide_of(self._turn, place)
+            slot, end = self.results.slide_of(self._affected, place)
             return format_slide(self.bound_query, end, self.state.keys.keys(slot))
         if failed.phase == ASKING and isinstance(self.results, RowResults):
-            row = self.results.row_of(self._turn, place)
+            row = self.results.row_of(self._affected, place)
             if row is None:
-                return "a window" + self._whose(self._turn.ranges.table[place : place + 1, SLOT])
+                return "a window" + self._whose(self._affected.ranges.table[place : place + 1, SLOT])
             place = row
         mine = np.flatnonzero(self._rids == place)
         return format_row(given.table, int(mine[0])) if len(mine) and given is not None else self._row(place)

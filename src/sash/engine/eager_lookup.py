@@ -20,7 +20,7 @@ from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import key_column
 from sash.engine.lookup import Pairs, open_slide, rows_up_to, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
-from sash.engine.time_numbers import Watermark, lasts
+from sash.engine.time_numbers import Watermark, is_gap
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges
 from sash.kernels.loops.eager_windows import (
@@ -71,7 +71,7 @@ class EagerLookup:
         ranges = LabelRanges(np.array(parts, np.int64).reshape(-1, RANGE), 0, windows)
         try:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
-            answers = state.turn(works, ranges)
+            answers = state.update_trees(works, ranges)
         except AggregateRaised as blamed:
             where = "a window that lookup() asked for"
             raise aggregate_failure(
@@ -134,7 +134,7 @@ class EagerLookup:
         kind, (a, time) = element_kind(window), self._times(slot)
         if kind == "running":
             last = time[max(until - 1, 0) : until]
-            if window.kind == "session" and lasts(window.size, np.asarray(at, last.dtype), last).all():
+            if window.kind == "session" and is_gap(window.size, np.asarray(at, last.dtype), last).all():
                 return until, until
             return 0, until
         if kind == "row panes":

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import array, integers
 from sash.engine.compared_cells import compared_cells
 from sash.engine.eager_aggregate import MovedRows
-from sash.engine.eager_change import Touched
+from sash.engine.eager_change import RowChanges
 from sash.engine.eager_comparison import Answered, mark_changed
 from sash.engine.eager_state import EagerState
 from sash.engine.projected_results import Projector
@@ -30,7 +30,7 @@ from sash.kernels.loops.eager_windows import RANGE
 
 
 @dataclass(slots=True)
-class RowTurn:
+class AffectedRows:
     """Rows whose results may change: slots, indices after the change, which rows are new; and ranges, old and new."""
 
     slots: Ints
@@ -38,7 +38,7 @@ class RowTurn:
     changed: Flags
     pairs: Ints
     ranges: LabelRanges
-    touched: Touched
+    change: RowChanges
 
 
 class RowResults:
@@ -55,51 +55,51 @@ class RowResults:
         self.windows = len(state.rules.rules)
         self.projector = Projector(state.bound_query)
         self.cells = compared_cells(state.bound_query, state.bound_query.projection.outputs)
-        self._room = np.empty(256, np.int64), np.empty(256, np.int64)
+        self._buffers = np.empty(256, np.int64), np.empty(256, np.int64)
 
-    def before(self, touched: Touched) -> tuple[Ints, Ints]:
-        """The rows whose results the touched rows may change: slots and indices."""
+    def before(self, change: RowChanges) -> tuple[Ints, Ints]:
+        """The rows whose results a change of rows may affect: slots and indices."""
         state, rows = self.state, self.state.rows
-        arguments = (touched.all(), rows.heads, rows.lists, state.rules.tables, state.rules.gaps)
+        arguments = (change.all(), rows.heads, rows.lists, state.rules.tables, state.rules.gaps)
         while True:
-            count = rows.run(eager_windows.changed_rows, *arguments, self._room)
-            if count <= len(self._room[0]):
-                return self._room[0][:count], self._room[1][:count]
-            self._room = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
+            count = rows.run(eager_windows.changed_rows, *arguments, self._buffers)
+            if count <= len(self._buffers[0]):
+                return self._buffers[0][:count], self._buffers[1][:count]
+            self._buffers = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
 
-    def turn(self, touched: Touched, known: tuple[Ints, Ints]) -> RowTurn:
+    def apply(self, change: RowChanges, known: tuple[Ints, Ints]) -> AffectedRows:
         """Change the rows, and find the windows of results before and after."""
-        state, rows, new, removed = self.state, self.state.rows, touched.new, touched.removed
+        state, rows, new, removed = self.state, self.state.rows, change.new, change.removed
         count = len(known[0])
-        room = count + len(new)
-        merged = (np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
-        table = np.empty((self.windows * (count + room), RANGE), np.int64)
-        fresh = (new.slots, touched.places, new.time, new.rids)
-        change = (fresh, (removed.slots, removed.index), touched.among_the_rest())
+        capacity = count + len(new)
+        merged = (np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int64))
+        table = np.empty((self.windows * (count + capacity), RANGE), np.int64)
+        fresh = (new.slots, change.places, new.time, new.rids)
+        moves = (fresh, (removed.slots, removed.index), change.among_the_rest())
         order = (rows.heads, rows.lists, state.rules.gaps, state.anchored)
-        pairs, changed = np.empty((self.windows * count, 3), np.int64), np.empty(room, np.bool_)
-        out = (table, touched.done, (pairs, changed))
-        found = rows.run(eager_order.turn_rows, known, change, order, state.rules.tables, merged, out)
+        pairs, changed = np.empty((self.windows * count, 3), np.int64), np.empty(capacity, np.bool_)
+        out = (table, change.done, (pairs, changed))
+        found = rows.run(eager_order.turn_rows, known, moves, order, state.rules.tables, merged, out)
         slots, index, _ = merged
-        if found < room:  # some were removed
+        if found < capacity:  # some were removed
             slots, index, changed = slots[:found], index[:found], changed[:found]
             table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
         ranges = LabelRanges(table, self.windows * count)
         if not state.asks_all:
             of = np.arange(self.windows)
             ranges.windows = np.append(np.repeat(of, count), np.repeat(of, len(slots)))
-        return RowTurn(slots, index, changed, pairs, ranges, touched)
+        return AffectedRows(slots, index, changed, pairs, ranges, change)
 
-    def after(self, turn: RowTurn, answers: list[RangeResults]) -> list[pa.Array]:
+    def after(self, affected: AffectedRows, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed; retracted rows come first."""
-        state, rows, changed, ranges = self.state, self.state.rows, turn.changed, turn.ranges
+        state, rows, changed, ranges = self.state, self.state.rows, affected.changed, affected.ranges
         count = len(changed)
-        moved = MovedRows(turn.touched.entered, turn.touched.left, rows.labels)
+        moved = MovedRows(affected.change.entered, affected.change.left, rows.labels)
         answered = Answered(state.aggregates, answers, ranges, moved)
-        if len(turn.pairs):
-            self._compare(answered, turn.pairs, changed)
+        if len(affected.pairs):
+            self._compare(answered, affected.pairs, changed)
         out = np.empty((3, count), np.int64)
-        arguments = (changed, turn.slots, turn.index, rows.heads, rows.rids, rows.revision, out)
+        arguments = (changed, affected.slots, affected.index, rows.heads, rows.rids, rows.revision, out)
         emitted = rows.run(eager_changes.emitted_rows, *arguments)
         at, rids, before = out[0, :emitted], out[1, :emitted], out[2, :emitted]
         revision = before + 1
@@ -111,7 +111,7 @@ class RowResults:
             lambda window, number: answered.column(number, at + (ranges.split + window * count))
         )
         columns = self._finished(columns, rids, revision)
-        removed = turn.touched.removed.rids
+        removed = affected.change.removed.rids
         if not len(removed):
             return columns
         return [pa.concat_arrays(pair) for pair in zip(self._taken_back(removed), columns, strict=True)]
@@ -137,13 +137,13 @@ class RowResults:
         columns += [pa.nulls(len(rids), one.result) for one in state.bound_query.projection.outputs]
         return self._finished(columns, rids, rows.revision[rids] + 1)
 
-    def row_of(self, turn: RowTurn, place: int) -> int | None:
+    def row_of(self, affected: AffectedRows, place: int) -> int | None:
         """The row that a range belongs to; None for a range from before the change."""
-        at = place - turn.ranges.split
+        at = place - affected.ranges.split
         if at < 0:
             return None
-        at %= len(turn.slots)
-        return int(self.state.rows.at(turn.slots[at : at + 1], turn.index[at : at + 1])[0])
+        at %= len(affected.slots)
+        return int(self.state.rows.at(affected.slots[at : at + 1], affected.index[at : at + 1])[0])
 
 
 def united(state: EagerState, slots: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -187,8 +187,8 @@ class OrderedRows:
             self._grow_followers(capacity, len(self.time))
             self.heads = longer(self.heads, capacity)
         if len(slots) == 1:  # the usual case of a small call
-            _, room, start, count, _ = self.heads[slots.item(0)].tolist()
-            if room and start + count + more.item(0) <= room:
+            _, capacity, start, count, _ = self.heads[slots.item(0)].tolist()
+            if capacity and start + count + more.item(0) <= capacity:
                 return
         head = self.heads[slots]
         full = (head[:, START] + head[:, COUNT] + more > head[:, CAPACITY]) | (head[:, CAPACITY] == 0)
@@ -247,8 +247,8 @@ class OrderedRows:
         found: NDArray[Any] = self.time[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
         return found
 
-    def locate(self, rows: NewRows, stale: Callable[[Ints], None]) -> Ints:
-        """The indices at which new rows belong; assigns their labels. `stale` gets the slots that are relabelled."""
+    def locate(self, rows: NewRows, reset_trees: Callable[[Ints], None]) -> Ints:
+        """Find the indices of new rows, and assign their labels; calls `reset_trees` for slots that are relabelled."""
         places = np.empty(len(rows), np.int64)
         given = (rows.slots, rows.time, rows.rids)
         while True:
@@ -256,7 +256,7 @@ class OrderedRows:
             if full < 0:
                 return places
             slot = np.array([full])
-            stale(slot)
+            reset_trees(slot)
             self.run(eager_order.relabel_rows, slot, self.heads, self.lists)
 
     def insert(self, rows: NewRows, places: Ints) -> None:

@@ -14,7 +14,7 @@ from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
 from sash.engine.compared_cells import compared_cells
 from sash.engine.eager_aggregate import MovedRows
-from sash.engine.eager_change import RowPlaces, Touched
+from sash.engine.eager_change import RowChanges, RowPlaces
 from sash.engine.eager_comparison import Answered, mark_changed
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
 from sash.engine.eager_results import united
@@ -61,7 +61,7 @@ class KnownSlides:
 
 
 @dataclass
-class SlideTurn:
+class AffectedSlides:
     """Slides that may change, by window: before and after the call; and the ranges of all of them."""
 
     old: list[KnownSlides]
@@ -86,19 +86,19 @@ class SlideResults:
             TimeRecords() if window.slide == "time" else RowRecords() for window in self.windows
         ]
 
-    def before(self, touched: Touched) -> list[KnownSlides]:
-        """The slides that the touched rows may change, before the change."""
+    def before(self, change: RowChanges) -> list[KnownSlides]:
+        """The slides that a change of rows may affect, as they are before it."""
         return [
-            self._time_before(place, touched) if window.slide == "time" else self._rows_before(place, touched)
+            self._time_before(place, change) if window.slide == "time" else self._rows_before(place, change)
             for place, window in enumerate(self.windows)
         ]
 
-    def turn(self, touched: Touched, known: list[KnownSlides]) -> SlideTurn:
+    def apply(self, change: RowChanges, known: list[KnownSlides]) -> AffectedSlides:
         """Change the rows, and find the slides after the change."""
-        rows, new, removed = self.state.rows, touched.new, touched.removed
-        fresh, gone = (new.slots, touched.places, new.time, new.rids), (removed.slots, removed.index)
-        given = (rows.heads, rows.lists, self.state.rules.gaps, touched.done)
-        rows.run(eager_order.change_rows, fresh, gone, touched.among_the_rest(), *given)
+        rows, new, removed = self.state.rows, change.new, change.removed
+        fresh, gone = (new.slots, change.places, new.time, new.rids), (removed.slots, removed.index)
+        given = (rows.heads, rows.lists, self.state.rules.gaps, change.done)
+        rows.run(eager_order.change_rows, fresh, gone, change.among_the_rest(), *given)
         after = []
         for place, (window, before) in enumerate(zip(self.windows, known, strict=True)):
             if window.slide == "time":
@@ -117,30 +117,30 @@ class SlideResults:
         if not self.state.asks_all:
             lengths = [len(one.slots) for one in (*old, *after)]
             ranges.windows = np.repeat(np.tile(np.arange(len(old)), 2), lengths)
-        moved = MovedRows(touched.entered, touched.left, rows.labels)
-        return SlideTurn(known, after, ranges, [], moved)
+        moved = MovedRows(change.entered, change.left, rows.labels)
+        return AffectedSlides(known, after, ranges, [], moved)
 
-    def after(self, turn: SlideTurn, answers: list[RangeResults]) -> list[pa.Array]:
+    def after(self, affected: AffectedSlides, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
-        turn.answers = answers
+        affected.answers = answers
         parts = [
-            (self._time_changed if window.slide == "time" else self._rows_changed)(place, turn)
+            (self._time_changed if window.slide == "time" else self._rows_changed)(place, affected)
             for place, window in enumerate(self.windows)
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
-    def slide_of(self, turn: SlideTurn, place: int) -> tuple[Ints, Any]:
+    def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Any]:
         """The slot of the slide that a range belongs to, and the end of the slide."""
-        slides = [before.slides for before in turn.old] + turn.new
+        slides = [before.slides for before in affected.old] + affected.new
         found = next(one for one in reversed(slides) if one.at <= place and len(one.slots))
         at = place - found.at
         return found.slots[at : at + 1], found.ends[at]
 
     # ---- slides in time ----
 
-    def _time_before(self, place: int, touched: Touched) -> KnownSlides:
+    def _time_before(self, place: int, change: RowChanges) -> KnownSlides:
         state, window, rule = self.state, self.windows[place], self.state.rules.rules[place]
-        slots, _, time, _ = given = touched.all()
+        slots, _, time, _ = given = change.all()
         if rule.kind == TIME:
             right = window.closed == "right"
             begin = slide_grid.last_end(window, time, right) + 1
@@ -176,29 +176,29 @@ class SlideResults:
             ranges[:, SOME] &= newest == names  # else no row is new since the slide before
         return Slides(of, names, starts, ends, ranges, np.full(len(of), -1))
 
-    def _time_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
-        old, new = turn.old[place].slides, turn.new[place]
-        there, was = new.some, old.some & (old.revisions >= 0)
-        changed = there & ~was
-        both = np.flatnonzero(there & was)
-        changed[both] = self._differ(place, turn, both, both)
-        emptied = was & ~there
+    def _time_changed(self, place: int, affected: AffectedSlides) -> list[pa.Array]:
+        old, new = affected.old[place].slides, affected.new[place]
+        has_rows, was_emitted = new.some, old.some & (old.revisions >= 0)
+        changed = has_rows & ~was_emitted
+        both = np.flatnonzero(has_rows & was_emitted)
+        changed[both] = self._differ(place, affected, both, both)
+        emptied = was_emitted & ~has_rows
         at = np.flatnonzero(changed | emptied)
         revisions = old.revisions[at] + 1
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         records.set(new.slots[at], new.names[at], revisions)
         new.starts = np.where(emptied, old.starts, new.starts)
-        return self._columns(place, (new, at), revisions, emptied[at], turn)
+        return self._columns(place, (new, at), revisions, emptied[at], affected)
 
-    def _differ(self, place: int, turn: SlideTurn, at: Ints, was: Ints) -> Flags:
+    def _differ(self, place: int, affected: AffectedSlides, at: Ints, was: Ints) -> Flags:
         """Which slides of a window have changed, given their places after and before."""
-        old, new = turn.old[place].slides, turn.new[place]
+        old, new = affected.old[place].slides, affected.new[place]
         found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
         pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
-        answered = Answered(self.state.aggregates, turn.answers, turn.ranges, turn.moved)
+        answered = Answered(self.state.aggregates, affected.answers, affected.ranges, affected.moved)
         if self.projector.is_plain:
-            for number in range(len(turn.answers)):
+            for number in range(len(affected.answers)):
                 answered.compare(number, pairs, found)
         else:
             mark_changed(self.cells[place], self.projector, answered, lambda _: pairs, found)
@@ -206,10 +206,10 @@ class SlideResults:
 
     # ---- slides by rows ----
 
-    def _rows_before(self, place: int, touched: Touched) -> KnownSlides:
-        """The slides from the first that the touched rows may change."""
+    def _rows_before(self, place: int, change: RowChanges) -> KnownSlides:
+        """The slides from the first that the changed rows may affect."""
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
-        given = touched.all()
+        given = change.all()
         first = np.append(True, given.slots[1:] != given.slots[:-1]) if len(given.slots) else np.zeros(0, np.bool_)
         given = RowPlaces(*(part[first] for part in given))
         begin = given.places
@@ -254,8 +254,8 @@ class SlideResults:
         slots, numbers = self._numbers(firsts, stops)
         return self._at_rows(place, slots, numbers, numbers)
 
-    def _rows_changed(self, place: int, turn: SlideTurn) -> list[pa.Array]:
-        known, new = turn.old[place], turn.new[place]
+    def _rows_changed(self, place: int, affected: AffectedSlides) -> list[pa.Array]:
+        known, new = affected.old[place], affected.new[place]
         old, firsts, ordinals = known.slides, known.firsts, known.ordinals
         slots, numbers, new.names = new.slots, new.names, new.names.copy()
         some = np.flatnonzero(new.some)  # an empty slide does not count
@@ -269,15 +269,15 @@ class SlideResults:
         was = offset[order] + rank
         changed = ~paired
         pairs = np.flatnonzero(paired)
-        changed[pairs] = self._differ(place, turn, some[pairs], was[pairs])
+        changed[pairs] = self._differ(place, affected, some[pairs], was[pairs])
         new.revisions = self._revise(place, known, numbers[some], changed, counts)
         at = some[changed]
-        columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), turn)
+        columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), affected)
         fewer = np.flatnonzero(before > counts)
         if not len(fewer):
             return columns
         lost = np.concatenate([np.arange(offset[i] + counts[i], offset[i] + before[i]) for i in fewer.tolist()])
-        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), turn)
+        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), affected)
         return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
 
     def _numbers(self, firsts: Ints, stops: Ints) -> tuple[Ints, Ints]:
@@ -300,8 +300,8 @@ class SlideResults:
             more[:same], revisions[: len(last)] = before[:same], last
             more[same : same + count] = numbers[at : at + count]
             revisions[same : same + count] += changed[at : at + count]
-            there = int(np.searchsorted(before, VANISHED))
-            revisions[same + count : there] += 1
+            existing = int(np.searchsorted(before, VANISHED))
+            revisions[same + count : existing] += 1
             made.append(revisions[same : same + count])
             records.set(slot, start, more, revisions)
             at += count
@@ -310,7 +310,7 @@ class SlideResults:
     # ---- the output ----
 
     def _columns(
-        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, turn: SlideTurn
+        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, affected: AffectedSlides
     ) -> list[pa.Array]:
         """The columns of some slides; without results for a slide that became empty."""
         state = self.state
@@ -319,13 +319,13 @@ class SlideResults:
         keys = state.keys.keys(slots)
         columns = self.output.slide_head(keys, place, found.starts[at], found.ends[at])
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        answered = Answered(state.aggregates, turn.answers, turn.ranges, turn.moved)
+        answered = Answered(state.aggregates, affected.answers, affected.ranges, affected.moved)
         for column in self.projector.of_slides(
             place, len(at), lambda _, number: answered.column(number, at + found.at)
         ):
             if blank is not None:
-                there = np.where(emptied, -1, np.arange(len(at)))
-                column = column.take(array(there, ~emptied))  # noqa: PLW2901
+                places = np.where(emptied, -1, np.arange(len(at)))
+                column = column.take(array(places, ~emptied))  # noqa: PLW2901
             columns.append(column)
         return [*columns, array(slide_ids(keys, place, names)), array(revisions)]
 

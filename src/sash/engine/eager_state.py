@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.eager_aggregate import EagerAggregate, subset
-from sash.engine.eager_change import EagerJournal, Touched
+from sash.engine.eager_change import EagerJournal, RowChanges
 from sash.engine.eager_columns import longer
 from sash.engine.eager_rows import OrderedRows
 from sash.engine.eager_rules import WindowRules
@@ -78,7 +78,7 @@ class EagerState:
             if aggregate.kernel.compiled:
                 aggregate.trees.reset(slots)
 
-    def stale(self, slots: Ints) -> None:
+    def reset_trees(self, slots: Ints) -> None:
         """Mark all trees of slots to be rebuilt."""
         for aggregate in self.aggregates:
             aggregate.trees.reset(slots)
@@ -93,7 +93,7 @@ class EagerState:
         counts = self.rows.heads[found, COUNT]
         return TreeWork(emptied=found, built=(np.repeat(found, counts), self.rows.first_rids(found, counts)))
 
-    def turn(self, works: Sequence[TreeWork], ranges: LabelRanges | None) -> list[RangeResults]:
+    def update_trees(self, works: Sequence[TreeWork], ranges: LabelRanges | None) -> list[RangeResults]:
         """Update each aggregate's trees, and answer ranges. Raises AggregateRaised."""
         found = []
         for p, (aggregate, work) in enumerate(zip(self.aggregates, works, strict=True)):
@@ -101,7 +101,7 @@ class EagerState:
             places = None if asked is None or asked.all() else np.flatnonzero(asked)
             some = ranges if ranges is None or places is None else ranges.subset(places)
             try:
-                answers = aggregate.turn(work, self.rows.heads, self.rows.labels, some)
+                answers = aggregate.update_trees(work, self.rows.heads, self.rows.labels, some)
             except TreeFailed as failed:
                 if failed.phase == ASKING and places is not None:
                     failed = TreeFailed(failed.phase, int(places[failed.place]), failed.error)
@@ -149,7 +149,7 @@ class EagerState:
         self.journal = EagerJournal(fresh, (rows.free_count, rows.numbered), marks)
         return self.journal
 
-    def enter(self, change: Touched, slots: Ints) -> None:
+    def enter(self, change: RowChanges, slots: Ints) -> None:
         """Add a change of rows to the journal before it is made."""
         self.save(slots)
         assert self.journal is not None
@@ -217,7 +217,7 @@ class EagerState:
                     leaf[at] = saved
                 aggregate.trees.base_non_null[at] = non_null
             self._undo(journal)
-            self.stale(slots)
+            self.reset_trees(slots)
         for rids, revisions in journal.revised:
             rows.revision[rids] = revisions
         rows.free_count, rows.numbered = journal.numbers
@@ -242,7 +242,7 @@ class EagerState:
         self.alive[slots], self.anchored[slots] = False, False
         self.timers.clear(slots)
         self.last[slots] = earliest(self.numbers)
-        self.stale(slots)
+        self.reset_trees(slots)
         for a in range(self.rules.anchors):
             for aggregate in self.aggregates:
                 aggregate.trees.base_non_null[slots * self.rules.anchors + a] = False
@@ -250,7 +250,7 @@ class EagerState:
 
     # ---- retention ----
 
-    def watch(self, slots: Ints) -> None:
+    def ensure_timers(self, slots: Ints) -> None:
         """Set a timer for slots that have none: when their newest row is settled."""
         idle = slots[self.timers.times[slots] == self.timers.never]
         if len(idle):
@@ -286,7 +286,7 @@ class EagerState:
         works = [self.missing(aggregate, slots) for aggregate in self.aggregates]
         for work in works:
             work.folds, work.cuts = joined, (slots, upto)
-        self.turn(works, None)
+        self.update_trees(works, None)
         for aggregate in self.aggregates:
             for _, _, _, ended in changed:
                 aggregate.trees.base_non_null[ended] = False

@@ -44,12 +44,12 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
     return when, np.ones(len(slots), np.bool_)
 
 
-def next_look(state: EagerState, slots: Ints, now: Watermark, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
+def next_timers(state: EagerState, slots: Ints, now: Watermark, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
     """The next timer of keys: when a quarter more of their rows is settled, at the latest when they expire."""
     count, last = state.rows.heads[slots, COUNT], state.last[slots]
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
-    some, there = last.copy(), np.flatnonzero(count)
-    some[there] = state.rows.time_at(slots[there], index[there])
+    some, filled = last.copy(), np.flatnonzero(count)
+    some[filled] = state.rows.time_at(slots[filled], index[filled])
     reach = max((rule.window.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
     found = np.full(len(slots), state.timers.never, state.numbers)
     for time in (when, beyond(later(last, reach)), beyond(some)):

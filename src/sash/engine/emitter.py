@@ -98,11 +98,11 @@ class ChangeEmitter:
         known = np.where(first & (life == 0), emitted[slots, 0], -1)
         found = first & (known < 0)
         later = np.flatnonzero(~first)
-        found[later] = self._unlike(g, (given, order[later]), (given, order[later - 1]))
+        found[later] = self._differs(g, (given, order[later]), (given, order[later - 1]))
         stored = np.flatnonzero(known >= 0)
         if len(stored):
-            remembered = self._remembered(g, slots[stored], known[stored])
-            found[stored] = self._unlike(g, (given, order[stored]), (remembered, None))
+            last_emitted = self._last_emitted(g, slots[stored], known[stored])
+            found[stored] = self._differs(g, (given, order[stored]), (last_emitted, None))
         emitted[lost, 0] = -1
         last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
         current = last if not step.rows.has_restarts else last[life[last] == step.rows.lives_of(slots[last])]
@@ -119,24 +119,24 @@ class ChangeEmitter:
         chosen[order] = found
         return chosen
 
-    def _remembered(self, g: int, slots: Ints, codes: Ints) -> Compared:
+    def _last_emitted(self, g: int, slots: Ints, codes: Ints) -> Compared:
         emitted, width = self.engine.table["emitted", g], len(self.logs[g])
         rows = emitted[slots]
         columns = [log.decode(codes) for log in self.logs[g]]
         return Compared(slots, None, columns, rows[:, 1 : 1 + width], rows[:, 1 + width :])
 
-    def _unlike(self, g: int, these: tuple[Compared, Ints], those: tuple[Compared, Ints | None]) -> Flags:
-        """Which results differ, place by place: exact ones by value, others by what entered or left."""
+    def _differs(self, g: int, these: tuple[Compared, Ints], those: tuple[Compared, Ints | None]) -> Flags:
+        """Which results differ, pairwise: exact ones by value, others by the inputs that entered or left."""
         (one, places), (other, others) = these, those
-        there = slice(None) if others is None else others
+        chosen = slice(None) if others is None else others
         found = np.zeros(len(places), np.bool_)
         for i, cell in enumerate(self.cells[g]):
             if cell.exact:
                 column = other.columns[i] if others is None else other.columns[i].take(array(others))
                 found |= differ(one.columns[i].take(array(places)), column)
             else:
-                found |= one.low[places, i] != other.low[there, i]
-                found |= one.high[places, i] != other.high[there, i]
+                found |= one.low[places, i] != other.low[chosen, i]
+                found |= one.high[places, i] != other.high[chosen, i]
         return found
 
     # ---- all or nothing, memory ----
@@ -151,12 +151,12 @@ class ChangeEmitter:
     def rollback(self) -> None:
         """Undo the call in the logs; the engine's journal restores the slots. May be called again."""
         if self._marks is None:
-            self.even_out()
+            self.truncate_logs()
             return
         for log, mark in zip((log for logs in self.logs for log in logs), self._marks, strict=True):
             log.rollback(mark)
 
-    def even_out(self) -> None:
+    def truncate_logs(self) -> None:
         """Truncate the logs to equal length after a failed load: no slot refers to the removed results."""
         for logs in self.logs:
             least = min(map(len, logs), default=0)

@@ -28,7 +28,7 @@ class KeyRetention:
         self.row_reach: tuple[Any, Any, Any] | None = None
         """How long a row is needed, as `saturating` has it, if windows over rows are all that needs a key."""
         if len(assigners) == 1 and isinstance(assigners[0], RowAssigner) and bound_query.time is not None:
-            size = assigners[0].lasting
+            size = assigners[0].key_lifetime
             if size is not None and not self.by_key:
                 self.row_reach = saturating(size, numbers)
 

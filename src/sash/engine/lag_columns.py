@@ -40,13 +40,13 @@ def lag_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultC
     monoid, lag = inputs.spec.monoid, lag_of(inputs.spec.monoid)
     if lag is None or (monoid is not lag and inputs.forms is None):
         return None
-    there = inputs.threads.holds_at_least(ranges, lag.n + 1)
-    there = there if on is None else there & on
+    enough = inputs.threads.holds_at_least(ranges, lag.n + 1)
+    enough = enough if on is None else enough & on
     last = ranges.his - 1
     if monoid is lag:
-        return inputs.payload(last - lag.n, there, 0)
+        return inputs.payload(last - lag.n, enough, 0)
     values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, presence_of))
-    found, valid = changes(lag, values, known, (last, last - lag.n, there))
+    found, valid = changes(lag, values, known, (last, last - lag.n, enough))
     return inputs.back(inputs.spec.result, found, valid)
 
 
@@ -57,16 +57,16 @@ def column_numbers(column: Any) -> NDArray[Any]:
 
 
 def changes(
-    monoid: Monoid, values: NDArray[Any], there: Flags, places: tuple[Any, Any, Flags]
+    monoid: Monoid, values: NDArray[Any], non_null: Flags, places: tuple[Any, Any, Flags]
 ) -> tuple[NDArray[Any], Flags]:
     """The differences or relative changes between values at two places, and which are valid.
 
-    `there`: which values are not null; `places`: the last rows, those before, and which windows hold both. Raises
+    `non_null`: which values are not null; `places`: the last rows, those before, and which windows hold both. Raises
     RangeOverflow.
     """
     last, before, wanted = places
     last, before = np.where(wanted, last, 0), np.where(wanted, before, 0)
-    valid = wanted & there[last] & there[before]
+    valid = wanted & non_null[last] & non_null[before]
     now, then = values[last], values[before]
     with np.errstate(all="ignore"):
         difference = now - then

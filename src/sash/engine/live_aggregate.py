@@ -17,7 +17,7 @@ from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arena import Arena, places_of
-from sash.engine.arrow_arrays import everyone
+from sash.engine.arrow_arrays import all_true
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
@@ -241,7 +241,7 @@ class LiveAggregate:
         asked, place = (found.after, found.his), self.assigner.place(rows)
         inputs, non_null, _, _ = self._rows
         out, valid, low, high = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
-        made = self._columns(Values(out, valid, everyone(len(valid)), low, high), found.after - 1)
+        made = self._columns(Values(out, valid, all_true(len(valid)), low, high), found.after - 1)
         if found.rows is None:
             return [(column, low, high) for column in made]
         places = pa.array(found.rows)

@@ -34,7 +34,7 @@ from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigne
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.result_errors import failed_place
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.row_errors import RoomCheck, aggregate_failure, failure
+from sash.engine.row_errors import RowLimits, aggregate_failure, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
@@ -103,8 +103,8 @@ class LiveEngine:
         if changes:
             self.count_values()
         self.retention = KeyRetention(bound_query, self.assigners, self.numbers)
-        self.room = RoomCheck(bound_query)
-        self.sliding = self.room.sliding
+        self.limits = RowLimits(bound_query)
+        self.sliding = self.limits.sliding
         of_rows = [a for a in self.assigners if isinstance(a, RowAssigner)]
         at_rows = all(bound_query.windows[place].slide == "row" for a in of_rows for place in a.places)
         in_panes = [a for a in self.assigners if a.slides_in_time]

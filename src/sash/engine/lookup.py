@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import array, everyone, no_rows
+from sash.engine.arrow_arrays import all_true, array, no_rows
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
 from sash.engine.input_checks import record_batch
 from sash.engine.key_table import KeyTable
@@ -143,7 +143,7 @@ class Lookup:
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
             if isinstance(assigner, ArenaAssigner):
-                self._let_back(assigner, windows)
+                self._reset_passed(assigner, windows)
             made: dict[int, list[pa.Array]] = {}
             for aggregate in aggregates:
                 made |= self._values(aggregate, windows)
@@ -171,7 +171,7 @@ class Lookup:
             or (self.bound_query.time is not None and (watermark is None or at > watermark))
         )
 
-    def _let_back(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
+    def _reset_passed(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
         """Reset structures that are beyond a window's start: they only move forward."""
         least = np.minimum.reduce([window.los for window in windows if window.los is not None])
         for follower in assigner.arena.followers:
@@ -203,7 +203,7 @@ class Lookup:
             if self.closed is not None:
                 require_before(self.engine.table["stamps"][slots, LAST], at, self.closed, window)
             self._empty_closed(assigner, slots, at)
-            on = everyone(len(slots))
+            on = all_true(len(slots))
             return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, after=zeros, his=slots)
         assert isinstance(assigner, ArenaAssigner)
         los, his = self._ranges(assigner, w, at, size)
@@ -213,12 +213,12 @@ class Lookup:
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
         """Empty the partials of windows that have ended."""
         heads = self.engine.table[f"{assigner.name}.heads"]
-        there = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
+        is_open = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
         if assigner.window.kind == "session" and at is not None:
-            there &= ~assigner.is_silent(at, assigner.last(slots))
-        over = slots[~there]
+            is_open &= ~assigner.has_ended(at, assigner.last(slots))
+        ended = slots[~is_open]
         for aggregate in self.engine.aggregates[self.engine.assigners.index(assigner)]:
-            self.engine.table[aggregate.name, "base"][over] = self.engine.table[aggregate.name, "totals"][over]
+            self.engine.table[aggregate.name, "base"][ended] = self.engine.table[aggregate.name, "totals"][ended]
 
     def _ranges(self, assigner: ArenaAssigner, w: int, at: Any, size: Any) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""

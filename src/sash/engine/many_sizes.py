@@ -135,10 +135,10 @@ class PrefixSums:
     def run(self, first: int, stop: int) -> None:
         """Compute the distinct windows [first, stop), SHARE at once."""
         rows = self.inputs.rows
-        room = np.empty((SHARE, len(rows)))
+        scratch_results = np.empty((SHARE, len(rows)))
         for at in range(first, stop, SHARE):
             windows = self.distinct[at : min(at + SHARE, stop)]
-            found = room[: len(windows)]
+            found = scratch_results[: len(windows)]
             uncertain = self._compute(self.bounds[at : at + len(windows)], found)
             self.uncertain[windows] = uncertain > 0
             if uncertain.all():  # then the others are uncertain, too: values are not finite, or differ too much

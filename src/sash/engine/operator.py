@@ -286,7 +286,7 @@ class Operator(AtomicCalls):
         if not arrived.all_taken:
             self.arrivals.refuse(arrived, batch)
         changes: Changes = {"watermark": arrived.watermark, "rows_in": behind}
-        self.room.require(batch, arrived.time, arrived.taken)
+        self.limits.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(first, behind)
         table = plain_batch(batch, self.plain)
         if arrived.all_taken:

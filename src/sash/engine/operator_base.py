@@ -19,7 +19,7 @@ from sash.engine.lookup import Pairs, key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.root_page import explained, has_state
-from sash.engine.row_errors import FallibleExpressions, RoomCheck
+from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
@@ -55,7 +55,7 @@ class OperatorBase:
         require_movable(self.plain)
         self.plan = self._plan(schema)
         self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
-        self.room = RoomCheck(self.bound_query)
+        self.limits = RowLimits(self.bound_query)
         self.fallible = FallibleExpressions(self.bound_query)
         self.output = self._output(schema)
         self.sorted_rows = SortedRows(self.bound_query)

@@ -120,7 +120,7 @@ class Pages(StoreOwner):
         expected = self._generations.get(name)
         if expected is not None and expected != meta["generation"]:
             raise PageError(
-                f"page {name!r} is not of the call that the header names: a write reached the store only in part, "
+                f"page {name!r} is not of the call that the header lists: a write reached the store only in part, "
                 "or an older copy of the page was restored"
             )
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import everyone
+from sash.engine.arrow_arrays import all_true
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit
@@ -44,7 +44,7 @@ class PaneAssigner(ArenaAssigner):
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name, [0, -NEVER] * len(places))
-        self._rooms: dict[int, int] = {}
+        self._capacities: dict[int, int] = {}
         """By window: the capacity for slides of one step, from the number in earlier steps."""
         self.arena.add("low", self.cut_type)
         table.add(f"{name}.low", self.cut_type, 0)
@@ -128,7 +128,7 @@ class PaneAssigner(ArenaAssigner):
         slots = _joined([of[part[0]] for (of, *_), part in zip(asked, parts, strict=True)])
         k, his, los = (_joined([part[i] for part in parts]) for i in (1, 2, 3))
         longest = WindowRanges(
-            self.places[members[0]], slots, everyone(len(slots)), slide_grid.starts(window, k),
+            self.places[members[0]], slots, all_true(len(slots)), slide_grid.starts(window, k),
             slide_grid.ends(window, k), k, None, los[0], his, life=life, by_slide=True, all_on=True, every_lo=los[0],
         )  # fmt: skip
         return {w: self._shorter(w, longest, los[i]) if i else longest for i, w in enumerate(members)}
@@ -142,7 +142,7 @@ class PaneAssigner(ArenaAssigner):
         at = np.flatnonzero(held)
         slots, ends, k, his = (of.take(at) for of in (longest.slots, longest.ends, longest.ident, longest.his))
         return WindowRanges(
-            place, slots, everyone(len(at)), None, ends, k, None, los.take(at), his,
+            place, slots, all_true(len(at)), None, ends, k, None, los.take(at), his,
             life=None if longest.life is None else longest.life[at], by_slide=True, all_on=True, among=at,
             length=size, every_lo=los,
         )  # fmt: skip
@@ -155,9 +155,9 @@ class PaneAssigner(ArenaAssigner):
         sizes = np.array([self.windows[w].size for w in members], self.cut_type)
         rings = self.arena.columns["low"], self.arena.columns["first", longest]
         found: list[Slides] = []
-        first, room = 0, max(len(of) + 16, self._rooms.get(longest, 0))
+        first, capacity = 0, max(len(of) + 16, self._capacities.get(longest, 0))
         while first < len(of) or not found:
-            out = (*(np.empty(room, np.int64) for _ in range(3)), np.empty((len(members), room), np.int64))
+            out = (*(np.empty(capacity, np.int64) for _ in range(3)), np.empty((len(members), capacity), np.int64))
             arguments = (of, limits, backs, first, restarts, grid_of, sizes, self.arena.heads, columns, rings, out)
             first, count = call_loop(due_slides, self.cut_type.str, arguments)
             if first < 0:
@@ -165,8 +165,8 @@ class PaneAssigner(ArenaAssigner):
                     "the state is damaged: a window has a slide that a longer one of the same slides has not"
                 )
             found.append((out[0][:count], out[1][:count], out[2][:count], out[3][:, :count]))
-            room = max(4 * room, 1 << 12)
-        self._rooms[longest] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
+            capacity = max(4 * capacity, 1 << 12)
+        self._capacities[longest] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
         entries, numbers, his, los = (_joined([part[i] for part in found]) for i in range(4))
         return entries, numbers, his, los
 

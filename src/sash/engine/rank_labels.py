@@ -125,7 +125,7 @@ class RankLabels:
     def _insert(self, fresh: list[Any]) -> None:
         """Assign labels to new values, which are sorted."""
         places = [bisect_left(self._order, value) for value in fresh]
-        found = self._room(places)
+        found = self._labels_before(places)
         if found is None:
             old, values = self._sorted_labels(), self._order
 
@@ -144,7 +144,7 @@ class RankLabels:
         self._values.update(zip(found, fresh, strict=True))
         self._size += sum(map(sys.getsizeof, fresh))
 
-    def _room(self, places: list[int]) -> list[int] | None:
+    def _labels_before(self, places: list[int]) -> list[int] | None:
         """Labels for new values before these places of the order; None if a gap is too small."""
         found: list[int] = []
         cuts = [0, *(i for i in range(1, len(places)) if places[i] != places[i - 1]), len(places)]

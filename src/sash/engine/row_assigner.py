@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import everyone
+from sash.engine.arrow_arrays import all_true
 from sash.engine.key_values import decode
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_errors import decreasing
@@ -140,7 +140,7 @@ class RowAssigner(ArenaAssigner):
             open_start = window.closed in ("right", "neither")
             los = self._bound(w, (slots, begin, his), time, open_start, "time")
         elif window.kind == "count":
-            his, los = stop, self._room(w, len(slots))
+            his, los = stop, self._starts_array(w, len(slots))
             arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
             call_loop(count_starts, "", arguments)
         elif window.kind == "delta":
@@ -150,7 +150,7 @@ class RowAssigner(ArenaAssigner):
         else:
             his, los = stop, self.policies[w].enforce(rows, self.pos, self.begin)
             los = los if ends is None else los[ends]
-        on = his - los >= int(window.size or 1) if window.full else everyone(len(slots))
+        on = his - los >= int(window.size or 1) if window.full else all_true(len(slots))
         starts, stops, ident = time, time, pos
         blame = ends
         life = rows.lives if rows.lives is None or ends is None else rows.lives[ends]
@@ -169,7 +169,7 @@ class RowAssigner(ArenaAssigner):
             all_on=not window.full,
         )  # fmt: skip
 
-    def _room(self, w: int, count: int) -> Ints:
+    def _starts_array(self, w: int, count: int) -> Ints:
         """Room for the starts of a window. Those of all rows lie in one block by size, as loops over sizes read."""
         if count == self._los.shape[1]:
             return self._los[self._ranks[w]]
@@ -188,7 +188,7 @@ class RowAssigner(ArenaAssigner):
     def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
         """The starts of windows measured on a column of the arena; `at`: its value at the window's end."""
         values, (slots, begin, his) = self.arena.columns[name], ends
-        los, column, window = self._room(w, len(slots)), self.start_column(w), self.windows[w]
+        los, column, window = self._starts_array(w, len(slots)), self.start_column(w), self.windows[w]
         if window.calendar_size is not None:
             least = window.calendar_size.before(at)
             call_loop(
@@ -259,7 +259,7 @@ class RowAssigner(ArenaAssigner):
                 self._bound(w, (slots, begin, back), self.last(slots), open_start, "time")
 
     @property
-    def lasting(self) -> Any:
+    def key_lifetime(self) -> Any:
         """How long a key is needed after its last row, if that is a fixed time; else None."""
         return None if self.closed_start or self.pending else self.reach
 

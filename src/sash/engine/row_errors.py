@@ -18,7 +18,7 @@ from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.derived_columns import is_fallible
 
 
-class RoomCheck:
+class RowLimits:
     """Rejects rows whose windows would exceed the range of numbers, before they enter the state."""
 
     def __init__(self, bound_query: BoundQuery) -> None:
@@ -29,7 +29,7 @@ class RoomCheck:
 
     def require_times(self, time: NDArray[Any]) -> None:
         """Raises OverflowError, naming the value, for times at which slides are not distinct."""
-        slide_grid.require_room(self.sliding, time, self.column)
+        slide_grid.require_in_range(self.sliding, time, self.column)
 
     def require(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
         """Raises OverflowError for times at which slides are not distinct, ValueError for a Delta window's column that

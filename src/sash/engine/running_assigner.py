@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import nobody
+from sash.engine.arrow_arrays import all_false
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, lasts, later
+from sash.engine.time_numbers import Watermark, is_gap, later
 from sash.engine.window_assigner import Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
@@ -41,9 +41,9 @@ class RunningAssigner(WindowAssigner):
 
     def assign(self, rows: StepRows) -> None:
         count, window = len(rows), self.window
-        begins, marks = rows.restarts, nobody(count)
+        begins, marks = rows.restarts, all_false(count)
         if window.kind == "session":
-            begins = begins | ((rows.ordinal > 0) & lasts(window.size, rows.time, rows.previous))
+            begins = begins | ((rows.ordinal > 0) & is_gap(window.size, rows.time, rows.previous))
         elif window.kind == "punctuation":
             marks = decode(rows.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
@@ -128,7 +128,7 @@ class RunningAssigner(WindowAssigner):
             for ending in endings:
                 of = ending.slots[heads[ending.slots, OPEN] != 0]
                 if ending.now is not None:
-                    of = of[self.is_silent(ending.now, self.last(of))]
+                    of = of[self.has_ended(ending.now, self.last(of))]
                 parts.append((np.full(len(of), len(rows)), of, stamps[of], self.last(of), heads[of, ROW]))
                 heads[of, OPEN] = 0
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
@@ -143,9 +143,9 @@ class RunningAssigner(WindowAssigner):
         """The number of rows up to the last of each punctuated window, for queries without a time."""
         return rows.ordinal[self.row] + 1
 
-    def is_silent(self, now: Watermark, last: Numbers) -> Flags:
+    def has_ended(self, now: Watermark, last: Numbers) -> Flags:
         """Has a session ended whose last row was at `last`?"""
-        found: Flags = lasts(self.window.size, np.asarray(now, last.dtype), last)
+        found: Flags = is_gap(self.window.size, np.asarray(now, last.dtype), last)
         return found
 
     def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:

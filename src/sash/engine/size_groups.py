@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sash.engine.arrow_arrays import everyone
+from sash.engine.arrow_arrays import all_true
 from sash.engine.step_data import WindowRanges
 from sash.kernels.loops.array_types import Flags, Ints
 
@@ -19,11 +19,11 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     if alike:
         los = stacked([one.los for one in found])
         if all(one.all_on for one in found):
-            return los, np.broadcast_to(everyone(los.shape[1]), los.shape), []
+            return los, np.broadcast_to(all_true(los.shape[1]), los.shape), []
         return los, np.stack([one.on for one in found]), []
     if longest.among is None and all(one.every_lo is not None for one in found):
         los = stacked([one.every_lo for one in found])
-        return los, np.broadcast_to(everyone(los.shape[1]), los.shape), places_among(longest, found)
+        return los, np.broadcast_to(all_true(los.shape[1]), los.shape), places_among(longest, found)
     los = np.tile(longest.his, (len(found), 1))  # type: ignore[arg-type]
     on = np.zeros(los.shape, np.bool_)
     places = places_among(longest, found)

@@ -133,7 +133,7 @@ def scalars(window: WindowSpec, kind: np.dtype[Any], first: int = 0, last: int =
     return (*typed, per, *window.grid.table(first, last))
 
 
-def require_room(windows: list[WindowSpec], x: Numbers, column: str) -> None:
+def require_in_range(windows: list[WindowSpec], x: Numbers, column: str) -> None:
     """Raises OverflowError, naming the value, where ends of windows would overflow 64-bit integers."""
     if not len(x) or not windows:
         return
@@ -170,5 +170,5 @@ def _require_grid(windows: list[WindowSpec], x: Numbers, column: str) -> None:
         if far.any():
             raise OverflowError(
                 f"the time {float(x[far][0])} in column {column!r} is too far out for windows that slide by "
-                f"{window.every}: floats there do not tell one slide from the next"
+                f"{window.every}: floats there do not distinguish one slide from the next"
             )

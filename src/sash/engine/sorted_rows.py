@@ -43,5 +43,5 @@ class SortedRows:
             order = ", ".join([*self.bound_query.by, *self.bound_query.query.on])
             raise ValueError(
                 f"mode 'sorted' takes rows ordered by {order or 'arrival'}; "
-                f"{format_row(table, at)} comes behind {format_row(table, at - 1)}"
+                f"{format_row(table, at)} comes after {format_row(table, at - 1)}"
             )

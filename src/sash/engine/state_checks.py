@@ -49,7 +49,7 @@ def require(holds: Any, what: str) -> None:
         raise ValueError(what)
 
 
-def whole_column(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
+def required_numbers(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
     """A column of numbers. Raises ValueError for a null."""
     column = batch.column(name)
     require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
@@ -73,7 +73,7 @@ class StateChecks:
         """Raises ValueError for invalid slots."""
         engine = self.engine
         rows = scalars["keys"][:, ROWS]
-        require((rows >= 1) & (rows < LARGEST), "a key has a number of rows that cannot be")
+        require((rows >= 1) & (rows < LARGEST), "a key has an impossible number of rows")
         self._check_stamps(scalars["stamps"])
         for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
             heads = scalars[f"{assigner.name}.heads"]
@@ -83,28 +83,31 @@ class StateChecks:
                 _check_running(assigner, heads, scalars[f"{assigner.name}.start"])
             for aggregate in aggregates:
                 totals = scalars[aggregate.name, "totals"]
-                require((totals >= 0) & (totals < LARGEST), "a key has a number of values that cannot be")
+                require((totals >= 0) & (totals < LARGEST), "a key has an impossible number of values")
                 if not isinstance(assigner, ArenaAssigner):
                     base = scalars[aggregate.name, "base"]
-                    require((base >= 0) & (base <= totals), "a window begins with a value that is not there yet")
+                    require((base >= 0) & (base <= totals), "a window begins after the last value of its key")
 
     def _check_stamps(self, stamps: NDArray[Any]) -> None:
         last = stamps[:, LAST]
         if stamps.dtype.kind == "f":
-            require(np.isfinite(last), "the last row of a key has a time that is no number")
-            require(~np.isnan(stamps[:, [DUE, EXPIRY]]), "a timer is no number")
+            require(np.isfinite(last), "the time of the last row of a key is not finite")
+            require(~np.isnan(stamps[:, [DUE, EXPIRY]]), "a timer is NaN")
         if self.engine.bound_query.time is not None:
-            self.engine.room.require_times(last)
+            self.engine.limits.require_times(last)
 
     def _check_heads(self, assigner: ArenaAssigner, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
-        require((begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST), "a ring has no beginning or end")
+        require(
+            (begin >= 0) & (begin <= front) & (front <= back) & (back < LARGEST),
+            "the positions of a ring are not in order",
+        )
         in_time = assigner.slides_in_time
         for w, window in enumerate(assigner.windows):
             start = heads[:, assigner.start_column(w)]
             require((start >= 0) & (start <= back), "a window starts outside of its ring")
             held = start if in_time else np.maximum(start, begin)
-            require(held >= front, "a window starts with elements that are gone")
+            require(held >= front, "a window starts before the first element of its ring")
             if isinstance(assigner, RowAssigner):
                 self._check_rows(assigner, w, window, heads)
         if in_time:
@@ -118,11 +121,13 @@ class StateChecks:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         if isinstance(assigner, AheadAssigner):
             asked, life = heads[:, assigner.asked], heads[:, assigner.life]
-            require((begin == life) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are gone")
+            require(
+                (begin == life) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are missing"
+            )
             back = asked
         if window.kind == "count":
             least = np.maximum(back - int(window.behind) + (w not in assigner.pending), begin)
-            require(least >= front, "a window counts rows that are gone")
+            require(least >= front, "a window needs rows that are missing")
         if w in assigner.shifted and window.kind == "time":
             start, end = (heads[:, column] for column in assigner.shifted[w].columns)
             require((start <= end) & (end <= heads[:, BACK]), "a window ends outside of its ring")
@@ -130,7 +135,7 @@ class StateChecks:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
             waits = slide != NEVER
             require((first >= 0) & (first <= back), "a window starts outside of its ring")
-            require((front < back) & (first >= begin) | ~waits, "a slide waits for rows that are gone")
+            require((front < back) & (first >= begin) | ~waits, "a slide needs rows that are missing")
             _check_slides(window, slide[waits], assigner.numbers)
 
     # ---- elements ----
@@ -147,15 +152,15 @@ class StateChecks:
                 self._check_before(columns["low"], entry, scalars["keys"][:, ROWS])
                 require(columns["low"] >= 0, "a pane begins before the first row")
             else:
-                self.engine.room.require_times(columns["low"])
+                self.engine.limits.require_times(columns["low"])
                 for w, window in enumerate(a.windows):
                     first = slide_grid.last_end(window, columns["low"], strict=False) + 1
-                    require(columns["first", w] == first, "a pane has a first slide that is not its own")
+                    require(columns["first", w] == first, "the first slide of a pane does not match its edge")
         for aggregate in self.engine.aggregates[self.engine.assigners.index(a)]:
             require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
 
     def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:
-        require(values <= ends[entry], "an element is younger than the last row of its key")
+        require(values <= ends[entry], "an element is later than the last row of its key")
 
     def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
         """Raises ValueError if the last pane of a slot is not that of its ring."""
@@ -167,9 +172,9 @@ class StateChecks:
 def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -> None:
     flags = heads[:, [OPEN, CLOSED]]
     require((flags == 0) | (flags == 1), "a window is neither open nor closed")
-    require((heads[:, ROW] >= 0) & (heads[:, ROW] < LARGEST), "a window begins with a row that cannot be")
+    require((heads[:, ROW] >= 0) & (heads[:, ROW] < LARGEST), "a window begins with an impossible row")
     if start.dtype.kind == "f":
-        require(np.isfinite(start), "a window starts at a time that is no number")
+        require(np.isfinite(start), "a window starts at a time that is not finite")
     slide = heads[:, SLIDE]
     if assigner.windows[0].slide == "time":
         _check_slides(assigner.windows[0], slide[slide != NEVER], assigner.numbers)
@@ -179,16 +184,16 @@ def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> Non
     """Raises ValueError for slides whose ends, or whose windows' starts, exceed 64-bit integers."""
     if window.grid is not None:
         least, greatest = window.grid.near(window.grid.least) - 4, window.grid.near(window.grid.greatest) + 4
-        require((numbers >= least) & (numbers <= greatest), "a slide ends beyond all times")
+        require((numbers >= least) & (numbers <= greatest), "a slide ends outside of the range of times")
         return
     most = FINEST
     if kind.kind == "i":
         size = int(window.size or 0) if window.kind == "time" else 0
         most = (LIMIT - size - abs(int(window.offset))) // int(window.every or 1)
-    require((numbers >= -most) & (numbers <= most), "a slide ends beyond all times")
+    require((numbers >= -most) & (numbers <= most), "a slide ends outside of the range of times")
 
 
 def _check_rising(values: NDArray[Any], same: Flags, what: str) -> None:
     if values.dtype.kind == "f":
-        require(np.isfinite(values), f"{what} are no numbers")
-    require((values[1:] >= values[:-1]) | ~same, f"{what} fall from one element to the next")
+        require(np.isfinite(values), f"{what} are not finite")
+    require((values[1:] >= values[:-1]) | ~same, f"{what} decrease from one element to the next")

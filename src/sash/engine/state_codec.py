@@ -42,7 +42,7 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.state_checks import StateChecks, require, require_entries, whole_column
+from sash.engine.state_checks import StateChecks, require, require_entries, required_numbers
 from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
@@ -259,11 +259,11 @@ class StateCodec:
         scalars: dict[Any, NDArray[Any]] = {}
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
-            columns = [whole_column(given, f"{column_text(name)}.{j}") for j in range(blank.size)]
+            columns = [required_numbers(given, f"{column_text(name)}.{j}") for j in range(blank.size)]
             scalars[name] = np.stack(columns, 1) if blank.ndim else columns[0]
         keys = [key_column(given.column(i)) for i in range(len(self.engine.keys.types))]
         heads = [assigner.arena.name for assigner in self.arenas]
-        emitted = [whole_column(batch, 0).astype(np.int64) for batch in batches[1 + len(heads) :]]
+        emitted = [required_numbers(batch, 0).astype(np.int64) for batch in batches[1 + len(heads) :]]
         return Stored(keys, given, scalars, emitted, list(batches[1:]), heads)
 
     def check(self, stored: Stored) -> None:
@@ -271,12 +271,12 @@ class StateCodec:
         self.checks.slots(stored.scalars)
         for entry in stored.emitted:
             require_entries(entry, stored.count)
-            require(entry[1:] > entry[:-1], "the last result of a key is there twice")
+            require(entry[1:] > entry[:-1], "it has the last result of a key twice")
 
     def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> dict[Any, NDArray[Any]]:
         """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
-        columns = {name: whole_column(batch, column_text(name)) for name in self._coordinates(assigner)}
+        columns = {name: required_numbers(batch, column_text(name)) for name in self._coordinates(assigner)}
         for aggregate in self.owners[id(assigner)]:
             columns[aggregate.name, "n"] = self.counts(aggregate, batch)
         self.checks.elements(assigner, stored.scalars, entry, columns)
@@ -284,7 +284,7 @@ class StateCodec:
 
     def counts(self, aggregate: LiveAggregate, batch: pa.RecordBatch) -> Ints:
         """How many values of an aggregate each element has."""
-        return whole_column(batch, count_name(aggregate)).astype(np.int64)
+        return required_numbers(batch, count_name(aggregate)).astype(np.int64)
 
     def put(self, stored: Stored, emitted: bool) -> Ints:
         """Load decoded slots, whose keys must be new. `emitted`: also the last emitted results.
@@ -315,7 +315,7 @@ class StateCodec:
         slots = self.engine.keys.find(stored.keys, stored.count, insert=False).slots
         self.engine.free(slots[slots >= 0])
         if self.emitter is not None:
-            self.emitter.even_out()
+            self.emitter.truncate_logs()
 
     def load_elements(self, a: int, slots: Ints, starts: Ints, stops: Ints, batch: pa.RecordBatch) -> None:
         """Load the elements [start, stop) of each slot. `restore_counts` follows when all are loaded."""
@@ -338,6 +338,6 @@ class StateCodec:
         of = slots[numbers(batch.column(0))]
         width = table.shape[1]
         for j in range(width):
-            table[of, j] = whole_column(batch, 1 + j)
+            table[of, j] = required_numbers(batch, 1 + j)
         for i, log in enumerate(self.emitter.logs[group]):
             table[of, 0] = log.encode(batch.column(1 + width + i))

@@ -162,7 +162,7 @@ def _from_text(text: str | None, number: pa.DataType) -> Any:
     if text is None:
         return None
     found = float(text) if "inf" in text or not pa.types.is_integer(number) else int(text)
-    require(found == math.inf or -(2**63) <= found < 2**63, f"{text} is no time")
+    require(found == math.inf or -(2**63) <= found < 2**63, f"{text} is not a time")
     return found
 
 
@@ -170,11 +170,11 @@ def _check_buckets(buckets: pa.RecordBatch) -> None:
     """Raises ValueError unless buckets lie side by side, from the least hash on."""
     require(all(not buckets.column(name).null_count for name in ("start", "keys", "elements", "generation")), _MISSING)
     starts = numbers(buckets.column("start"))
-    require(not len(starts) or starts[0] == 0, "no bucket begins with the least hash")
+    require(not len(starts) or starts[0] == 0, "the first bucket does not begin with the least hash")
     require(starts[1:] > starts[:-1], "its buckets are not in order")
     for name in ("keys", "elements"):
         counts = numbers(buckets.column(name))
-        require((counts >= 0) & (counts < LARGEST), f"a bucket has a number of {name} that cannot be")
+        require((counts >= 0) & (counts < LARGEST), f"a bucket has an impossible number of {name}")
     require(numbers(buckets.column("due").drop_null()) == numbers(buckets.column("due").drop_null()), "a timer is NaN")
 
 
@@ -184,7 +184,7 @@ def _check_waiting(waiting: pa.RecordBatch, pages: int) -> None:
     page, low, high, rows = (numbers(waiting.column(i)) for i in range(4))
     require((page >= 0) & (page < pages), "it lists a page that was never written")
     require(len(np.unique(page)) == len(page), "it lists a page twice")
-    require((low <= high) & (rows >= 0) & (rows < LARGEST), "it lists a page of rows that cannot be")
+    require((low <= high) & (rows >= 0) & (rows < LARGEST), "it lists a page with impossible times or rows")
 
 
 def _check_garbage(garbage: list[str], buckets: pa.RecordBatch, waiting: pa.RecordBatch, holds: bool) -> None:

@@ -221,8 +221,8 @@ class StatelessExecutor:
         made = self._by_position(inputs, given, on) or weighted_mean_column(inputs, given, on, self.bound_query)
         if made is not None:
             return made
-        of_its_own = isinstance(spec.monoid, (m.Count, *PLACED))
-        if not of_its_own and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
+        is_simple = isinstance(spec.monoid, (m.Count, *PLACED))
+        if not is_simple and (inputs.kernel is None or not has_column_kernel(self.bound_query, spec)):
             return self._slid(inputs, given, structure, on)
         among = inputs.among(given)
         if isinstance(spec.monoid, m.Count):
@@ -246,9 +246,9 @@ class StatelessExecutor:
         """The values at a position of the window: the n-th from its start, or from its end."""
         monoid = inputs.spec.monoid
         n = monoid.n if isinstance(monoid, m.Nth) else 1 if isinstance(monoid, m.First) else -1
-        there = self.threads.holds_at_least(ranges, abs(n))
+        enough = self.threads.holds_at_least(ranges, abs(n))
         found = ranges.los + (n - 1) if n > 0 else ranges.his + n
-        return inputs.payload(found, there if on is None else there & on, 0)
+        return inputs.payload(found, enough if on is None else enough & on, 0)
 
     def _by_position(self, inputs: Inputs, given: CountBounds | RangeBounds, on: Flags | None) -> ResultColumn | None:
         """The results of an aggregate that depends on the positions of its rows; None for others."""

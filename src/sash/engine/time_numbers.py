@@ -80,7 +80,7 @@ def since(later: Numbers, earlier: Numbers) -> Numbers:
     return later.astype(np.int64).view(np.uint64) - earlier.astype(np.int64).view(np.uint64)
 
 
-def lasts(gap: Any, time: Numbers, before: Numbers) -> Any:
+def is_gap(gap: Any, time: Numbers, before: Numbers) -> Any:
     """Is time - before at least `gap`? A `time` earlier than `before` counts as `before`."""
     found = since(np.maximum(time, before), before)
     return found >= np.asarray(gap).astype(found.dtype)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arena import Arena, places_of
-from sash.engine.arrow_arrays import array, everyone
+from sash.engine.arrow_arrays import all_true, array
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import RowLog
 from sash.engine.input_encoding import numbers
@@ -102,7 +102,7 @@ class WaitingRows:
             parts = batch.columns[at : at + 3 * len(asked)]
             at += 3 * len(asked)
             first = numbers(parts[1]) if parts else NO_INTS
-            on = first >= 0 if parts else everyone(len(slots))
+            on = first >= 0 if parts else all_true(len(slots))
             columns: list[pa.Array] = [None] * self.aggregates
             lows, highs = [NO_INTS] * self.aggregates, [NO_INTS] * self.aggregates
             for i, p in enumerate(asked):
@@ -160,10 +160,10 @@ class WaitingRows:
         """Raises ValueError unless a batch of elements has the rows of those that wait."""
         rows = batch.filter(array(waiting))
         if not rows.column(WAITS).fill_null(False).to_numpy(zero_copy_only=False).all():
-            raise ValueError("it has lost rows that wait for rows after them")
+            raise ValueError("rows that wait for later rows are missing")
         counts = [field.name for field in self.log.schema if field.name[0] in "lh" or field.name == "arrival"]
         if any(rows.column(name).null_count for name in counts):
-            raise ValueError("it has rows that wait without their numbers")
+            raise ValueError("it has rows that wait without their counts")
 
     def load(self, places: Ints, columns: Sequence[pa.Array]) -> None:
         """Load stored rows into the places of their elements."""

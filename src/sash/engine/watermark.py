@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import everyone, nobody, word_type, words_of
+from sash.engine.arrow_arrays import all_false, all_true, word_type, words_of
 from sash.engine.key_values import format_row
 from sash.engine.time_numbers import LIMIT, Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Numbers
@@ -63,11 +63,11 @@ class WatermarkTracker:
         count = batch.num_rows
         if axis is None:
             return ClassifiedRows(
-                np.arange(first, first + count), everyone(count), nobody(count), nobody(count), watermark
+                np.arange(first, first + count), all_true(count), all_false(count), all_false(count), watermark
             )
         column = batch.column(axis.column)  # by name: a host may pass more columns, in another order
         if self.words and not column.null_count:
-            time, timed = words_of(column, self.kind), everyone(count)
+            time, timed = words_of(column, self.kind), all_true(count)
             if count == 1 and self.mode == "rows" and self.bound_query.ahead is None:
                 at = time.item(0)  # the usual case of a small call, without a loop
                 if watermark is None or at >= watermark:
@@ -86,10 +86,10 @@ class WatermarkTracker:
         elif self.mode == "given" and watermark is not None:
             late = timed & (time < watermark)
         else:
-            late = nobody(count)
+            late = all_false(count)
         late_rows = int(np.count_nonzero(late))
         if not late_rows and not untimed:
-            return ClassifiedRows(time, everyone(count), nobody(count), nobody(count), watermark)
+            return ClassifiedRows(time, all_true(count), all_false(count), all_false(count), watermark)
         return ClassifiedRows(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
 
     def _in_rows(self, time: Numbers, some: Any, watermark: Watermark) -> tuple[Flags, Any]:
