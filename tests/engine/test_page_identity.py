@@ -12,7 +12,7 @@ import pytest
 
 import sash
 from sash.engine import buffer_pages
-from sash.engine.state_header import NAME, ROOT
+from sash.engine.root_page import HEADER, ROOT
 from sash.stores import MemoryStore, PageError
 from tests.shared.small_state import small_buckets
 
@@ -76,7 +76,7 @@ def reopened(name: str, pages: dict[str, bytes]) -> list[Any]:
 
 
 def kind(page: str) -> str:
-    return page if page in (NAME, ROOT) else page[0]
+    return page if page in (HEADER, ROOT) else page[0]
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -101,7 +101,7 @@ def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
         earlier = [old for old in earlier if not set(old) <= set(pages)]
     refused = r"is not of the call that the header lists|is missing from the store"
     stale = {(page, old[page]) for old in earlier[-4:] for page in old if page in pages and old[page] != pages[page]}
-    assert {kind(page) for page, _ in stale} >= ({NAME} if name == "eager" else {NAME, "b"})
+    assert {kind(page) for page, _ in stale} >= ({HEADER} if name == "eager" else {HEADER, "b"})
     for page, data in stale:
         with pytest.raises(PageError, match=refused):
             reopened(name, {**pages, page: data})
@@ -178,6 +178,6 @@ def test_a_segment_of_a_write_that_never_was_is_refused() -> None:
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_store_that_has_lost_its_header_is_not_empty(name: str) -> None:
     pages = stored(name, 5)
-    del pages[NAME]
+    del pages[HEADER]
     with pytest.raises(PageError, match="page 'header' is missing"):
         reopened(name, pages)

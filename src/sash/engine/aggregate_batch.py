@@ -18,6 +18,7 @@ import pyarrow as pa
 from sash.aggregators.in_order import InOrder
 from sash.engine.input_encoding import (
     CODED,
+    Decoder,
     Form,
     ValueDictionary,
     decimals,
@@ -104,7 +105,7 @@ class Aggregate:
         leaves = enumerate(self.kernel.leaves)
         return {f"s{i}": self.types[self.state_of[i]] if i in self.state_of else _KINDS[kind] for i, kind in leaves}
 
-    def column(self, out: Any, valid: Flags, empty: Flags, dictionaries: Mapping[int, Any]) -> pa.Array:
+    def column(self, out: Any, valid: Flags, empty: Flags, dictionaries: Mapping[int, Decoder]) -> pa.Array:
         """Results as a column of the aggregate's type; its empty result where there was no value.
 
         `dictionaries` decode values, by input.
@@ -134,7 +135,7 @@ class Aggregate:
         return tuple(leaves) if isinstance(value, tuple) else leaves[0]
 
     def _built(
-        self, leaves: Any, valid: Flags, kind: pa.DataType, shape: Any, dictionaries: Mapping[int, Any]
+        self, leaves: Any, valid: Flags, kind: pa.DataType, shape: Any, dictionaries: Mapping[int, Decoder]
     ) -> pa.Array:
         """A column of this type from scalars of this shape; one scalar may stand for a value of any type."""
         if isinstance(shape, tuple) and pa.types.is_decimal(kind):

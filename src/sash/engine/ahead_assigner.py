@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arena import SMALL, places_of
+from sash.engine.arena import SMALL, RingRanges
 from sash.engine.arrow_arrays import all_true, array
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.shifted_windows import MOST_ROWS, PlacedAt
+from sash.engine.shifted_windows import PlacedAt
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import BatchColumns, StepResult, StepRows, WindowRanges, WindowResults
-from sash.engine.time_numbers import LIMIT, Watermark, beyond, later
+from sash.engine.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
 from sash.engine.waiting_rows import WaitingRows
-from sash.engine.window_assigner import Ending, lower_due
+from sash.engine.window_assigner import Ending, StepScope, lower_due
 from sash.kernels.loops.ahead_loops import ask_rows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
@@ -55,7 +55,8 @@ class AheadAssigner(RowAssigner):
         self.forget = bound_query.forget
         early = [w for w in range(len(bound_query.windows)) if w not in places]
         self.waiting = WaitingRows(bound_query, early, self.arena)
-        self.step: tuple[Ints, Watermark, Ints | None] = (NO_INTS, None, None)
+        self.scope = StepScope(NO_INTS, [])
+        self.now: Watermark = None
         self.early: Sequence[WindowResults] = ()
         self.by_arrival = False
         self.left: BatchColumns = BatchColumns(self.waiting.table(self.waiting.log.take(NO_INTS)))
@@ -63,28 +64,25 @@ class AheadAssigner(RowAssigner):
 
     # ---- a step ----
 
-    def expect(
-        self, step: tuple[Ints, Watermark, Ints | None], early: Sequence[WindowResults], by_arrival: bool
-    ) -> None:
-        """Begin a step: its slots, the watermark and the slots that end; and the results of other windows.
+    def expect(self, scope: StepScope, now: Watermark, early: Sequence[WindowResults], by_arrival: bool) -> None:
+        """Begin a step: its slots, the watermark, and the results of windows that do not look ahead.
 
         `by_arrival`: rows leave in the order of arrival, which is that of keys and times; else in order of time.
         """
-        self.step, self.early, self.by_arrival = step, early, by_arrival
+        self.scope, self.now, self.early, self.by_arrival = scope, now, early, by_arrival
 
     def assign(self, rows: StepRows) -> None:
         super().assign(rows)
         self.waiting.put(rows, self.early, self.at)
 
     def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
-        slots, now, done = self.step
+        (slots, _, done), now = self.scope, self.now
         heads, starts, stops = self.arena.heads, np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         at = np.zeros(0, self.numbers) if now is None else np.array([now], self.numbers)
         arguments = (slots, self._over(slots, now, done), at, self.rules, self.rows_ahead, heads, self.asked)
         call_loop(ask_rows, self.kind, (*arguments, self.arena.columns["time"], starts, stops))
-        places, entry = places_of(heads, slots, starts, stops)
-        of = slots[entry]
-        pos = np.arange(len(entry)) - np.searchsorted(entry, entry) + starts[entry]
+        ranges = RingRanges(self.arena, slots, starts, stops)
+        of, pos, places = slots[ranges.entry], ranges.positions, ranges.places
         begin, ends, life = self._lives(rows, of, pos)
         heads[slots, self.life] = heads[slots, BEGIN]
         placed = PlacedAt(of, pos, self.arena.columns["time"][places], begin, ends)

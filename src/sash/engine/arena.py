@@ -13,18 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.arrow_arrays import consecutive
 from sash.engine.atomic import all_at_once, attributes, items
-from sash.engine.slot_table import SlotTable
+from sash.engine.slot_table import WORDS, SlotTable
 from sash.kernels.jit.numba_struct import BLOCK
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
 from sash.kernels.loops.slot_loops import fill_rings, free_blocks, move_blocks, pack_rings, take_blocks
+
+if TYPE_CHECKING:
+    from sash.engine.slot_structures import SlotStructures
 
 LEAST = 1 << 12
 """An arena of fewer elements is never packed."""
@@ -50,7 +54,7 @@ class Arena:
         """Elements in free blocks below `top`."""
         self.version = 0
         """Changes whenever columns are replaced."""
-        self.followers: list[Any] = []
+        self.followers: list[SlotStructures] = []
         """The structures whose queues lie in this arena; it calls their `grow`, `move`, `reset` and `pack`."""
 
     @property
@@ -181,20 +185,6 @@ def copy_rings(values: NDArray[Any], moves: Ints, target: NDArray[Any]) -> None:
         call_loop(move_blocks, values.dtype.str, (values, moves, target))
 
 
-def places_of(heads: Ints, slots: Ints, starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
-    """The places in the arena of the elements [start, stop) of each slot, and for each the index of its slot."""
-    counts = np.maximum(stops - starts, 0)
-    entry = np.repeat(np.arange(len(slots)), counts)
-    behind = np.cumsum(counts)
-    pos = (
-        np.arange(int(behind[-1]) if len(behind) else 0)
-        - np.repeat(behind - counts, counts)
-        + np.repeat(starts, counts)
-    )
-    of = slots[entry]
-    return heads[of, OFFSET] + (pos & (heads[of, CAPACITY] - 1)), entry
-
-
 class RingRanges:
     """The elements [start, stop) of some slots' rings, one slot after the other."""
 
@@ -205,22 +195,25 @@ class RingRanges:
         self.total = int(self.counts.sum())
 
     @cached_property
-    def _located(self) -> tuple[Ints, Ints]:
-        return places_of(self.arena.heads, self.slots, self.starts, self.stops)
-
-    @property
-    def places(self) -> Ints:
-        """The places of the elements in the arena."""
-        return self._located[0]
-
-    @property
     def entry(self) -> Ints:
-        """For each element the index of its slot."""
-        return self._located[1]
+        """By element: the index of its slot."""
+        return np.repeat(np.arange(len(self.slots)), self.counts)
+
+    @cached_property
+    def positions(self) -> Ints:
+        """By element: its position in the ring."""
+        return consecutive(self.starts, self.counts)
+
+    @cached_property
+    def places(self) -> Ints:
+        """By element: its place in the arena."""
+        heads, of = self.arena.heads, self.slots[self.entry]
+        found: Ints = heads[of, OFFSET] + (self.positions & (heads[of, CAPACITY] - 1))
+        return found
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
         """The elements of a column: a copy."""
-        if values.dtype.str not in _WORDS:
+        if values.dtype.str not in WORDS:
             return values[self.places]
         out = np.empty(self.total, np.int64)
         arguments = (values.view(np.int64), self.slots, self.arena.heads, self.starts, self.stops, out)
@@ -230,7 +223,3 @@ class RingRanges:
     def fill(self, values: Ints, number: int) -> None:
         """Write a number into the elements of a column of integers."""
         call_loop(fill_rings, "", (values, self.slots, self.arena.heads, self.starts, self.stops, number))
-
-
-_WORDS = ("<i8", "<f8")
-"""Columns that one compiled loop copies."""

@@ -123,6 +123,18 @@ def _alike(value: bool, count: int) -> Flags:
     return found[:count]
 
 
+# ---- ranges ----
+
+
+def consecutive(starts: Ints, counts: Ints) -> Ints:
+    """The numbers start, start + 1, … of each range, one range after the other.
+
+    >>> consecutive(np.array([5, 2]), np.array([3, 2])).tolist()
+    [5, 6, 7, 2, 3]
+    """
+    return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+
+
 # ---- order ----
 
 

@@ -9,7 +9,17 @@ from __future__ import annotations
 import operator
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
+
+
+class Revertible(Protocol):
+    """An object whose state can be restored."""
+
+    def mark(self) -> Any:
+        """The current state, for `rollback`."""
+
+    def rollback(self, mark: Any) -> None:
+        """Restore the state at `mark`."""
 
 
 def all_at_once(*changes: partial[Any]) -> None:

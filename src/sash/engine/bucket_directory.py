@@ -10,6 +10,8 @@ keys after a failed call and when slots are renumbered: both are rare.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
+from sash.engine.atomic import attributes, items
 from sash.kernels.loops.array_types import Flags, Ints
 
 Hashes = NDArray[np.uint64]
@@ -133,6 +136,13 @@ class BucketDirectory:
         if self.members is not None:
             self.members[i] = np.sort(slots)
         self.loaded[i], self.used[i] = True, call
+
+    def unloading(self, leaving: Flags) -> Sequence[partial[Any]]:
+        """The changes that mark some buckets as only in the store, for `all_at_once`."""
+        members = self.members
+        if members is not None:
+            members = [mine[:0] if leaves else mine for mine, leaves in zip(members, leaving.tolist(), strict=True)]
+        return items(self.loaded, leaving, False), attributes(self, members=members)
 
     def find_members(self, live: Ints, hashes: Hashes) -> None:
         """Find the slots of each bucket among all slots; `hashes` are by slot."""

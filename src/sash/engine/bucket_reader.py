@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.ahead_assigner import AheadAssigner
+from sash.engine.arrow_arrays import consecutive
 from sash.engine.bucket_log import NUMBER, LogRange, segment_mark, segment_name
 from sash.engine.column_sharing import restored
 from sash.engine.key_values import keys_of
@@ -102,7 +103,7 @@ class BucketReader:
         if isinstance(assigner, AheadAssigner):
             counts = elements.stops - elements.starts
             entry = np.repeat(elements.entry, counts)
-            positions = np.arange(len(entry)) + np.repeat(elements.starts - (np.cumsum(counts) - counts), counts)
+            positions = consecutive(elements.starts, counts)
             waits = positions >= stored.scalars[assigner.arena.name][entry, assigner.asked]
             assigner.waiting.check(elements.batch, waits)
 
@@ -233,9 +234,7 @@ class _Rings:
         counts = np.where(known, np.maximum(stop - first, 0), 0)
         some = np.flatnonzero(counts)
         at = (np.cumsum(stop - start) - stop + first)[some]  # the rows of these first elements
-        counts = counts[some]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return _Needed(within + np.repeat(at, counts), entry[some], first[some], stop[some], rows)
+        return _Needed(consecutive(at, counts[some]), entry[some], first[some], stop[some], rows)
 
 
 _OTHER_COUNT = "the number of its elements differs from that of its keys"

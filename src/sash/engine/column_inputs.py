@@ -18,7 +18,7 @@ from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.order_columns import order_column
-from sash.engine.row_order import RowOrder
+from sash.engine.row_order import RowOrder, counts_before
 from sash.engine.step_data import BatchColumns
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
@@ -27,7 +27,6 @@ from sash.kernels.column.column_kernels import (
     RowThreads,
     as_kind,
     column_kernel_of,
-    index_type,
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
@@ -85,8 +84,7 @@ class Inputs:
         elif self.forms is not None and self.forms != ("presence",):
             self._prepare(non_nulls)
         if non_nulls is not None:
-            self.places = np.zeros(len(rows) + 1, index_type(len(rows)))
-            np.cumsum(non_nulls, out=self.places[1:])
+            self.places = counts_before(non_nulls)
             self.back_places = np.flatnonzero(non_nulls)
 
     def _prepare(self, non_nulls: Flags | None) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arena import RingRanges
+from sash.engine.atomic import all_at_once
 from sash.engine.bucket_directory import BucketDirectory
 from sash.engine.bucket_log import BucketLogs
 from sash.engine.bucket_reader import BucketEntry, BucketReader, StoredElements
@@ -113,7 +114,7 @@ class DurableState(StoredState):
         same = self.buckets.keep_loaded(before)
         slots = engine.live
         if len(slots):
-            engine.gone = slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]
+            all_at_once(engine.evicting(slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]))
             engine.release()
         return header
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.atomic import Revertible
 from sash.engine.eager_rows import NewRows
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.eager_kernel import SlotRows
@@ -96,7 +97,7 @@ class EagerJournal:
     fresh: Ints
     numbers: tuple[int, int]
     """How many row numbers were free, and how many were in use."""
-    marks: list[tuple[Any, Any]]
+    marks: list[tuple[Revertible, Any]]
     """Logs and dictionaries, each with its mark for `rollback`."""
     slots: Ints = field(default_factory=lambda: NO_INTS)
     saved: Sequence[NDArray[Any]] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,16 @@ class NewRows:
         return NewRows(self.slots[chosen], self.time[chosen], self.rids[chosen], self.source[chosen])
 
 
+class RowFollower(Protocol):
+    """Has arrays by row number or by slot, which grow with those of the rows."""
+
+    def grow_rows(self, rows: int, /) -> None:
+        """Reserve space for this many row numbers."""
+
+    def grow_slots(self, slots: int, arena: int, /) -> None:
+        """Reserve space for slots and for rows in their blocks."""
+
+
 class OrderedRows:
     """The rows of all slots."""
 
@@ -73,8 +83,7 @@ class OrderedRows:
         names = schema.names if bound_query.per_row else list(bound_query.ties)
         self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
-        self.followers: list[Any] = []
-        """Aggregates: they grow with the row numbers, slots and blocks."""
+        self.followers: list[RowFollower] = []
 
     # ---- loops ----
 

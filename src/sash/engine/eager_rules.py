@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from sash.engine import slide_grid
-from sash.engine.time_numbers import earliest, threshold, time_type
+from sash.engine.time_numbers import MOST_ROWS, earliest, threshold, time_type
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
-MOST_ROWS = 2**61
 
 
 class WindowRule:

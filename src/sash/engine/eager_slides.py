@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import array
+from sash.engine.arrow_arrays import array, consecutive
 from sash.engine.compared_cells import compared_cells
 from sash.engine.eager_aggregate import MovedRows
 from sash.engine.eager_change import RowChanges, RowPlaces
@@ -261,7 +261,7 @@ class SlideResults:
         some = np.flatnonzero(new.some)  # an empty slide does not count
         order = np.searchsorted(firsts[:, 0], slots[some])
         counts = np.bincount(order, minlength=len(firsts))
-        rank = np.arange(len(some)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rank = consecutive(np.zeros_like(counts), counts)
         new.names[some] = ordinals[order] + rank
         before = np.bincount(np.searchsorted(firsts[:, 0], old.slots), minlength=len(firsts))
         offset = np.cumsum(before) - before
@@ -276,15 +276,14 @@ class SlideResults:
         fewer = np.flatnonzero(before > counts)
         if not len(fewer):
             return columns
-        lost = np.concatenate([np.arange(offset[i] + counts[i], offset[i] + before[i]) for i in fewer.tolist()])
+        lost = consecutive((offset + counts)[fewer], (before - counts)[fewer])
         more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), affected)
         return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
 
     def _numbers(self, firsts: Ints, stops: Ints) -> tuple[Ints, Ints]:
         """The slides by rows of slots, from a number on, up to the last row."""
         counts = np.maximum(stops - firsts[:, 1] + 1, 0)
-        slots = np.repeat(firsts[:, 0], counts)
-        return slots, np.arange(len(slots)) + np.repeat(firsts[:, 1] - (np.cumsum(counts) - counts), counts)
+        return np.repeat(firsts[:, 0], counts), consecutive(firsts[:, 1], counts)
 
     def _revise(self, place: int, known: KnownSlides, numbers: Ints, changed: Flags, counts: Ints) -> Ints:
         """Record the slides by rows of each slot from an ordinal on. Returns the revisions of existing slides."""

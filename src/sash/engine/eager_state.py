@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.atomic import Revertible
 from sash.engine.eager_aggregate import EagerAggregate, subset
 from sash.engine.eager_change import EagerJournal, RowChanges
 from sash.engine.eager_columns import longer
@@ -143,7 +144,7 @@ class EagerState:
     def begin(self, fresh: Ints) -> EagerJournal:
         """Open the journal of a call, in which these keys are new."""
         rows = self.rows
-        logs: list[Any] = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
+        logs: list[Revertible] = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
         logs += [rows.columns.log, *rows.ties.labels.values()]
         marks = [(log, log.mark()) for log in logs]
         self.journal = EagerJournal(fresh, (rows.free_count, rows.numbered), marks)

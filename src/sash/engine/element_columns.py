@@ -76,7 +76,7 @@ def count_columns(aggregate: LiveAggregate) -> StoredColumns:
     """The number of values of each element; after `load`, call `restore_counts`."""
 
     def store(ranges: RingRanges) -> list[pa.Array]:
-        found = _counts(aggregate, ranges)
+        found = value_counts(aggregate, ranges)
         return [array(found.astype(np.bool_) if is_row else found)]
 
     def load(places: Ints, columns: Sequence[pa.Array]) -> None:
@@ -97,7 +97,7 @@ def arena_of(aggregate: LiveAggregate) -> Arena:
     return aggregate.arena
 
 
-def _counts(aggregate: LiveAggregate, ranges: RingRanges) -> Ints:
+def value_counts(aggregate: LiveAggregate, ranges: RingRanges) -> Ints:
     """How many values each element has: how many more there are before the next one."""
     if aggregate.dense:
         return np.ones(ranges.total, np.int64)

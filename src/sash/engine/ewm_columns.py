@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sash.engine.lag_columns import column_numbers, presence_of
-from sash.engine.row_order import RowOrder
-from sash.kernels.column.column_kernels import RangeBounds, RowThreads, coded, index_type
+from sash.engine.lag_columns import exact_floats, presence_of
+from sash.engine.row_order import RowOrder, counts_before
+from sash.kernels.column.column_kernels import RangeBounds, RowThreads, coded
 from sash.kernels.column.ewm_ranges import ewm_means, ewm_moments
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids import EwmMean, EwmStd, EwmVar, Monoid
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MEANS = (EwmMean, EwmMeanByTime)
 DEVIATIONS = (EwmStd, EwmStdByTime)
 BY_TIME = (EwmMeanByTime, EwmVarByTime)
-EXACT_AS_FLOAT = 2**53
 
 
 class WeightedValues(NamedTuple):
@@ -60,15 +59,13 @@ def weighted_values(
     monoid: Monoid, column: Any, rows: RowOrder, ranges: RangeBounds, threads: RowThreads
 ) -> WeightedValues | None:
     """The inputs of an aggregate; None if a value is an integer that no float holds exactly."""
-    values = column_numbers(column)
-    if values.dtype.kind == "i" and len(values) and max(-int(values.min()), int(values.max())) > EXACT_AS_FLOAT:
+    values = exact_floats(column)
+    if values is None:
         return None
     values, known = rows.scatter(values), rows.scatter(presence_of(column))
     at = rows.time if isinstance(monoid, BY_TIME) else np.arange(len(rows))
     if not known.all():
-        places = np.zeros(len(known) + 1, index_type(len(known)))
-        np.cumsum(known, out=places[1:])
-        values, at, ranges = values[known], at[known], threads.among(places, ranges)
+        values, at, ranges = values[known], at[known], threads.among(counts_before(known), ranges)
         if getattr(monoid, "ignore_nulls", False) and not isinstance(monoid, BY_TIME):
             at = np.arange(len(values))
     return WeightedValues(np.ascontiguousarray(values, np.float64), np.ascontiguousarray(at), ranges)

@@ -17,7 +17,7 @@ lists. They are valid within one call: state at rest has the values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +147,14 @@ def objects(column: pa.Array, ours: bool, order: Categories | None = None) -> li
         valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
         return [x if ok else None for x, ok in zip(numbers(column).tolist(), valid, strict=True)]
     return column.to_pylist()
+
+
+class Decoder(Protocol):
+    """Decodes the codes of one input."""
+
+    def decode(self, codes: NDArray[Any], valid: Flags | None = None, /) -> pa.Array:
+        """The values of codes; null for an invalid code, and where not valid."""
+        ...
 
 
 class ValueDictionary:

@@ -21,6 +21,9 @@ from sash.monoids.null_rows import NullRows
 if TYPE_CHECKING:
     from sash.engine.column_inputs import Inputs, ResultColumn
 
+EXACT_AS_FLOAT = 2**53
+"""Floats represent integers up to this exactly."""
+
 
 class RangeOverflow(Exception):
     """A difference of integers exceeds 64 bits."""
@@ -54,6 +57,14 @@ def column_numbers(column: Any) -> NDArray[Any]:
     """A column of numbers as int64 or float64."""
     found = numbers(column)
     return found.astype(np.float64 if found.dtype.kind == "f" else np.int64, copy=False)
+
+
+def exact_floats(column: Any) -> NDArray[np.float64] | None:
+    """A column of numbers as floats; None if a float does not represent one of its integers exactly."""
+    values = column_numbers(column)
+    if values.dtype.kind == "i" and len(values) and max(-int(values.min()), int(values.max())) > EXACT_AS_FLOAT:
+        return None
+    return values.astype(np.float64, copy=False)
 
 
 def changes(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate
-from sash.engine.arena import Arena, places_of
+from sash.engine.arena import Arena, RingRanges
 from sash.engine.arrow_arrays import all_true
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
+from sash.engine.rank_labels import RankLabels
 from sash.engine.size_groups import starts_by_size
 from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
@@ -36,6 +37,7 @@ from sash.kernels.loops.live_kernel import (
     LiveKernel,
     LoopResults,
     PlacedRows,
+    SlotFields,
     ValueCounts,
 )
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
@@ -46,11 +48,26 @@ SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
 
 
-CountedColumn = tuple[pa.Array, Ints, Ints]
-"""A column of results, and the number of values that the aggregate had seen at each window's start and end."""
+class CountedColumn(NamedTuple):
+    """A column of results, and for each window the number of values of its key before its start and before its end."""
 
-NOT_ASKED: Any = (None, NO_INTS, NO_INTS)
+    column: pa.Array
+    low: Ints
+    high: Ints
+
+
+NOT_ASKED = CountedColumn(None, NO_INTS, NO_INTS)
 """In place of results that the query does not ask for."""
+
+
+class _LoopArrays(NamedTuple):
+    """The arrays that loops take: valid until the slot table or the arena replaces theirs, or counting starts."""
+
+    versions: tuple[int, int, bool]
+    fields: list[SlotFields]
+    """By set of structures: their scalars and queues."""
+    states: States
+    counts: ValueCounts
 
 
 class LiveAggregate:
@@ -96,7 +113,9 @@ class LiveAggregate:
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
         self.arena: Arena | None = None
-        self._versions: tuple[int, int, bool] | None = None
+        self.failed_in: WindowRanges | None = None
+        """The window whose results are being computed, for errors."""
+        self._arrays: _LoopArrays | None = None
         leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
         self.windows: list[SlotStructures] = []
@@ -180,9 +199,8 @@ class LiveAggregate:
         heads = self.arena.heads
         backs = heads[slots, BACK]
         starts = np.maximum(heads[slots, FRONT], backs - heads[slots, CAPACITY])
-        places, entry = places_of(heads, slots, starts, backs)
-        numbers = np.arange(len(entry)) - np.searchsorted(entry, entry) + starts[entry]
-        self.arena.columns[self.name, "before"][places] = numbers
+        ranges = RingRanges(self.arena, slots, starts, backs)
+        self.arena.columns[self.name, "before"][ranges.places] = ranges.positions
         self.table[self.name, "totals"][slots] = backs
 
     # ---- arrays ----
@@ -243,9 +261,9 @@ class LiveAggregate:
         out, valid, low, high = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
         made = self._columns(Values(out, valid, all_true(len(valid)), low, high), found.after - 1)
         if found.rows is None:
-            return [(column, low, high) for column in made]
+            return [CountedColumn(column, low, high) for column in made]
         places = pa.array(found.rows)
-        return [(column.take(places), low[found.rows], high[found.rows]) for column in made]
+        return [CountedColumn(column.take(places), low[found.rows], high[found.rows]) for column in made]
 
     def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
         self.failed_in = found
@@ -258,7 +276,7 @@ class LiveAggregate:
         (out, valid, low, high), missing = self._slide(number, (order, found.slots, los, found.his, wanted))
         if not missing and self.is_plain:
             column = self.values.plain_column(out[0])
-            return [(column, low, high) if len(low) else (column, found.los, found.his)]
+            return [CountedColumn(column, low, high) if len(low) else CountedColumn(column, found.los, found.his)]
         on, back = found.on, _inverse(order)
         if len(order):  # results are in the order of the table
             on = on[back]
@@ -267,18 +285,17 @@ class LiveAggregate:
             if len(order):
                 low, high = low[back], high[back]
         columns = self._columns(Values(out, valid, on, low, high), back)
-        return [(column, low, high) for column in columns]
+        return [CountedColumn(column, low, high) for column in columns]
 
     def _slide(self, number: int, asked: AskedRanges) -> tuple[LoopResults, int]:
         assert self.arena is not None
-        versions = self.table.version, self.arena.version, self.dense
-        if versions != self._versions:
-            self._fields = [window.fields for window in self.windows]
-            self._live = self.states, self._counts
-            self._versions = versions
+        versions, arrays = (self.table.version, self.arena.version, self.dense), self._arrays
+        if arrays is None or arrays.versions != versions:
+            fields = [window.fields for window in self.windows]
+            arrays = self._arrays = _LoopArrays(versions, fields, self.states, self._counts)
         given, self._rows = self._rows, self.kernel.no_rows
-        of = self.windows[number], self._fields[number]
-        return self.kernel.slide(*of, *self._live, given, asked, self.counts_results)
+        of = self.windows[number], arrays.fields[number]
+        return self.kernel.slide(*of, arrays.states, arrays.counts, given, asked, self.counts_results)
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
@@ -305,7 +322,7 @@ class LiveAggregate:
             elif len(order):
                 parts = parts.take(back, axis=1)
             plain = self.values.plain_column
-            return {w: [(plain(parts[k]), lows[k], highs[k])] for k, w in enumerate(members)}
+            return {w: [CountedColumn(plain(parts[k]), lows[k], highs[k])] for k, w in enumerate(members)}
         made = {}
         for k, w in enumerate(members):
             self.failed_in = found[w]
@@ -314,7 +331,7 @@ class LiveAggregate:
             values = Values(leaves, valid[here], on[k], lows[k], highs[k])
             if not alike or len(order):
                 values = values.take(back if alike else places[k])
-            made[w] = [(column, values.low, values.high) for column in self._columns(values, back)]
+            made[w] = [CountedColumn(column, values.low, values.high) for column in self._columns(values, back)]
         return made
 
     def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
@@ -337,14 +354,16 @@ class LiveAggregate:
             window.reset(np.arange(self.table.capacity))
         leaves = [self.states[i] for i in self.values.leaves_of(j)]
         changes = [items(leaf, slice(None), mapped(leaf)) for leaf in leaves]
-        recoded = [*self.recoded, (j, mapped)]
-        all_at_once(*changes, attributes(self, recoded=recoded), attributes(self.dictionaries[j], relabelled=None))
+        dictionary = self.dictionaries[j]
+        if isinstance(dictionary, RankLabels):
+            changes.append(dictionary.applied())
+        all_at_once(*changes, attributes(self, recoded=[*self.recoded, (j, mapped)]))
 
     def recode_saved(self, saved: dict[Any, Any], panes: list[list[Any]]) -> None:
         """Map codes in states that were saved before a change of codes. May be interrupted, and called again."""
         for j, dictionary in self.dictionaries.items():
-            if getattr(dictionary, "relabelled", None) is not None:  # interrupted before the states were changed
-                self._recode(j, dictionary.relabelled)
+            if isinstance(dictionary, RankLabels) and dictionary.relabelled is not None:
+                self._recode(j, dictionary.relabelled)  # interrupted before the states were changed
         changes = []
         for i, of in self.values.aggregate.state_of.items():
             places: list[tuple[Any, Any]] = [(states, i) for states in panes]
@@ -367,7 +386,7 @@ class LiveAggregate:
         places = live
         if self.arena is not None:
             heads = self.arena.heads
-            places, _ = places_of(heads, live, heads[live, FRONT], heads[live, BACK])
+            places = RingRanges(self.arena, live, heads[live, FRONT], heads[live, BACK]).places
         self.values.compact(len(places), lambda i: [self.states[i][places]])
         for j, dictionary in self.dictionaries.items():
             self._compact_above[j] = max(2 * len(dictionary), LARGE)

@@ -284,13 +284,13 @@ class LiveBackend(Backend):
         """Load all buffered rows from the store, or none of them."""
         if self.buffer is None:
             return
-        buffered, waiting = self.buffer.mark(), durable.buffered.waiting
+        buffered, pages = self.buffer.mark(), durable.buffered.mark()
         try:
             for rows in durable.buffered.release(None, everything=True):
                 self.buffer.push_and_release(rows, None)
         except BaseException:
             self.buffer.rollback(buffered)
-            durable.buffered.waiting = waiting
+            durable.buffered.rollback(pages)
             raise
 
     @property

@@ -13,6 +13,7 @@ only appended, and structures are rebuilt from their elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,7 @@ from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_retention import KeyRetention
-from sash.engine.key_table import LARGEST_IDLE, SMALLEST, KeyTable
-from sash.engine.key_table import FoundKeys as Keys
+from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import NOT_ASKED, LiveAggregate
 from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
@@ -41,7 +41,7 @@ from sash.engine.step_data import StepResult, StepRows, WindowResults
 from sash.engine.step_journal import StepJournal
 from sash.engine.time_numbers import Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
-from sash.engine.window_assigner import ArenaAssigner, Ending, WindowAssigner
+from sash.engine.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import call_loop
@@ -145,7 +145,8 @@ class LiveEngine:
         """
         keys, order = self.begin(given)
         open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
-        slots, endings, done = self.ending(keys.touched, now, closing, open_slot, last_key_open)
+        scope = self.scope(keys.touched, now, closing, open_slot, last_key_open)
+        slots, endings, done = scope
         self.journal = StepJournal.open(self, np.union1d(slots, beside) if len(beside) else slots, keys.fresh)
         rows = self.enter(given, keys, order)
         found: list[WindowResults] = []
@@ -156,13 +157,13 @@ class LiveEngine:
             found.sort(key=lambda one: one.results.window)
         step = StepResult(rows, found)
         if self.ahead is not None:
-            self.ahead.expect((slots, now, done), found, last_key_open)
+            self.ahead.expect(scope, now, found, last_key_open)
             aggregates = self.aggregates[self.assigners.index(self.ahead)]
             step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, endings))
         self.settle(slots, now, done)
         return step
 
-    def begin(self, given: TimedRows) -> tuple[Keys, Ints | None]:
+    def begin(self, given: TimedRows) -> tuple[FoundKeys, Ints | None]:
         """Begin a step: find the keys of its rows. Also returns the order of the rows, if they are sorted by slot."""
         self.release()
         columns = [given.table.column(place) for place in self.by]
@@ -172,23 +173,23 @@ class LiveEngine:
         self.grow()
         return keys, self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
 
-    def ending(
+    def scope(
         self, touched: Ints, now: Watermark, closing: bool, open_slot: int | None, last_key_open: bool
-    ) -> tuple[Ints, list[Ending], Ints | None]:
-        """The slots that the step changes, the watermarks up to which their results are due, and the slots that end."""
+    ) -> StepScope:
+        """The slots that a step changes: those of its rows, and those with something due."""
         if closing or last_key_open:
             live = np.union1d(self.live, touched)
             if closing:
-                return live, [Ending(live, None)], live
+                return StepScope(live, [Ending(live, None)], live)
             if open_slot is None:
-                return touched, [Ending(touched, now)], None
+                return StepScope(touched, [Ending(touched, now)])
             done = live[live != open_slot]
             last = np.array([open_slot])
-            return np.append(done, last), [Ending(done, None), Ending(last, now)], done
+            return StepScope(np.append(done, last), [Ending(done, None), Ending(last, now)], done)
         if now is None:
-            return touched, [Ending(touched[:0], now)], None
+            return StepScope(touched, [Ending(touched[:0], now)])
         if now < self.timers.soonest:
-            return touched, [Ending(touched, now)], None
+            return StepScope(touched, [Ending(touched, now)])
         due = self.timers.due(now)
         if not len(due):
             slots = touched
@@ -197,21 +198,21 @@ class LiveEngine:
         else:
             found = np.empty(len(touched) + len(due), np.int64)
             slots = found[: call_loop(join_slots, "", (touched, due, self.table.wide["latest"], found))]
-        return slots, [Ending(slots, now)], None
+        return StepScope(slots, [Ending(slots, now)])
 
     @property
     def live(self) -> Ints:
         """All slots that are in use."""
         return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
 
-    def _in_slot_order(self, keys: Keys) -> Ints:
+    def _in_slot_order(self, keys: FoundKeys) -> Ints:
         """Sort the rows of a step by slot; returns their order."""
         order = step_data.slot_order(keys.slots, self.table.capacity)
         keys.slots = keys.slots[order]
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
         return order
 
-    def enter(self, given: TimedRows, keys: Keys, order: Ints | None) -> StepRows:
+    def enter(self, given: TimedRows, keys: FoundKeys, order: Ints | None) -> StepRows:
         """Count the rows of each key, and find rows that restart a key that `forget` has expired."""
         count, slots = len(given), keys.slots
         ordinal, restarts = np.empty(count, np.int64), np.empty(count, np.bool_)
@@ -234,7 +235,7 @@ class LiveEngine:
         )  # fmt: skip
 
     def _assigned(
-        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
+        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: Sequence[Ending]
     ) -> list[WindowResults]:
         self.take(assigner, aggregates, rows)
         return self.found(assigner, aggregates, rows, endings)
@@ -253,7 +254,7 @@ class LiveEngine:
                 raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
 
     def found(
-        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: list[Ending]
+        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: Sequence[Ending]
     ) -> list[WindowResults]:
         """Compute the results of a group of windows that are due."""
         try:
@@ -261,7 +262,7 @@ class LiveEngine:
         except AggregateError as failed:
             raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
         nothing = [NOT_ASKED] * len(windows)
-        made: list[Any] = [nothing] * len(self.bound_query.aggregates)
+        made = [nothing] * len(self.bound_query.aggregates)
         for aggregate in aggregates:
             try:
                 results = aggregate.results(windows, rows)
@@ -271,7 +272,9 @@ class LiveEngine:
             for view, by_window in zip(aggregate.views, results, strict=True):
                 made[view.number] = by_window
         return [
-            WindowResults(window, [of[w][0] for of in made], [of[w][1] for of in made], [of[w][2] for of in made])
+            WindowResults(
+                window, [of[w].column for of in made], [of[w].low for of in made], [of[w].high for of in made]
+            )
             for w, window in enumerate(windows)
         ]
 
@@ -354,6 +357,10 @@ class LiveEngine:
                 assigner.arena.pack(self.live)
         if pack and self.ahead is not None:
             self.ahead.compact(lambda: self.live, 0, pack=True)
+
+    def evicting(self, slots: Ints) -> partial[Any]:
+        """The change after which `release` removes the keys of these slots, for `all_at_once`."""
+        return attributes(self, gone=slots)
 
     def retain_slots(self) -> None:
         """Cancel the release of slots and the move of rings that the step has noted."""

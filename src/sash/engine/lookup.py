@@ -188,8 +188,7 @@ class Lookup:
             aggregate.take(nothing)
         found = aggregate.results(windows, nothing)
         return {
-            view.number: [column for column, _, _ in results]
-            for view, results in zip(aggregate.views, found, strict=True)
+            view.number: [one.column for one in results] for view, results in zip(aggregate.views, found, strict=True)
         }
 
     # ---- which elements ----

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate, is_exact
+from sash.engine.input_encoding import Decoder
 from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.lowering_kernel import LoweringKernel
 from sash.monoids.algebra import Monoid
@@ -52,7 +53,7 @@ class ResultView(Protocol):
     number: int
     exact: bool
 
-    def column(self, values: Values, dictionaries: Mapping[int, Any], /) -> pa.Array:
+    def column(self, values: Values, dictionaries: Mapping[int, Decoder], /) -> pa.Array:
         """The results as a column; `dictionaries` decode values. Raises AggregateError, with the place."""
         ...
 
@@ -64,7 +65,7 @@ class ComputedResults:
         self.number, self.aggregate = number, aggregate
         self.exact = is_exact(aggregate.spec)
 
-    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+    def column(self, values: Values, dictionaries: Mapping[int, Decoder]) -> pa.Array:
         return self.aggregate.column(values.out, values.valid, values.empty, dictionaries)
 
 
@@ -76,7 +77,7 @@ class LoweredResults:
         self.aggregate = Aggregate(spec, lambda monoid, kinds, _: LoweringKernel(monoid, kinds))
         self.exact = is_exact(spec)
 
-    def column(self, values: Values, dictionaries: Mapping[int, Any]) -> pa.Array:
+    def column(self, values: Values, dictionaries: Mapping[int, Decoder]) -> pa.Array:
         states = values.out
         if self.leaves is not None and self.aggregate.kernel.compiled:
             states = tuple(states[i] for i in self.leaves)
@@ -92,7 +93,7 @@ class CountedResults:
     def __init__(self, number: int, spec: AggregateSpec) -> None:
         self.number, self.spec = number, spec
 
-    def column(self, values: Values, _dictionaries: Mapping[int, Any]) -> pa.Array:
+    def column(self, values: Values, _dictionaries: Mapping[int, Decoder]) -> pa.Array:
         mask = None if values.on.all() else ~values.on
         return pa.array(values.high - values.low, self.spec.result, mask=mask)
 

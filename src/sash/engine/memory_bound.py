@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.arena import Arena
-from sash.engine.atomic import all_at_once, attributes, items
+from sash.engine.atomic import all_at_once
 from sash.engine.durable_state import DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.live_engine import LiveEngine
@@ -62,11 +62,7 @@ class MemoryBound:
     def empty(self) -> None:
         """Evict all keys from memory: the store has them. May be interrupted, and repeated."""
         buckets, engine = self.durable.buckets, self.engine
-        all_at_once(
-            items(buckets.loaded, buckets.keys > 0, False),
-            attributes(buckets, members=None),
-            attributes(engine, gone=engine.live),
-        )
+        all_at_once(*buckets.unloading(buckets.keys > 0), engine.evicting(engine.live))
         engine.release(pack=True)
 
     def _unload(self, target: int) -> bool:
@@ -83,15 +79,8 @@ class MemoryBound:
         before = np.cumsum(cost[oldest_first]) - cost[oldest_first]
         leaving = np.zeros(len(buckets), np.bool_)
         leaving[oldest_first[before < excess]] = True
-        members = buckets.members
-        if members is not None:
-            members = [mine[:0] if leaves else mine for mine, leaves in zip(members, leaving.tolist(), strict=True)]
         # at once, because from here on the buckets count as unloaded; `release` may be interrupted, and called again
-        all_at_once(
-            items(buckets.loaded, leaving, False),
-            attributes(buckets, members=members),
-            attributes(engine, gone=slots[leaving[bucket]]),
-        )
+        all_at_once(*buckets.unloading(leaving), engine.evicting(slots[leaving[bucket]]))
         engine.release(pack=True)
         return True
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -96,6 +97,10 @@ class RankLabels:
         retained = old[np.isin(old, live)]
         self._relabel(order, lambda _: None)
         return code_mapping(retained, self._sorted_labels(), lambda codes: np.isin(codes, old))
+
+    def applied(self) -> partial[Any]:
+        """The change that clears `relabelled`, for `all_at_once`: all states have been mapped."""
+        return attributes(self, relabelled=None)
 
     def mark(self) -> Any:
         """The current state, for `rollback`, in constant time."""

@@ -19,6 +19,7 @@ def failed_place(
     window, at = aggregate.failed_in, failed.place
     if isinstance(failed, LiftFailed):
         return rows.format_row(at)
+    assert window is not None
     if aggregate.kernel.elements == "running":  # the place is a row, or the number of rows for results after them
         if at < len(rows):
             return rows.format_row(at)

@@ -107,7 +107,7 @@ def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
 def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResult]:
     """As `engine.step`, with the results of some slots at a time."""
     keys, order = engine.begin(given)
-    slots, _, done = engine.ending(keys.touched, now, False, None, False)
+    slots, _, done = engine.scope(keys.touched, now, False, None, False)
     engine.journal = StepJournal.open(engine, slots, keys.fresh)
     rows = engine.enter(given, keys, order)
     groups = list(zip(engine.assigners, engine.aggregates, strict=True))

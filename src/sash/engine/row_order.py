@@ -157,6 +157,13 @@ def key_codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[
     return keys.codes.astype(index_type(keys.count)), keys.count
 
 
+def counts_before(flags: Flags) -> Places:
+    """The number of true flags before each place, and of all at the end."""
+    found = np.zeros(len(flags) + 1, index_type(len(flags)))
+    np.cumsum(flags, out=found[1:])
+    return found
+
+
 def _by_appearance(codes: Places | None, bound: int) -> tuple[Places | None, int]:
     """Codes that count up in the order in which they first occur."""
     if codes is None:

@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sash.engine.arena import Arena
-from sash.engine.time_numbers import moved_bounds, moved_times
+from sash.engine.time_numbers import MOST_ROWS, moved_bounds, moved_times
 from sash.kernels.loops.array_types import Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.window_loops import shifted_rows, shifted_times
 from sash.plan.bound_query import WindowSpec
-
-MOST_ROWS = 2**61
 
 
 class PlacedAt(NamedTuple):

@@ -26,7 +26,9 @@ from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import copy_rows
 
-_WORDS = ("<i8", "<f8")
+WORDS = ("<i8", "<f8")
+"""The types of arrays that consist of 64-bit words."""
+
 _LINE = 8
 """Words of a cache line."""
 
@@ -81,7 +83,7 @@ class SlotTable:
         self.blanks[name] = blank
         if derived:
             self.derived.add(name)
-        if blank.dtype.str not in _WORDS or apart:
+        if blank.dtype.str not in WORDS or apart:
             array = np.full((self.capacity, *blank.shape), blank, kind)
             self._hold(name, self._others, array, array)
         elif not self.capacity:  # `grow` lays out all arrays at once

@@ -24,8 +24,6 @@ from sash.stores import PageError, Store
 from sash.stores.checks import check_meta, list_of, text
 from sash.stores.envelope import decoding
 
-NAME = HEADER
-
 _GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
 """Names of pages that an operator makes, and may delete."""
 
@@ -92,28 +90,28 @@ class StoredState:
 
 def token_of(pages: Pages, number: pa.DataType) -> str | None:
     """The token of the state that a store has; None if it is empty."""
-    if pages.store.get_many([NAME])[0] is None:
+    if pages.store.get_many([HEADER])[0] is None:
         return None
-    ((meta, _),) = pages.read("header", [NAME], directories(number))
+    ((meta, _),) = pages.read("header", [HEADER], directories(number))
     pages.rollback()
     return str(meta["token"])
 
 
 def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, pa.RecordBatch, pa.RecordBatch] | None:
     """The header and its directories; None if the store is empty. Raises PageError if it is of another kind."""
-    header, root = pages.store.get_many([NAME, ROOT])
+    header, root = pages.store.get_many([HEADER, ROOT])
     if header is None:
         if root is not None:
-            raise PageError(f"page {NAME!r} is missing from the store {pages.store!r}: its state is incomplete")
+            raise PageError(f"page {HEADER!r} is missing from the store {pages.store!r}: its state is incomplete")
         return None
-    ((meta, (buckets, waiting)),) = pages.read("header", [NAME], directories(number))
+    ((meta, (buckets, waiting)),) = pages.read("header", [HEADER], directories(number))
     if meta["hash"] != HASH_VERSION:
         raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
     garbage = meta.get("garbage", [])
-    check_meta({"garbage": garbage}, {"garbage": _GARBAGE}, f"page {NAME!r}")
-    with decoding(f"page {NAME!r}"):
+    check_meta({"garbage": garbage}, {"garbage": _GARBAGE}, f"page {HEADER!r}")
+    with decoding(f"page {HEADER!r}"):
         _check_buckets(buckets)
         _check_waiting(waiting, meta["page"])
         _check_garbage(garbage, buckets, waiting, meta["held"] is not None)
@@ -149,9 +147,9 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "token": header.token,
         "bytes": pages.nbytes,
     }
-    if garbage := [name for name in pages.unneeded if name != NAME]:  # the header may be doubtful, and is written next
+    if garbage := [name for name in pages.unneeded if name != HEADER]:  # it is written next
         meta["garbage"] = garbage
-    pages.write("header", NAME, meta, [buckets, waiting])
+    pages.write("header", HEADER, meta, [buckets, waiting])
 
 
 def _to_text(number: Any) -> str | None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arena import RingRanges
 from sash.engine.arrow_arrays import array
+from sash.engine.element_columns import value_counts
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
@@ -140,10 +141,7 @@ def _move_states(aggregate: LiveAggregate, source: Source, elements: RingRanges,
     totals = other.table[other.name, "totals"][elements.slots]
     aggregate.arena.columns[aggregate.name, "before"][places.places] = before
     aggregate.table[aggregate.name, "totals"][places.slots] = totals
-    following = np.append(before[1:], 0)
-    some = np.flatnonzero(elements.counts)
-    following[np.cumsum(elements.counts)[some] - 1] = totals[some]
-    aggregate.load(places.places, _stored(source, elements, following - before))
+    aggregate.load(places.places, _stored(source, elements, value_counts(other, elements)))
 
 
 def _stored(source: CopiedState | CountedValues, some: Any, counts: Ints) -> list[pa.Array]:

@@ -26,7 +26,7 @@ from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
 from sash.engine.many_sizes import FEWEST, together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
-from sash.engine.row_order import RowOrder, order_rows
+from sash.engine.row_order import RowOrder, counts_before, order_rows
 from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import earliest, moved_bounds, moved_times, since, threshold
 from sash.engine.weighted_columns import weighted_mean_column
@@ -36,7 +36,6 @@ from sash.kernels.column.column_kernels import (
     CountBounds,
     RangeBounds,
     RowThreads,
-    index_type,
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
@@ -315,9 +314,7 @@ class StatelessExecutor:
     def _filled(self, non_null: Flags, ranges: RangeBounds) -> Flags | None:
         """Which windows hold a non-null row; None: all do."""
         if not non_null.all():
-            places = np.zeros(len(non_null) + 1, index_type(len(non_null)))
-            np.cumsum(non_null, out=places[1:])
-            ranges = self.threads.among(places, ranges)
+            ranges = self.threads.among(counts_before(non_null), ranges)
         return None if ranges.shortest else self.threads.holds_at_least(ranges, 1)
 
 

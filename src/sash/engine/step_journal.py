@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from sash.engine.atomic import Revertible
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
@@ -35,7 +36,8 @@ class StepJournal:
     blocks: list[Ints] | None = None
     """The blocks of these slots' rings when the rollback began, by arena."""
     panes: list[SavedPanes] = field(default_factory=list)
-    marks: list[tuple[Any, Any]] = field(default_factory=list)
+    marks: list[tuple[Revertible, Any]] = field(default_factory=list)
+    """Logs and dictionaries, each with its mark for `rollback`."""
     dense: list[LiveAggregate] = field(default_factory=list)
     """The aggregates that have seen a value in every row."""
 

@@ -18,6 +18,9 @@ Watermark = int | float | None
 LIMIT = 2**63 - 1
 """The greatest integer time."""
 
+MOST_ROWS = 2**61
+"""The size, slide or shift of a window in rows is limited to this: positions do not overflow."""
+
 
 def time_type(bound_query: BoundQuery) -> np.dtype[Any]:
     """The type of the times of a query: 64-bit integers or floats. Without `on` they are arrival numbers."""

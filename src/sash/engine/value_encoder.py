@@ -39,8 +39,12 @@ def is_wasteful(length: int, used: int) -> bool:
     return length > LARGE and length > 4 * used
 
 
-def _dictionary(form: Form, kind: pa.DataType, order: Categories | None) -> Any:
-    """The codes of one input."""
+Dictionary = PlaceLog | RankLabels | CategoryCodes
+"""Encodes the values of one input as codes, which are valid from call to call."""
+
+
+def _dictionary(form: Form, kind: pa.DataType, order: Categories | None) -> Dictionary:
+    """A new dictionary for one input."""
     if order is not None:
         return CategoryCodes(kind, order)
     return PlaceLog(kind) if form == "place" else RankLabels(kind)
@@ -99,7 +103,7 @@ class ValueEncoder(InputReader):
     def __init__(self, aggregate: Aggregate, recode: Callable[[int, CodeMapping], None]) -> None:
         super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
         self.aggregate, self.recode, self.kernel = aggregate, recode, aggregate.kernel
-        self.dictionaries: dict[int, Any] = {
+        self.dictionaries: dict[int, Dictionary] = {
             j: _dictionary(form, kind, aggregate.spec.order(j))
             for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
             if form in CODED

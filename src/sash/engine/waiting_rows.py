@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.arena import Arena, places_of
+from sash.engine.arena import Arena, RingRanges
 from sash.engine.arrow_arrays import all_true, array
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import RowLog
@@ -128,8 +128,7 @@ class WaitingRows:
 
     def compact(self, live: Ints, asked: Ints) -> None:
         """Drop rows from the log that have left, if most have; `asked`: the first position that waits of each slot."""
-        heads = self.arena.heads
-        places, _ = places_of(heads, live, asked, heads[live, BACK])
+        places = RingRanges(self.arena, live, asked, self.arena.heads[live, BACK]).places
         self._compact_above = 4 * len(places)
         if is_wasteful(len(self.log), len(places)):
             log = RowLog(self.log.schema)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import all_false, all_true, word_type, words_of
 from sash.engine.key_values import format_row
 from sash.engine.time_numbers import LIMIT, Watermark, earliest, time_type
-from sash.kernels.loops.array_types import Flags, Numbers
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
@@ -92,7 +92,7 @@ class WatermarkTracker:
             return ClassifiedRows(time, all_true(count), all_false(count), all_false(count), watermark)
         return ClassifiedRows(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
 
-    def _in_rows(self, time: Numbers, some: Any, watermark: Watermark) -> tuple[Flags, Any]:
+    def _in_rows(self, time: Numbers, some: Ints | None, watermark: Watermark) -> tuple[Flags, Watermark]:
         """Which rows are late, and W after them; `some` are the rows with a time, None: all."""
         late = np.zeros(len(time), np.bool_)
         timed = time if some is None else time[some]

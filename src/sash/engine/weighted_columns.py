@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sash.engine.lag_columns import column_numbers
+from sash.engine.lag_columns import exact_floats
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, column_kernel_of
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids import Sum, WeightedMean
@@ -21,7 +21,6 @@ from sash.plan.planner import has_column_kernel
 if TYPE_CHECKING:
     from sash.engine.column_inputs import Inputs, ResultColumn
 
-EXACT_AS_FLOAT = 2**53
 _LARGE, _SMALL = 2.0**970, 2.0**-900
 _CANCELLED = 2.0**-8
 
@@ -54,8 +53,8 @@ def weighted_mean_column(
 
 def _as_floats(inputs: Inputs, place: int) -> Numbers | None:
     """A column as floats, in order and without the rows that are null; None if an integer is no float."""
-    values = column_numbers(inputs.columns[place])
-    if values.dtype.kind == "i" and len(values) and max(-int(values.min()), int(values.max())) > EXACT_AS_FLOAT:
+    values = exact_floats(inputs.columns[place])
+    if values is None:
         return None
     values = inputs.rows.scatter(values)
     values = values if inputs.places is None else values[inputs.back_places]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from sash.engine import slide_grid
 from sash.engine.arena import SMALL, Arena
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, below, saturating, time_type
+from sash.engine.time_numbers import MOST_ROWS, Watermark, below, saturating, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, HEAD
@@ -44,6 +44,15 @@ class Ending:
 
     slots: Ints
     now: Watermark
+
+
+class StepScope(NamedTuple):
+    """The slots that a step changes, the watermarks up to which their results are due, and the slots that end."""
+
+    slots: Ints
+    endings: Sequence[Ending]
+    done: Ints | None = None
+    """None: no slot ends, unless it expires."""
 
 
 class WindowAssigner(ABC):
@@ -146,9 +155,9 @@ class ArenaAssigner(WindowAssigner):
 
 
 def _bounded(window: WindowSpec) -> WindowSpec:
-    """The window with its number of rows limited to 2**61."""
-    size = min(window.size, 2**61) if window.kind == "count" and window.size is not None else window.size
-    every = min(window.every, 2**61) if window.slide == "rows" and window.every is not None else window.every
+    """The window with its numbers of rows limited to MOST_ROWS."""
+    size = min(window.size, MOST_ROWS) if window.kind == "count" and window.size is not None else window.size
+    every = min(window.every, MOST_ROWS) if window.slide == "rows" and window.every is not None else window.every
     return replace(window, size=size, every=every)
 
 
