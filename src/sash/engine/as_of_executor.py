@@ -18,12 +18,12 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.row_errors import aggregate_failure
-from sash.engine.spine_rows import SpineColumns, SpineRows, SpineTables, order_spine
+from sash.engine.row_order import RowOrder
+from sash.engine.spine_rows import SpineColumns, SpineTables, order_spine
 from sash.engine.spine_windows import SpineWindows
 from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.columnar import AggregateError
-from sash.plan.bound_query import AggregateSpec, WindowSpec
 
 
 class AsOfExecutor(StatelessExecutor):
@@ -41,7 +41,7 @@ class AsOfExecutor(StatelessExecutor):
         found: dict[tuple[int, int], ResultColumn] = {}
         if not len(rows.events):
             asked = self.bound_query.projection.asked
-            return projected(self.projector, {(w, p): self._nothing(rows, w, p) for w, p in asked})
+            return projected(self.projector, {(w, p): self._nothing(rows.spine, w, p) for w, p in asked})
         windows = SpineWindows(rows, closed, self.threads)
         given = [windows.of(window) for window in self.bound_query.windows]
         columns = BatchColumns(events)
@@ -53,10 +53,14 @@ class AsOfExecutor(StatelessExecutor):
                 raise self._error(p, unfit.__cause__) from unfit
         return projected(self.projector, found)
 
-    def _nothing(self, rows: SpineRows, w: int, p: int) -> ResultColumn:
+    def _nothing(self, spine: RowOrder, w: int, p: int) -> ResultColumn:
         """The results of windows without events."""
-        spec, window = self.bound_query.aggregates[p], self.bound_query.windows[w]
-        return _empty(spec, window, rows.spine.timed, rows.spine.rows)
+        spec = self.bound_query.aggregates[p]
+        empty = None if self.bound_query.windows[w].full else spec.monoid.empty
+        if empty is None:
+            return ResultColumn(spec.result, made=pa.nulls(spine.rows, spec.result))
+        column = spec.array([empty]).take(array(np.zeros(spine.rows, np.int64), spine.timed))
+        return ResultColumn(spec.result, made=column)
 
     def _error(self, p: int, cause: BaseException | None) -> BaseException:
         """The error of an aggregate that failed."""
@@ -64,11 +68,3 @@ class AsOfExecutor(StatelessExecutor):
         if isinstance(cause, AggregateError):
             return aggregate_failure(self.bound_query, p, cause, "the windows of the spine")
         return OverflowError(f"the aggregate {name!r}: a difference of integers exceeds 64 bits; cast them to float64")
-
-
-def _empty(spec: AggregateSpec, window: WindowSpec, timed: Any, rows: int) -> ResultColumn:
-    nothing = None if window.full else spec.monoid.empty
-    if nothing is None:
-        return ResultColumn(spec.result, made=pa.nulls(rows, spec.result))
-    column = spec.array([nothing]).take(array(np.zeros(rows, np.int64), timed))
-    return ResultColumn(spec.result, made=column)

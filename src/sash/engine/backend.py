@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Any
 
 from sash.engine.output import Output
 from sash.engine.state_header import StoredState
 from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
-
-
-class KeyLookup(Protocol):
-    """A lookup of some keys."""
-
-    def newest(self) -> Any:
-        """The time of the newest row of these keys; None if they have none."""
-
-    def results(self, at: Any, last: Any) -> dict[tuple[int, int], pa.Array]:
-        """A column for each pair of window and aggregate, in the order of the keys."""
-
-    def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
-        """May the lookup have advanced structures beyond the windows of rows to come?"""
-
-    def restore(self) -> None:
-        """Reset the structures of these keys."""
 
 
 class Backend:
@@ -64,12 +46,8 @@ class Backend:
         if self.durable is not None:
             self.durable.transaction.require_owner()
 
-    def look(self, found: KeyLookup, at: Any, last: Any, watermark: Watermark) -> dict[tuple[int, int], pa.Array]:
-        """The results of some keys at a time; without one at the later of their newest row and the watermark."""
-        if at is None and self.bound_query.time is not None:
-            at = max((x for x in (found.newest(), watermark) if x is not None), default=0)
-        try:
-            return found.results(at, last)
-        finally:
-            if found.is_ahead(at, last, watermark):
-                found.restore()
+    def lookup_time(self, at: Any, newest: Any, watermark: Watermark) -> Any:
+        """The time of a lookup: `at`, or else the later of the newest row of its keys and the watermark."""
+        if at is not None or self.bound_query.time is None:
+            return at
+        return max((x for x in (newest, watermark) if x is not None), default=0)

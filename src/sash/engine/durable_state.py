@@ -98,7 +98,6 @@ class DurableState(StoredState):
         self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
         self.buffered.open(header, waiting)
         self.logs.next_number = header.number
-        self.transaction.opened()
         return header
 
     def follow(self) -> Header:
@@ -124,7 +123,7 @@ class DurableState(StoredState):
     """Whether other operators may open the store; the pages of a snapshot have no token."""
 
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
-        """Load the buckets of these keys, and those with a timer due at `now`."""
+        """Load the buckets of these keys and those with a timer due at `now`, or all of them."""
         buckets = self.buckets
         self.call += 1
         if len(self.engine.gone):  # an interrupt has stopped their eviction after the last call
@@ -163,10 +162,6 @@ class DurableState(StoredState):
         self.logs.release(int(self.buckets.starts[i]), NO_INTS)
         self.transaction.drop([self.buckets.name(i)])
         self.buckets.clear(i)
-
-    def load_all(self) -> None:
-        """Load all buckets."""
-        self.load([], 0, None, everything=True)
 
     def _load_bucket(self, i: int) -> None:
         buckets = self.buckets

@@ -119,7 +119,8 @@ class EagerBackend(Backend):
 
     def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark, closed: str | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
-        return self.look(EagerLookup(self.engine, columns, watermark, closed), at, last, watermark)
+        found = EagerLookup(self.engine, columns, watermark, closed)
+        return found.results(self.lookup_time(at, found.newest(), watermark), last)
 
     @property
     def due(self) -> Any:

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.closed_lookup import closed_as, holds_own_time
+from sash.engine.closed_lookup import closed_as, ends_with_peers, holds_own_time
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import key_column
-from sash.engine.lookup import Pairs, open_slide, rows_up_to, shorter, window_start
+from sash.engine.lookup import Pairs, open_slide, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.time_numbers import Watermark, is_gap
 from sash.kernels.loops.array_types import Numbers
@@ -84,13 +84,6 @@ class EagerLookup:
             found[w, number] = state.aggregates[number].column(answers[number], ranges, places).take(order)
         return found
 
-    def is_ahead(self, _at: Any, _last: Any, _watermark: Any) -> bool:
-        """Return False: trees compute any range without being changed."""
-        return False
-
-    def restore(self) -> None:
-        """Do nothing: a lookup does not change trees."""
-
     def _times(self, slot: int) -> tuple[int, Numbers]:
         """The place of a slot's first row in its block, and the times of its rows."""
         rows = self.state.rows
@@ -146,7 +139,9 @@ class EagerLookup:
             side: Any = "right" if window.closed == "right" else "left"
             lo = int(time.searchsorted(slide_grid.starts(window, k), side))
             return lo, max(min(int(time.searchsorted(slide_grid.ends(window, k), side)), until), lo)
-        hi = until if at is None or window.slide != "row" else rows_up_to(window, at, time, self.closed)
+        hi = until
+        if at is not None and window.slide == "row":
+            hi = int(time.searchsorted(at, "right" if ends_with_peers(window, self.closed) else "left"))
         values = time
         if window.kind == "delta":
             values = rows.deltas[str(window.column)][rows.rids[a : a + len(time)]]

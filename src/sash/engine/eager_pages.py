@@ -95,7 +95,6 @@ class EagerPages(StoredState):
                 "the state was written with another emit=: it holds windows as of the watermark, and "
                 "emit='eager' needs the rows. Open it with emit='final' or 'changes', or start without it"
             )
-        self.transaction.opened()
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
         self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []

@@ -22,6 +22,7 @@ from sash.engine.live_engine import LiveEngine
 from sash.engine.projected_results import Projector, flags
 from sash.engine.step_data import StepResult, WindowResults
 from sash.engine.value_compare import differ
+from sash.engine.value_encoder import LARGE
 from sash.kernels.loops.array_types import Flags, Ints
 
 
@@ -114,7 +115,6 @@ class ChangeEmitter:
         of = slots[current]
         emitted[of, 0] = codes
         emitted[of, 1 : 1 + width], emitted[of, 1 + width :] = given.low[at], given.high[at]
-        self._compact(g)
         chosen = np.empty(count, np.bool_)
         chosen[order] = found
         return chosen
@@ -163,24 +163,14 @@ class ChangeEmitter:
             for log in logs:
                 log.cut(least)
 
-    def _compact(self, g: int) -> None:
-        """Schedule a compaction after the call, if most logged results are not the last of a key."""
-        self.due_for_compaction = len(self.logs[g][0]) > 4096 + 4 * self.engine.keys.count
-
-    due_for_compaction = False
-
     def compact(self) -> None:
-        """Compact the logs after a successful call."""
-        if not self.due_for_compaction:
-            return
-        self.due_for_compaction = False
+        """Drop logged results that are not the last of a key, if most are not; only after a successful call."""
         for g, logs in enumerate(self.logs):
-            codes = self.engine.table["emitted", g][:, 0]
-            mapped = None
-            for log in logs:
-                mapped = log.compact(codes[codes >= 0])
-            if mapped is not None:
-                codes[codes >= 0] = mapped(codes[codes >= 0])
+            if logs and len(logs[0]) > LARGE + 4 * self.engine.keys.count:
+                codes = self.engine.table["emitted", g][:, 0]
+                some = codes >= 0
+                mappings = [log.compact(codes[some]) for log in logs]
+                codes[some] = mappings[0](codes[some])
 
     @property
     def nbytes(self) -> int:

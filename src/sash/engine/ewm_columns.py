@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sash.engine.lag_columns import exact_floats, presence_of
+from sash.engine.input_encoding import present
+from sash.engine.lag_columns import exact_floats
 from sash.engine.row_order import RowOrder, counts_before
 from sash.kernels.column.column_kernels import RangeBounds, RowThreads, coded
 from sash.kernels.column.ewm_ranges import ewm_means, ewm_moments
@@ -62,7 +63,7 @@ def weighted_values(
     values = exact_floats(column)
     if values is None:
         return None
-    values, known = rows.scatter(values), rows.scatter(presence_of(column))
+    values, known = rows.scatter(values), rows.scatter(present(column))
     at = rows.time if isinstance(monoid, BY_TIME) else np.arange(len(rows))
     if not known.all():
         values, at, ranges = values[known], at[known], threads.among(counts_before(known), ranges)

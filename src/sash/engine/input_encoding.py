@@ -120,14 +120,13 @@ def non_null(columns: Sequence[pa.Array], nullable: Sequence[int], rows: int) ->
     found = np.ones(rows, np.bool_)
     for position, column in enumerate(columns):
         if position not in nullable and column.null_count:
-            found &= column.is_valid().to_numpy(zero_copy_only=False)
+            found &= present(column)
     return found
 
 
 def present(column: pa.Array) -> Flags:
     """Which values are not null."""
-    found: Flags = column.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    return column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else np.ones(len(column), np.bool_)
 
 
 def rows_as_objects(columns: Sequence[pa.Array], spec: AggregateSpec, ours: bool) -> list[list[Any]]:
@@ -144,8 +143,7 @@ def objects(column: pa.Array, ours: bool, order: Categories | None = None) -> li
     if order is not None:
         return pc.index_in(column, pa.array(order, column.type)).to_pylist()
     if ours and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
-        return [x if ok else None for x, ok in zip(numbers(column).tolist(), valid, strict=True)]
+        return [x if ok else None for x, ok in zip(numbers(column).tolist(), present(column).tolist(), strict=True)]
     return column.to_pylist()
 
 

@@ -48,7 +48,7 @@ def lag_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultC
     last = ranges.his - 1
     if monoid is lag:
         return inputs.payload(last - lag.n, enough, 0)
-    values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, presence_of))
+    values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, present))
     found, valid = changes(lag, values, known, (last, last - lag.n, enough))
     return inputs.back(inputs.spec.result, found, valid)
 
@@ -88,8 +88,3 @@ def changes(
         ratio = now / then
         near = (ratio >= 0.5) & (ratio <= 2.0)
         return np.where(near, difference / then, ratio - 1.0), valid & (then != 0)
-
-
-def presence_of(column: Any) -> Flags:
-    """Which values of a column are not null."""
-    return present(column) if column.null_count else np.ones(len(column), np.bool_)

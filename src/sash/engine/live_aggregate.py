@@ -20,7 +20,7 @@ from sash.engine.arena import Arena, RingRanges
 from sash.engine.arrow_arrays import all_true
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
-from sash.engine.lowered_results import Values, gives_states, loop_monoid, views_of
+from sash.engine.lowered_results import NOT_ASKED, CountedColumn, Values, gives_states, loop_monoid, views_of
 from sash.engine.rank_labels import RankLabels
 from sash.engine.size_groups import starts_by_size
 from sash.engine.slot_structures import SlotStructures
@@ -46,18 +46,6 @@ from sash.plan.state_sharing import Member
 
 SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
-
-
-class CountedColumn(NamedTuple):
-    """A column of results, and for each window the number of values of its key before its start and before its end."""
-
-    column: pa.Array
-    low: Ints
-    high: Ints
-
-
-NOT_ASKED = CountedColumn(None, NO_INTS, NO_INTS)
-"""In place of results that the query does not ask for."""
 
 
 class _LoopArrays(NamedTuple):

@@ -215,7 +215,7 @@ class LiveBackend(Backend):
     def into_memory(self) -> None:
         """Load all state, and detach it from the store."""
         assert self.durable is not None
-        self.durable.load_all()
+        self.durable.load([], 0, None, everything=True)
         for rows in self.durable.buffered.release(None, everything=True):
             assert self.buffer is not None
             self.buffer.push_and_release(rows, None)
@@ -248,7 +248,7 @@ class LiveBackend(Backend):
         self._marks = None, None
         try:
             found.begin()
-            results = self.look(found, at, last, watermark)
+            results = found.results(self.lookup_time(at, found.newest(), watermark), last, watermark)
             if later is not None and len(later):
                 known = found.keys_in(later)
                 return {pair: with_empty(self.bound_query, pair, one, known) for pair, one in results.items()}

@@ -29,7 +29,8 @@ from sash.engine.atomic import all_at_once, attributes
 from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
-from sash.engine.live_aggregate import NOT_ASKED, LiveAggregate
+from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.lowered_results import NOT_ASKED
 from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.result_errors import failed_place

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -94,8 +94,7 @@ class Lookup:
         self.of_rows = all(isinstance(one, RowAssigner) and not one.pending for one in engine.assigners)
         """Whether all windows are over rows, so that a lookup only advances structures."""
         self.asked = self.slots = NO_INTS
-
-    has_stepped = False
+        self.has_stepped = False
 
     def begin(self) -> None:
         """Find the keys, and process their buffered rows."""
@@ -136,8 +135,15 @@ class Lookup:
         """The time of the newest row of these keys; None if they have none."""
         return None if not len(self.slots) else self.engine.table["stamps"][self.slots, LAST].max().item()
 
-    def results(self, at: Any, last: Any) -> Pairs:
+    def results(self, at: Any, last: Any, watermark: Any) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys asked for."""
+        try:
+            return self._results(at, last)
+        finally:
+            if self._is_ahead(at, last, watermark):
+                self._restart(self.slots)
+
+    def _results(self, at: Any, last: Any) -> Pairs:
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found: Pairs = {}
         for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
@@ -152,16 +158,13 @@ class Lookup:
                 found |= {(window.window, number): one.take(order) for window, one in pairs if one is not None}
         return found
 
-    def restore(self) -> None:
-        """Reset the structures of these keys: they may have advanced beyond the windows of the next rows."""
-        self._restart(self.slots)
-
     def _restart(self, slots: Ints) -> None:
+        """Reset the structures of slots."""
         for assigner in self.engine.arena_assigners:
             assigner.arena.reset(slots)
 
-    def is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
-        """May structures have advanced, after this, beyond the windows of rows to come?"""
+    def _is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
+        """May the lookup have advanced structures beyond the windows of rows to come?"""
         if self.reads_only or not self.of_rows:
             return False
         return (
@@ -245,10 +248,7 @@ class Lookup:
             return np.maximum(stops - int(size), rings.front), stops
         values = columns["delta", str(window.column)] if window.kind == "delta" else columns["time"]
         newest = np.full(len(stops), at, values.dtype) if window.kind == "time" else rings.last(values, stops)
-        open_start = window.kind == "delta" or window.closed in ("right", "neither")
-        least = starts_of_rows(window, size, newest, open_start)
-        inclusive = not open_start or values.dtype.kind != "f"
-        return np.minimum(rings.search(values, least, "left" if inclusive else "right"), stops), stops
+        return np.minimum(rings.search(values, *start_bounds(window, size, newest)), stops), stops
 
 
 class Rings:
@@ -257,7 +257,7 @@ class Rings:
     def __init__(self, assigner: ArenaAssigner, slots: Ints, front: Ints, back: Ints) -> None:
         self.assigner, self.slots, self.front, self.back = assigner, slots, front, back
 
-    def search(self, column: Numbers, bound: Any, side: str) -> Ints:
+    def search(self, column: Numbers, bound: Any, side: Side) -> Ints:
         """Binary search: by slot the first position with a value ≥ the bound (`side` "left") or > it ("right")."""
         bounds = np.broadcast_to(np.asarray(bound), len(self.slots))
         low, high = self.front.copy(), self.back.copy()
@@ -301,6 +301,10 @@ class Rings:
         return found
 
 
+Side = Literal["left", "right"]
+"""As for `searchsorted`."""
+
+
 def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: int) -> int:
     """The first row of a window over the rows before `stop` that ends at the time `at`.
 
@@ -308,26 +312,21 @@ def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: 
     """
     if window.kind == "count":
         return max(stop - int(size), 0)
-    newest = at
-    if window.kind == "delta":
-        newest = values[stop - 1] if stop else 0
+    newest = at if window.kind == "time" else values[stop - 1] if stop else 0
+    least, side = start_bounds(window, size, np.array([newest], values.dtype))
+    return min(int(values[:stop].searchsorted(least[0], side)), stop)
+
+
+def start_bounds(window: WindowSpec, size: Any, newest: Numbers) -> tuple[Numbers, Side]:
+    """The bounds of the starts of windows of this size, or of a shorter calendar length, that end at these values.
+
+    A window starts at the first value not below its bound ("left"), or above it ("right").
+    """
     open_start = window.kind == "delta" or window.closed in ("right", "neither")
-    least = starts_of_rows(window, size, np.array([newest], values.dtype), open_start)[0]
-    inclusive = not open_start or values.dtype.kind != "f"
-    return min(int(values[:stop].searchsorted(least, "left" if inclusive else "right")), stop)
-
-
-def starts_of_rows(window: WindowSpec, size: Any, newest: Numbers, open_start: bool) -> Numbers:
-    """The least values in windows of this size, or of a shorter calendar length, that end at these values."""
     least = below(newest, size, open_start)
-    return (
-        least if window.calendar_size is None else np.maximum(least, window.calendar_size.before(newest) + open_start)
-    )
-
-
-def rows_up_to(window: WindowSpec, at: Any, time: Numbers, closed: str | None) -> int:
-    """Return how many rows a window that ends at the time `at` may hold."""
-    return int(time.searchsorted(at, "right" if ends_with_peers(window, closed) else "left"))
+    if window.calendar_size is not None:
+        least = np.maximum(least, window.calendar_size.before(newest) + open_start)
+    return least, "right" if open_start and newest.dtype.kind == "f" else "left"
 
 
 def open_slide(window: WindowSpec, at: Any, numbers: np.dtype[Any]) -> Any:

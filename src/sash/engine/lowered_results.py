@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate, is_exact
 from sash.engine.input_encoding import Decoder
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.lowering_kernel import LoweringKernel
 from sash.monoids.algebra import Monoid
 from sash.monoids.unlowered import Unlowered
@@ -45,6 +45,18 @@ class Values:
         out = [self.out[i] for i in places.tolist()] if isinstance(self.out, list) else None
         leaves = tuple(leaf[places] for leaf in self.out) if out is None else out
         return Values(leaves, self.valid[places], self.on[places], self.low[places], self.high[places])
+
+
+class CountedColumn(NamedTuple):
+    """A column of results, and for each window the number of values of its key before its start and before its end."""
+
+    column: pa.Array
+    low: Ints
+    high: Ints
+
+
+NOT_ASKED = CountedColumn(None, NO_INTS, NO_INTS)
+"""In place of results that the query does not ask for."""
 
 
 class ResultView(Protocol):

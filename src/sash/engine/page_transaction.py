@@ -79,9 +79,9 @@ class Pages(StoreOwner):
         """Pages whose version in the store is unknown after a failed write: the next call writes them again."""
         return [name for name, is_needed in self._doubtful.items() if is_needed]
 
-    def opened(self) -> None:
-        """Take the sizes from the header that was read."""
-        self._before = self.nbytes, self.header
+    def opened(self, nbytes: int, garbage: list[str]) -> None:
+        """Continue the state of a header that was read: `nbytes` of other pages, and obsolete pages."""
+        self._before, self.garbage = (nbytes, self.header), garbage
         self._clear()
 
     def read(self, kind: str, names: Sequence[str], schemas: Schemas) -> list[Page]:

@@ -119,11 +119,6 @@ def stored_description(root: bytes) -> dict[str, Any] | None:
     return found if is_description(found) else None
 
 
-def root_meta(bound_query: BoundQuery) -> dict[str, Any]:
-    """The meta of a root page."""
-    return {QUERY: described_state(bound_query)}
-
-
 def stored_mode(fingerprint: str, header: bytes) -> Mode:
     """The mode of the operator that wrote a header. Raises PageError if it is damaged, or of another query."""
     label = f"page {HEADER!r}"

@@ -134,14 +134,10 @@ class RunningAssigner(WindowAssigner):
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         ends = later(last, window.size) if window.kind == "session" else last
         if self.bound_query.time is None:
-            starts, ends = opened, self._rows_up_to(rows)
+            starts, ends = opened, rows.ordinal[self.row] + 1
         on = np.ones(len(of), np.bool_)
         life = self._life(rows, of[len(self.after) :])
         return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
-
-    def _rows_up_to(self, rows: StepRows) -> Ints:
-        """The number of rows up to the last of each punctuated window, for queries without a time."""
-        return rows.ordinal[self.row] + 1
 
     def has_ended(self, now: Watermark, last: Numbers) -> Flags:
         """Has a session ended whose last row was at `last`?"""

@@ -16,10 +16,11 @@ from sash.engine.key_values import HASH_VERSION
 from sash.engine.metrics import RowCounts
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.root_page import HEADER, ROOT, root_batch, root_meta
+from sash.engine.root_page import HEADER, QUERY, ROOT, root_batch
 from sash.engine.state_checks import LARGEST, require
 from sash.engine.time_numbers import stored_time_type
 from sash.plan.bound_query import BoundQuery
+from sash.plan.query_difference import described_state
 from sash.stores import PageError, Store
 from sash.stores.checks import check_meta, list_of, text
 from sash.stores.envelope import decoding
@@ -81,8 +82,8 @@ class StoredState:
         directory = pa.RecordBatch.from_arrays(arrays, schema=waiting)
         header = replace(header, page=self.next_page, token=token)
         if not self.transaction.header:
-            schema = self.bound_query.schema
-            self.transaction.write(ROOT, ROOT, root_meta(self.bound_query), [root_batch(schema)] if shared else [])
+            batches = [root_batch(self.bound_query.schema)] if shared else []
+            self.transaction.write(ROOT, ROOT, {QUERY: described_state(self.bound_query)}, batches)
         write_header(self.transaction, header, self.mode, no_rows(empty) if buckets is None else buckets, directory)
         self.transaction.commit()
         self.token = token
@@ -116,7 +117,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         _check_waiting(waiting, meta["page"])
         _check_garbage(garbage, buckets, waiting, meta["held"] is not None)
         watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
-    pages.nbytes, pages.garbage = meta["bytes"], garbage
+    pages.opened(meta["bytes"], garbage)
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("number", "page", "token")}
     counters = RowCounts(*meta["counters"])

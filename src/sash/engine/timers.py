@@ -180,8 +180,7 @@ class Timers(BlockTimers):
 
     def _arguments(self, slots: Ints, now: Watermark, over: Flags | None) -> tuple[Any, ...]:
         """The common arguments of the loops that set timers: ended slots, the watermark, timers, and output arrays."""
-        if len(self.least) != (self.table.capacity >> BITS) + 1:
-            self.rebuild()
+        self._follow()
         at = self._no_time
         if now is not None:
             at = self._time
