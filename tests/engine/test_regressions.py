@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator
+from sash.engine import Operator, step_data
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
 
@@ -198,6 +198,20 @@ def test_elements_of_large_keys_are_counted_while_they_are_silent() -> None:
     held = operator.metrics.elements
     operator.process(rows([6000], ["b"]))
     assert operator.metrics.elements == held + 1 == 5001
+
+
+@pytest.mark.parametrize("window", [sash.Time(4), sash.Time(4, every=2)], ids=str)
+def test_the_last_key_of_many_sorted_rows_stays_open(window: sash.Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows are processed in the order of slots, which are reused: the last row may not be of the last slot."""
+    monkeypatch.setattr(step_data, "ORDERED", 4)
+    query = sash.Query(window, by="k", on="t", total=sash.sum("x"))
+    given = rows([t for _ in "abcdefghijkl" for t in range(6)], [k for k in "abcdefghijkl" for _ in range(6)])
+    found = []
+    for size in (given.num_rows, 20, 13, 7):
+        operator = query.operator(given.schema, mode="sorted")
+        batches = [operator.process(given.slice(at, size)) for at in range(0, given.num_rows, size)]
+        found.append(pa.Table.from_batches([*batches, operator.finish()]).sort_by([("k", "ascending")]).to_pylist())
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize("mode", ["rows", "sorted"])

@@ -144,49 +144,56 @@ class LiveEngine:
 
         Raises the exception of a monoid, naming row and key; then `rollback` must be called.
         """
-        keys, order = self.begin(given)
-        open_slot = int(keys.slots[-1]) if last_key_open and len(given) else None
-        scope = self.scope(keys.touched, now, closing, open_slot, last_key_open)
-        slots, endings, done = scope
-        self.journal = StepJournal.open(self, np.union1d(slots, beside) if len(beside) else slots, keys.fresh)
-        rows = self.enter(given, keys, order)
+        rows, scope = self.begin(given, now, closing, last_key_open, beside)
         found: list[WindowResults] = []
         for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
             if assigner is not self.ahead:
-                found += self._assigned(assigner, aggregates, rows, endings)
+                found += self._assigned(assigner, aggregates, rows, scope.endings)
         if len(self.assigners) > 1:
             found.sort(key=lambda one: one.results.window)
         step = StepResult(rows, found)
         if self.ahead is not None:
             self.ahead.expect(scope, now, found, last_key_open)
             aggregates = self.aggregates[self.assigners.index(self.ahead)]
-            step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, endings))
-        self.settle(slots, now, done)
+            step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, scope.endings))
+        self.settle(scope, now)
         return step
 
-    def begin(self, given: TimedRows) -> tuple[FoundKeys, Ints | None]:
-        """Begin a step: find the keys of its rows. Also returns the order of the rows, if they are sorted by slot."""
+    def begin(
+        self,
+        given: TimedRows,
+        now: Watermark,
+        closing: bool = False,
+        last_key_open: bool = False,
+        beside: Ints = NO_INTS,
+    ) -> tuple[StepRows, StepScope]:
+        """Begin a step: find the slots of its rows, and open the journal. Arguments are those of `step`."""
         self.release()
         columns = [given.table.column(place) for place in self.by]
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
         keys = self.keys.find(columns, len(given))
         self.grow()
-        return keys, self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
+        open_slots = keys.slots[-1:].copy() if last_key_open else None  # before rows are sorted by slot
+        order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
+        scope = self._scope(keys.touched, now, closing, open_slots)
+        slots = np.union1d(scope.slots, beside) if len(beside) else scope.slots
+        self.journal = StepJournal.open(self, slots, keys.fresh)
+        return self._step_rows(given, keys, order), scope
 
-    def scope(
-        self, touched: Ints, now: Watermark, closing: bool, open_slot: int | None, last_key_open: bool
-    ) -> StepScope:
-        """The slots that a step changes: those of its rows, and those with something due."""
-        if closing or last_key_open:
+    def _scope(self, touched: Ints, now: Watermark, closing: bool, open_slots: Ints | None) -> StepScope:
+        """The slots that a step changes: those of its rows, and those with something due.
+
+        `open_slots`: all other keys are complete; None: keys are not sorted.
+        """
+        if closing:
             live = np.union1d(self.live, touched)
-            if closing:
-                return StepScope(live, [Ending(live, None)], live)
-            if open_slot is None:
+            return StepScope(live, [Ending(live, None)], live)
+        if open_slots is not None:
+            if not len(open_slots):
                 return StepScope(touched, [Ending(touched, now)])
-            done = live[live != open_slot]
-            last = np.array([open_slot])
-            return StepScope(np.append(done, last), [Ending(done, None), Ending(last, now)], done)
+            done = np.setdiff1d(np.union1d(self.live, touched), open_slots)
+            return StepScope(np.append(done, open_slots), [Ending(done, None), Ending(open_slots, now)], done)
         if now is None:
             return StepScope(touched, [Ending(touched[:0], now)])
         if now < self.timers.soonest:
@@ -213,7 +220,7 @@ class LiveEngine:
         call_loop(distinct_slots, "", (keys.slots, keys.touched))
         return order
 
-    def enter(self, given: TimedRows, keys: FoundKeys, order: Ints | None) -> StepRows:
+    def _step_rows(self, given: TimedRows, keys: FoundKeys, order: Ints | None) -> StepRows:
         """Count the rows of each key, and find rows that restart a key that `forget` has expired."""
         count, slots = len(given), keys.slots
         ordinal, restarts = np.empty(count, np.int64), np.empty(count, np.bool_)
@@ -281,8 +288,9 @@ class LiveEngine:
 
     # ---- retention ----
 
-    def settle(self, slots: Ints, now: Watermark, done: Ints | None) -> None:
+    def settle(self, scope: StepScope, now: Watermark) -> None:
         """Evict elements that no window needs, set timers, and note the slots that expire."""
+        slots, _, done = scope
         reach = self.retention.row_reach
         if reach is not None:
             (rows,) = self.arena_assigners

@@ -30,7 +30,6 @@ from sash.engine.operator import Operator
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
-from sash.engine.step_journal import StepJournal
 from sash.engine.window_assigner import Ending
 
 PIECE = 1 << 17
@@ -106,10 +105,8 @@ def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
 
 def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResult]:
     """As `engine.step`, with the results of some slots at a time."""
-    keys, order = engine.begin(given)
-    slots, _, done = engine.scope(keys.touched, now, False, None, False)
-    engine.journal = StepJournal.open(engine, slots, keys.fresh)
-    rows = engine.enter(given, keys, order)
+    rows, scope = engine.begin(given, now)
+    slots = scope.slots
     groups = list(zip(engine.assigners, engine.aggregates, strict=True))
     for assigner, aggregates in groups:
         engine.take(assigner, aggregates, rows)
@@ -127,4 +124,4 @@ def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResul
         yield StepResult(rows, found)
         del found
         first, size = first + size, min(8 * size, max(PIECE * len(some) // max(results, 1), 1))
-    engine.settle(slots, now, done)
+    engine.settle(scope, now)

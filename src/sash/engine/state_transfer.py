@@ -30,7 +30,7 @@ from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.state_codec import SlotRows
 from sash.engine.time_numbers import Watermark
-from sash.engine.window_assigner import ArenaAssigner
+from sash.engine.window_assigner import ArenaAssigner, StepScope
 from sash.kernels.loops.array_types import NO_FLAGS, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 
@@ -56,7 +56,7 @@ def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch])
 
 def settle(engine: LiveEngine, now: Watermark) -> None:
     """Set timers, and evict elements and keys that no window needs."""
-    engine.settle(engine.live, now, None)
+    engine.settle(StepScope(engine.live, []), now)
     engine.release()
     engine.timers.rebuild()
 
