@@ -43,7 +43,7 @@ class AheadAssigner(RowAssigner):
         super().__init__(bound_query, places, table, name)
         self.asked = self.first + len(places)
         """The column of a head with the first position that waits."""
-        self.life = self.asked + 1
+        self.restart_column = self.asked + 1
         """The column of a head with the position where the key, that the waiting rows belong to, last restarted."""
         self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
         timed = [window for window in self.windows if window.kind == "time"]
@@ -83,11 +83,11 @@ class AheadAssigner(RowAssigner):
         call_loop(ask_rows, self.kind, (*arguments, self.arena.columns["time"], starts, stops))
         ranges = RingRanges(self.arena, slots, starts, stops)
         of, pos, places = slots[ranges.entry], ranges.positions, ranges.places
-        begin, ends, life = self._lives(rows, of, pos)
-        heads[slots, self.life] = heads[slots, BEGIN]
+        begin, ends, restarted = self._between_restarts(rows, of, pos)
+        heads[slots, self.restart_column] = heads[slots, BEGIN]
         placed = PlacedAt(of, pos, self.arena.columns["time"][places], begin, ends)
-        self._leave(placed, places, life)
-        return [self._ranges(w, placed, life) for w in range(len(self.windows))]
+        self._leave(placed, places, restarted)
+        return [self._ranges(w, placed, restarted) for w in range(len(self.windows))]
 
     def _over(self, slots: Ints, now: Watermark, done: Ints | None) -> Flags:
         """The slots in which no waiting row's window can get another row."""
@@ -99,16 +99,26 @@ class AheadAssigner(RowAssigner):
             over = np.zeros(len(slots), np.bool_)
         return over
 
-    def _ranges(self, w: int, placed: PlacedAt, life: Ints | None) -> WindowRanges:
+    def _ranges(self, w: int, placed: PlacedAt, restarted: Ints | None) -> WindowRanges:
         window = self.windows[w]
         los, his = self.shifted[w].ranges(placed)
         on = his - los >= int(window.size or 1) if window.full else all_true(len(los))
         slots, time = placed.slots, placed.time
         return WindowRanges(
-            self.places[w], slots, on, time, time, placed.pos, None, los, his, life=life, all_on=not window.full
+            self.places[w],
+            slots,
+            on,
+            time,
+            time,
+            placed.pos,
+            None,
+            los,
+            his,
+            restarted=restarted,
+            all_on=not window.full,
         )
 
-    def _lives(self, rows: StepRows, slots: Ints, pos: Ints) -> tuple[Ints, Ints, Ints | None]:
+    def _between_restarts(self, rows: StepRows, slots: Ints, pos: Ints) -> tuple[Ints, Ints, Ints | None]:
         """By row: the elements [begin, end) between restarts of its key, and the number of restarts in this step."""
         heads = self.arena.heads
         if not rows.has_restarts:
@@ -125,21 +135,21 @@ class AheadAssigner(RowAssigner):
         )
         before = np.maximum.accumulate(np.where(asks, -1, index))
         known = (before >= 0) & (of[before] == of)
-        begin = np.where(known, where[before], heads[of, self.life])
+        begin = np.where(known, where[before], heads[of, self.restart_column])
         behind = np.minimum.accumulate(np.where(asks, total, index)[::-1])[::-1]
         following = np.minimum(behind, total - 1)
         end = np.where((behind < total) & (of[following] == of), where[following], heads[of, BACK])
         restarts = np.cumsum(~asks)
         of_slot = np.maximum.accumulate(np.where(np.append(True, of[1:] != of[:-1]), index, 0)) if total else index
-        life: Ints = restarts - (restarts - ~asks)[of_slot]
+        restarted: Ints = restarts - (restarts - ~asks)[of_slot]
         found = np.empty((3, len(slots)), np.int64)
-        found[:, order[asks] - count] = begin[asks], end[asks], life[asks]
+        found[:, order[asks] - count] = begin[asks], end[asks], restarted[asks]
         return found[0], found[1], found[2]
 
-    def _leave(self, placed: PlacedAt, places: Ints, life: Ints | None) -> None:
+    def _leave(self, placed: PlacedAt, places: Ints, restarted: Ints | None) -> None:
         batch = self.waiting.leave(places)
         self.left = BatchColumns(self.waiting.table(batch))
-        self.early = self.waiting.early_results(batch, placed.slots, placed.time, life)
+        self.early = self.waiting.early_results(batch, placed.slots, placed.time, restarted)
         order = self.waiting.arrival(batch) if self.by_arrival else placed.time
         rising = (order[1:] >= order[:-1]).all()
         self.order = None if rising else np.lexsort((placed.pos, order))
@@ -199,8 +209,13 @@ class AheadAssigner(RowAssigner):
 
 def _taken(one: WindowResults, order: Ints, places: pa.Array) -> WindowResults:
     """Results in another order; aggregates that are not asked for have none."""
-    ranges, life = one.results, one.results.life
-    moved = replace(ranges, slots=ranges.slots[order], on=ranges.on[order], life=None if life is None else life[order])
+    ranges, restarted = one.results, one.results.restarted
+    moved = replace(
+        ranges,
+        slots=ranges.slots[order],
+        on=ranges.on[order],
+        restarted=None if restarted is None else restarted[order],
+    )
     columns = [None if column is None else column.take(places) for column in one.columns]
     low, high = ([counts[order] if len(counts) else counts for counts in some] for some in (one.low, one.high))
     return WindowResults(moved, columns, low, high)

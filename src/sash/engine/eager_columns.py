@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import null_mask, validity, words_of
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.chunk_log import CodeMapping, RowLog
 from sash.engine.input_encoding import numbers
 from sash.engine.rank_labels import RankLabels
@@ -85,7 +86,7 @@ class RowColumns:
         if is_wasteful(len(self.log), rows):
             retained, log, codes = live(), RowLog(self.log.schema), self.code.copy()
             codes[retained] = log.append(self.log.take(codes[retained]))
-            self.log, self.code = log, codes  # both at once: a call may be interrupted
+            all_at_once(attributes(self, log=log, code=codes))
 
     @property
     def nbytes(self) -> int:

@@ -104,8 +104,8 @@ class EagerEngine:
         try:
             found = self._changed(given, keys.slots, keys.touched)
             self._settle(self._slots, now, closing=False)
-        except AggregateRaised as blamed:
-            raise self._named(blamed, given) from blamed.failed.error
+        except AggregateRaised as raised:
+            raise self._named(raised, given) from raised.failed.error
         return found
 
     def settle(self, now: Watermark, closing: bool = False) -> None:
@@ -117,8 +117,8 @@ class EagerEngine:
     def _move_to(self, now: Watermark, closing: bool) -> None:
         try:
             self._settle(NO_INTS, now, closing)
-        except AggregateRaised as blamed:
-            raise self._named(blamed, None) from blamed.failed.error
+        except AggregateRaised as raised:
+            raise self._named(raised, None) from raised.failed.error
 
     def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
         state, rows = self.state, self.state.rows
@@ -258,10 +258,10 @@ class EagerEngine:
             return f"row {int(rows.arrival[rid])}"
         return format_row(rows.columns.batch(np.array([rid])), 0)
 
-    def _named(self, blamed: AggregateRaised, given: TimedRows | None) -> Exception:
+    def _named(self, raised: AggregateRaised, given: TimedRows | None) -> Exception:
         """The exception of a monoid, with the row, or the slide and its key."""
-        where = self._where(blamed.failed, given)
-        return aggregate_failure(self.bound_query, blamed.number, blamed.failed, where)
+        where = self._where(raised.failed, given)
+        return aggregate_failure(self.bound_query, raised.number, raised.failed, where)
 
     def _where(self, failed: TreeFailed, given: TimedRows | None) -> str:
         place = failed.place

@@ -72,11 +72,11 @@ class EagerLookup:
         try:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
             answers = state.update_trees(works, ranges)
-        except AggregateRaised as blamed:
+        except AggregateRaised as raised:
             where = "a window that lookup() asked for"
             raise aggregate_failure(
-                self.engine.bound_query, blamed.number, blamed.failed, where
-            ) from blamed.failed.error
+                self.engine.bound_query, raised.number, raised.failed, where
+            ) from raised.failed.error
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found: Pairs = {}
         for w, number in self.engine.bound_query.projection.asked:
@@ -104,8 +104,8 @@ class EagerLookup:
                 until = max(until, int(time.searchsorted(self.watermark)))
         lo, hi = self._bounds(rule, size, slot, at, until)
         begin = 0
-        if hi > 0 and rule.column >= 0 and (kind == "running" or rule.life >= 0):
-            column = rule.column if kind == "running" else rule.life
+        if hi > 0 and rule.column >= 0 and (kind == "running" or rule.forget_column >= 0):
+            column = rule.column if kind == "running" else rule.forget_column
             breaks = rows.breaks[a : a + hi, column]
             begin = int(breaks.searchsorted(breaks[-1]))
         lo = max(lo, begin)

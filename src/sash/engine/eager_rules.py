@@ -19,12 +19,12 @@ class WindowRule:
     """One window: its kind, its bounds as numbers, and which column of gaps bounds it.
 
     `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among Session and Lifetime
-    windows, -1 for others; `life`: the column of gaps of `forget`, or -1.
+    windows, -1 for others; `forget_column`: the column of gaps of `forget`, or -1.
     """
 
-    def __init__(self, bound_query: BoundQuery, place: int, life: int, column: int, anchor: int) -> None:
+    def __init__(self, bound_query: BoundQuery, place: int, forget_column: int, column: int, anchor: int) -> None:
         window = self.window = bound_query.windows[place]
-        self.place, self.life, self.column, self.anchor = place, life, column, anchor
+        self.place, self.forget_column, self.column, self.anchor = place, forget_column, column, anchor
         self.numbers = time_type(bound_query)
         self.kind = KINDS[window.kind]
         in_time = window.slide == "time"
@@ -45,7 +45,7 @@ class WindowRule:
         of_floats = self.window.axis is not None and self.window.axis.kind != "int"
         is_int = self.kind == DELTA and not of_floats
         size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
-        gaps = [self.column, self.life, self.anchor, int(self.window.full)]
+        gaps = [self.column, self.forget_column, self.anchor, int(self.window.full)]
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, self.calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
@@ -83,21 +83,21 @@ class WindowRules:
     def __init__(self, bound_query: BoundQuery) -> None:
         self.numbers = time_type(bound_query)
         rows: list[list[Any]] = []
-        self.life = -1
+        self.forget_column = -1
         if bound_query.forget is not None:
-            self.life = 0
+            self.forget_column = 0
             rows.append(gap_row(None, bound_query.forget, self.numbers))
         self.rules: list[WindowRule] = []
         self.anchors = 0
         for place, window in enumerate(bound_query.windows):
-            column, anchor = self.life, -1
+            column, anchor = self.forget_column, -1
             if window.kind == "session":
                 column = len(rows)
                 rows.append(gap_row(window, bound_query.forget, self.numbers))
             if window.kind in ("session", "lifetime"):
                 anchor = self.anchors
                 self.anchors += 1
-            self.rules.append(WindowRule(bound_query, place, self.life, column, anchor))
+            self.rules.append(WindowRule(bound_query, place, self.forget_column, column, anchor))
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
         self.deltas = delta_columns(bound_query)
         """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""

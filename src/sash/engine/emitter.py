@@ -31,7 +31,7 @@ class Compared:
     """Results to compare: their slots, values and counts."""
 
     slots: Ints
-    life: Ints | None
+    restarted: Ints | None
     columns: list[pa.Array]
     low: Ints
     high: Ints
@@ -83,7 +83,7 @@ class ChangeEmitter:
             for side, count in ((low, start), (high, end)):
                 held = np.where(some, count, 0)
                 side.append(np.where(on, held, ~held))
-        return Compared(results.slots, results.life, columns, np.stack(low, 1), np.stack(high, 1))
+        return Compared(results.slots, results.restarted, columns, np.stack(low, 1), np.stack(high, 1))
 
     def _differing(self, g: int, given: Compared, step: StepResult) -> Flags:
         emitted, width = self.engine.table["emitted", g], len(given.columns)
@@ -94,9 +94,9 @@ class ChangeEmitter:
             return np.zeros(0, np.bool_)
         order = np.argsort(given.slots, kind="stable")
         slots = given.slots[order]
-        life = np.zeros(count, np.int64) if given.life is None else given.life[order]
-        first = np.append(True, (slots[1:] != slots[:-1]) | (life[1:] != life[:-1]))
-        known = np.where(first & (life == 0), emitted[slots, 0], -1)
+        restarted = np.zeros(count, np.int64) if given.restarted is None else given.restarted[order]
+        first = np.append(True, (slots[1:] != slots[:-1]) | (restarted[1:] != restarted[:-1]))
+        known = np.where(first & (restarted == 0), emitted[slots, 0], -1)
         found = first & (known < 0)
         later = np.flatnonzero(~first)
         found[later] = self._differs(g, (given, order[later]), (given, order[later - 1]))
@@ -106,7 +106,7 @@ class ChangeEmitter:
             found[stored] = self._differs(g, (given, order[stored]), (last_emitted, None))
         emitted[lost, 0] = -1
         last = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
-        current = last if not step.rows.has_restarts else last[life[last] == step.rows.lives_of(slots[last])]
+        current = last if not step.rows.has_restarts else last[restarted[last] == step.rows.restarted_of(slots[last])]
         at = order[current]
         codes = None
         for log, column in zip(self.logs[g], given.columns, strict=True):

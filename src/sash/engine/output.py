@@ -224,7 +224,7 @@ class Output:
 
 def _by_key(found: WindowRanges) -> Ints | None:
     """The stable order of results by their slots and ends; None if they are in order."""
-    if found.by_slide and found.life is None:  # slot by slot
+    if found.by_slide and found.restarted is None:  # slot by slot
         return None
     return np.lexsort((found.ends, found.slots))
 

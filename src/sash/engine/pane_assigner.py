@@ -120,16 +120,17 @@ class PaneAssigner(ArenaAssigner):
             limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))
             asked.append((ending.slots, limits, self.backs(ending.slots), False))
         parts = [self._due(members, *one) for one in asked]
-        life = None
+        restarted = None
         if restarts is not None:
-            first = rows.lives[restarts][parts[0][0]] - 1  # type: ignore[index]
-            others = [rows.lives_of(of[part[0]]) for (of, *_), part in zip(asked[1:], parts[1:], strict=True)]
-            life = np.concatenate([first, *others])
+            first = rows.restarted[restarts][parts[0][0]] - 1  # type: ignore[index]
+            others = [rows.restarted_of(of[part[0]]) for (of, *_), part in zip(asked[1:], parts[1:], strict=True)]
+            restarted = np.concatenate([first, *others])
         slots = _joined([of[part[0]] for (of, *_), part in zip(asked, parts, strict=True)])
         k, his, los = (_joined([part[i] for part in parts]) for i in (1, 2, 3))
         longest = WindowRanges(
             self.places[members[0]], slots, all_true(len(slots)), slide_grid.starts(window, k),
-            slide_grid.ends(window, k), k, None, los[0], his, life=life, by_slide=True, all_on=True, every_lo=los[0],
+            slide_grid.ends(window, k), k, None, los[0], his, restarted=restarted, by_slide=True, all_on=True,
+            every_lo=los[0],
         )  # fmt: skip
         return {w: self._shorter(w, longest, los[i]) if i else longest for i, w in enumerate(members)}
 
@@ -143,8 +144,8 @@ class PaneAssigner(ArenaAssigner):
         slots, ends, k, his = (of.take(at) for of in (longest.slots, longest.ends, longest.ident, longest.his))
         return WindowRanges(
             place, slots, all_true(len(at)), None, ends, k, None, los.take(at), his,
-            life=None if longest.life is None else longest.life[at], by_slide=True, all_on=True, among=at,
-            length=size, every_lo=los,
+            restarted=None if longest.restarted is None else longest.restarted[at], by_slide=True, all_on=True,
+            among=at, length=size, every_lo=los,
         )  # fmt: skip
 
     def _due(self, members: list[int], of: Ints, limits: Ints, backs: Ints, restarts: bool) -> Slides:
@@ -244,7 +245,7 @@ class CountedPanes(PaneAssigner):
             bounds = firsts, rows.time[ends]
         return WindowRanges(
             self.places[w], slots, on, *bounds, stop // int(window.every or 1), None, los, his,
-            life=None if rows.lives is None else rows.lives[ends], blame=ends,
+            restarted=None if rows.restarted is None else rows.restarted[ends], error_rows=ends,
         )  # fmt: skip
 
     def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:

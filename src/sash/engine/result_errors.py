@@ -24,8 +24,8 @@ def failed_place(
         if at < len(rows):
             return rows.format_row(at)
         at = len(window) - 1
-    elif bound_query.per_row or window.blame is not None:
+    elif bound_query.per_row or window.error_rows is not None:
         if isinstance(aggregate.assigner, AheadAssigner):
             return aggregate.assigner.left.format_row(at)
-        return rows.format_row(at if window.blame is None else int(window.blame[at]))
+        return rows.format_row(at if window.error_rows is None else int(window.error_rows[at]))
     return format_slide(bound_query, window.ends[at], keys.keys(window.slots[at : at + 1]))

@@ -152,8 +152,8 @@ class RowAssigner(ArenaAssigner):
             los = los if ends is None else los[ends]
         on = his - los >= int(window.size or 1) if window.full else all_true(len(slots))
         starts, stops, ident = time, time, pos
-        blame = ends
-        life = rows.lives if rows.lives is None or ends is None else rows.lives[ends]
+        error_rows = ends
+        restarted = rows.restarted if rows.restarted is None or ends is None else rows.restarted[ends]
         if window.slide != "row":
             starts = self._times(slots, np.minimum(los, pos))
             if window.kind == "time":
@@ -163,9 +163,9 @@ class RowAssigner(ArenaAssigner):
             if not some.all():
                 slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
                 on, starts, stops = on[some], starts[some], stops[some]
-                blame, life = (None if part is None else part[some] for part in (blame, life))
+                error_rows, restarted = (None if part is None else part[some] for part in (error_rows, restarted))
         return WindowRanges(
-            self.places[w], slots, on, starts, stops, ident, None, los, his, life=life, blame=blame,
+            self.places[w], slots, on, starts, stops, ident, None, los, his, restarted=restarted, error_rows=error_rows,
             all_on=not window.full,
         )  # fmt: skip
 
@@ -214,20 +214,22 @@ class RowAssigner(ArenaAssigner):
         count = call_loop(pending_slides, "", arguments)
         *first, by = (part[:count] for part in out)
         parts = [tuple(first)]
-        lives = [] if rows.lives is None else [rows.lives[by] - rows.restarts[by]]
+        counted = [] if rows.restarted is None else [rows.restarted[by] - rows.restarts[by]]
         for ending in endings:
             k = heads[ending.slots, column]
             of = ending.slots[k <= limit(window, ending.now, self.numbers)]
             parts.append((of, heads[of, column], heads[of, BACK], heads[of, column + 1]))
             heads[of, column] = NEVER
-            if lives:
-                lives.append(rows.lives_of(of))  # type: ignore[arg-type]
+            if counted:
+                counted.append(rows.restarted_of(of))  # type: ignore[arg-type]
         slots, k, his, begin = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         los = np.maximum(his - int(window.size or 1), begin)
         on = his - begin >= int(window.size or 1) if window.full else np.ones(len(slots), np.bool_)
         ended = slide_grid.ends(window, k)
-        life = np.concatenate(lives) if lives else None
-        return WindowRanges(self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, life=life)
+        restarted = np.concatenate(counted) if counted else None
+        return WindowRanges(
+            self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, restarted=restarted
+        )
 
     # ---- retention ----
 

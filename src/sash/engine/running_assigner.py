@@ -90,14 +90,14 @@ class RunningAssigner(WindowAssigner):
             return [self._at_slides(rows, endings)]
         return [self._at_rows(rows)]
 
-    def _life(self, rows: StepRows, of: Ints) -> Ints | None:
+    def _restarted_of(self, rows: StepRows, of: Ints) -> Ints | None:
         """How often each result's key has restarted: results of the rows first, then those of the slots `of`."""
-        if rows.lives is None:
+        if rows.restarted is None:
             return None
         at_row = self.after == self.row + 1
         row = np.where(at_row, self.row, np.minimum(self.after, len(rows) - 1))
-        found = rows.lives[row] - np.where(at_row, 0, rows.restarts[row])
-        return np.concatenate([found, rows.lives_of(of)])
+        found = rows.restarted[row] - np.where(at_row, 0, rows.restarts[row])
+        return np.concatenate([found, rows.restarted_of(of)])
 
     def _at_rows(self, rows: StepRows) -> WindowRanges:
         window = self.window
@@ -115,7 +115,7 @@ class RunningAssigner(WindowAssigner):
         on = np.ones(len(at), np.bool_)
         return WindowRanges(
             self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, self.after,
-            None if rows.lives is None else rows.lives[at], self.row,
+            None if rows.restarted is None else rows.restarted[at], self.row,
         )  # fmt: skip
 
     def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
@@ -136,8 +136,8 @@ class RunningAssigner(WindowAssigner):
         if self.bound_query.time is None:
             starts, ends = opened, rows.ordinal[self.row] + 1
         on = np.ones(len(of), np.bool_)
-        life = self._life(rows, of[len(self.after) :])
-        return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, life=life)
+        restarted = self._restarted_of(rows, of[len(self.after) :])
+        return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, restarted=restarted)
 
     def has_ended(self, now: Watermark, last: Numbers) -> Flags:
         """Has a session ended whose last row was at `last`?"""
@@ -154,8 +154,8 @@ class RunningAssigner(WindowAssigner):
             heads[of, SLIDE] = NEVER
         after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = np.ones(len(of), np.bool_)
-        life, ends = self._life(rows, of[len(self.after) :]), slide_grid.ends(self.window, k)
-        return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, life=life)
+        restarted, ends = self._restarted_of(rows, of[len(self.after) :]), slide_grid.ends(self.window, k)
+        return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, restarted=restarted)
 
     # ---- retention ----
 

@@ -120,9 +120,9 @@ class StateChecks:
     def _check_rows(self, assigner: RowAssigner, w: int, window: WindowSpec, heads: Ints) -> None:
         front, back, begin = heads[:, FRONT], heads[:, BACK], heads[:, BEGIN]
         if isinstance(assigner, AheadAssigner):
-            asked, life = heads[:, assigner.asked], heads[:, assigner.life]
+            asked, restart = heads[:, assigner.asked], heads[:, assigner.restart_column]
             require(
-                (begin == life) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are missing"
+                (begin == restart) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are missing"
             )
             back = asked
         if window.kind == "count":

@@ -126,12 +126,12 @@ class StepRows(BatchColumns):
         return None if self.distinct else self._peers(-1)
 
     @property
-    def lives(self) -> Ints | None:
+    def restarted(self) -> Ints | None:
         """How often each row's key has restarted in this step, up to the row; None if none has."""
-        return self._counted_lives if self.has_restarts else None
+        return self._restarted if self.has_restarts else None
 
     @cached_property
-    def _counted_lives(self) -> Ints:
+    def _restarted(self) -> Ints:
         order = np.argsort(self.slots, kind="stable")
         of, total = self.slots[order], np.cumsum(self.restarts[order])
         first = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
@@ -140,7 +140,7 @@ class StepRows(BatchColumns):
         found[order] = total - before
         return found
 
-    def lives_of(self, slots: Ints) -> Ints | None:
+    def restarted_of(self, slots: Ints) -> Ints | None:
         """How often each slot's key has restarted in this step; None if none has."""
         if not self.has_restarts:
             return None
@@ -175,9 +175,9 @@ class WindowRanges:
     """The elements [lo, hi); None for windows that only grow."""
     after: Ints | None = None
     """For windows that only grow: the number of rows after which the result is read."""
-    life: Ints | None = None
+    restarted: Ints | None = None
     """How often the key has restarted since the step began; None: never."""
-    blame: Ints | None = None
+    error_rows: Ints | None = None
     """The row that an error names if a result fails; None if there is none."""
     by_slide: bool = False
     """Whether `ident` is the number of a slide in time, which increases with its end."""

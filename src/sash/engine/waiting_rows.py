@@ -93,7 +93,7 @@ class WaitingRows:
         return numbers(batch.column(len(self.schema)))
 
     def early_results(
-        self, batch: pa.RecordBatch, slots: Ints, time: Numbers, life: Ints | None
+        self, batch: pa.RecordBatch, slots: Ints, time: Numbers, restarted: Ints | None
     ) -> list[WindowResults]:
         """The results of early windows of rows that leave."""
         found, at = [], len(self.schema) + 1
@@ -108,7 +108,7 @@ class WaitingRows:
             for i, p in enumerate(asked):
                 low = numbers(parts[3 * i + 1])
                 columns[p], lows[p], highs[p] = parts[3 * i], np.where(on, low, ~low), numbers(parts[3 * i + 2])
-            ranges = WindowRanges(w, slots, on, time, time, slots, life=life)
+            ranges = WindowRanges(w, slots, on, time, time, slots, restarted=restarted)
             found.append(WindowResults(ranges, columns, lows, highs))
         return found
 
