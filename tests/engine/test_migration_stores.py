@@ -206,7 +206,7 @@ REFUSED = {
         Query(Time(8, every=4), **GIVEN, **X, low=sash.min("x")),
         "aggregate low is new, and the state has partial aggregates of many rows each",
     ),
-    "by": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"by": ()}), **X), "by= gives elements their keys"),
+    "by": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"by": ()}), **X), "by= determines the keys"),
     "on": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"on": ("t", "x")}), **X), "on= gives elements"),
     "forget": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, forget=9, **X), "forget= has decided which keys"),
     "eager": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, emit="eager", **X), "state of emit='eager'"),

@@ -44,7 +44,7 @@ class AheadAssigner(RowAssigner):
         self.asked = self.first + len(places)
         """The column of a head with the first position that waits."""
         self.restart_column = self.asked + 1
-        """The column of a head with the position where the key, that the waiting rows belong to, last restarted."""
+        """The column of a head with the position at which the key of the waiting rows last restarted."""
         self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
         timed = [window for window in self.windows if window.kind == "time"]
         self.shifts = np.array([window.shift for window in timed], self.numbers)
@@ -136,9 +136,9 @@ class AheadAssigner(RowAssigner):
         before = np.maximum.accumulate(np.where(asks, -1, index))
         known = (before >= 0) & (of[before] == of)
         begin = np.where(known, where[before], heads[of, self.restart_column])
-        behind = np.minimum.accumulate(np.where(asks, total, index)[::-1])[::-1]
-        following = np.minimum(behind, total - 1)
-        end = np.where((behind < total) & (of[following] == of), where[following], heads[of, BACK])
+        next_restart = np.minimum.accumulate(np.where(asks, total, index)[::-1])[::-1]
+        following = np.minimum(next_restart, total - 1)
+        end = np.where((next_restart < total) & (of[following] == of), where[following], heads[of, BACK])
         restarts = np.cumsum(~asks)
         of_slot = np.maximum.accumulate(np.where(np.append(True, of[1:] != of[:-1]), index, 0)) if total else index
         restarted: Ints = restarts - (restarts - ~asks)[of_slot]

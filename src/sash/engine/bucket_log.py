@@ -257,15 +257,15 @@ class BucketLogs:
         encoded = self.codec.encode_elements(a, slots, tail, stop)
         self.widths[a] = width = max(encoded.batch.nbytes / encoded.batch.num_rows, 1.0)
         rows = max(int(SEGMENT_SIZE / width), 1)
-        behind = np.cumsum(encoded.counts)
+        ends = np.cumsum(encoded.counts)
         edges = np.searchsorted(of, np.arange(len(starts) + 1))
         written = []
         for start, first, last in zip(starts, edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            low, high, size = int(behind[first] - encoded.counts[first]), int(behind[last - 1]), 0
+            low, high, size = int(ends[first] - encoded.counts[first]), int(ends[last - 1]), 0
             pieces = max(round((high - low) / rows), 1)
             for i in range(pieces):
                 bounds = low + (high - low) * i // pieces, low + (high - low) * (i + 1) // pieces
-                piece = _Piece.of(encoded, behind, bounds)
+                piece = _Piece.of(encoded, ends, bounds)
                 ranges = RingRanges(
                     self.arenas[a], slots[piece.some], tail[piece.some] + piece.skip, tail[piece.some] + piece.stop
                 )
@@ -300,11 +300,11 @@ class _Piece(NamedTuple):
     stop: Ints
 
     @staticmethod
-    def of(encoded: EncodedBatch, behind: Ints, bounds: tuple[int, int]) -> _Piece:
+    def of(encoded: EncodedBatch, ends: Ints, bounds: tuple[int, int]) -> _Piece:
         """The rows [low, high)."""
         low, high = bounds
-        some = slice(int(np.searchsorted(behind, low, "right")), int(np.searchsorted(behind, high)) + 1)
-        before = behind[some] - encoded.counts[some]
+        some = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(ends, high)) + 1)
+        before = ends[some] - encoded.counts[some]
         return _Piece(some, np.maximum(low - before, 0), np.minimum(high - before, encoded.counts[some]))
 
 

@@ -56,7 +56,7 @@ def require_closed(bound_query: BoundQuery, closed: Any, at: tuple[Any, Any], wa
             where = "" if closed == "both" else " is at the watermark, and"
             raise ValueError(
                 f"lookup(at={given!r}, closed={closed!r}){where} needs the row at the start of {window.window!r}, "
-                f"which the state may have let go of: give the window closed={closed!r}"
+                f"which may have been evicted: give the window closed={closed!r}"
                 + ("" if closed == "both" else ", or ask for a later time")
             )
 

@@ -1,7 +1,7 @@
 """Count the ⊕ of queries on a sample: combined into one plan, and each alone.
 
-The plan is that of the queries as they are. Then its monoids are replaced by ones that count, which run interpreted:
-the same structures, in the same order, call the same ⊕.
+The queries are planned first. Then the monoids of the plan are replaced by ones that count, which run interpreted: the
+same structures compute the same ⊕ in the same order.
 """
 
 from __future__ import annotations

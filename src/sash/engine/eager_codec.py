@@ -215,8 +215,10 @@ class EagerCodec:
         parts = tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
         order = existing[np.lexsort((arrival[existing], *parts, time[existing], of[existing]))]
         held = np.bincount(of[order], minlength=len(state.alive))
-        behind = np.cumsum(held)[of[order]] - np.arange(len(order))  # how many rows of its key follow, including itself
-        order = order[behind <= self._retained[of[order]]]
+        remaining = np.cumsum(held)[of[order]] - np.arange(
+            len(order)
+        )  # how many rows of its key follow, including itself
+        order = order[remaining <= self._retained[of[order]]]
         touched, more = np.unique(of[order], return_counts=True)
         state.reserve(touched, more)
         rows.labels[rids[order]] = STRIDE // 2**16 * (np.arange(len(order)) + 1)

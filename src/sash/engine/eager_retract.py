@@ -15,7 +15,7 @@ from sash.kernels.loops.array_types import Ints
 
 
 def retracted(state: EagerState, rows: NewRows, column: Any) -> tuple[NewRows, Removed, Ints]:
-    """The rows to insert, the rows to remove, and the numbers of rows that are neither inserted nor kept.
+    """The rows to insert, the rows to remove, and the numbers of rows of the batch that are not inserted.
 
     A row that retracts one of its own call cancels it; one that finds no row to retract is ignored.
     """

@@ -106,11 +106,11 @@ def value_counts(aggregate: LiveAggregate, ranges: RingRanges) -> Ints:
     before = ranges.take(column)
     some = np.flatnonzero(ranges.counts)
     slots, stops = ranges.slots[some], ranges.stops[some]
-    behind = aggregate.table[aggregate.name, "totals"][slots]
+    after_range = aggregate.table[aggregate.name, "totals"][slots]
     inner = np.flatnonzero(stops < arena.heads[slots, BACK])
-    behind[inner] = RingRanges(arena, slots[inner], stops[inner], stops[inner] + 1).take(column)
+    after_range[inner] = RingRanges(arena, slots[inner], stops[inner], stops[inner] + 1).take(column)
     following = np.append(before[1:], 0)
-    following[np.cumsum(ranges.counts)[some] - 1] = behind
+    following[np.cumsum(ranges.counts)[some] - 1] = after_range
     return following - before
 
 

@@ -142,7 +142,7 @@ class LiveBackend(Backend):
     """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
     def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
-        """Process the first `rest` of sorted rows; the others only determine which key is still open."""
+        """Process the first `rest` of sorted rows; `before`: the time of the last row; `closing`: none will follow."""
         if self.durable is not None:
             self.load_keys(given, None, everything=True)
         return self.emitted(self.engine.step(given.slice(0, rest), now=before, closing=closing, last_key_open=True))

@@ -296,7 +296,8 @@ class LiveEngine:
             (rows,) = self.arena_assigners
             over = None if done is None else np.isin(slots, done)
             windows = rows.arena.heads, (rows.first, rows.first + len(rows.places), SMALL)
-            rows.sparse, self.gone = self.timers.settle_rows(slots, windows, reach, now, over)
+            sparse, self.gone = self.timers.settle_rows(slots, windows, reach, now, over)
+            rows.shrink_later(sparse)
             return
         if not self.sliding:
             for assigner in self.assigners:
@@ -375,7 +376,7 @@ class LiveEngine:
         """Cancel the release of slots and the move of rings that the step has noted."""
         self.gone = NO_INTS
         for assigner in self.arena_assigners:
-            assigner.sparse = NO_INTS
+            assigner.shrink_later(NO_INTS)
 
     def _free_unused(self) -> None:
         """Free the slots of keys that a failed step has inserted."""

@@ -111,7 +111,7 @@ def _refused_arguments(old: BoundQuery, new: BoundQuery) -> Iterator[str]:
     """The arguments of a query that may not change."""
     for name, before, after in (("by", old.by, new.by), ("on", old.query.on, new.query.on)):
         if before != after:
-            yield f"{name}= gives elements their keys and their order, and cannot change"
+            yield f"{name}= determines the keys and the order of elements, and cannot change"
     if old.forget != new.forget:
         yield "forget= has decided which keys are left, and cannot change"
     if "eager" in (old.query.emit, new.query.emit):
@@ -200,7 +200,7 @@ def _source(
 
 
 def _shared(new: AggregateSpec, old: AggregateSpec) -> tuple[tuple[int, ...] | None, bool] | None:
-    """The scalars of the old state that are the new state, and whether a count goes before them; None: no such."""
+    """The scalars of the old state that are the new one, and whether a count goes before them; None: none are."""
     mine, theirs = type(new.monoid), type(old.monoid)
     alike = (new.columns, new.types, new.orders) == (old.columns, old.types, old.orders)
     if not alike or not any(mine in family and theirs in family for family in FAMILIES):

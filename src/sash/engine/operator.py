@@ -111,8 +111,8 @@ class Operator(AtomicCalls):
         offset: the position of the source after this batch, as a JSON value. It is saved with the state.
         before_commit: called with an `Uncommitted` before the state is saved. If it raises, the call changes nothing.
 
-        Raises ValueError if its columns are not those of the query's schema, for a row behind without `lateness`, and
-        for late ones with `late="error"`; what a monoid raises comes with the row and its key.
+        Raises ValueError if its columns are not those of the query's schema, for an out-of-order row
+        without `lateness`, and for a late one with `late="error"`. An exception of a monoid names the row and its key.
         """
         return self.call(self.processing(batch), offset, before_commit)
 
@@ -281,13 +281,13 @@ class Operator(AtomicCalls):
     def _process(self, batch: pa.RecordBatch, now: Progress, after: After = "peers") -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: the operator takes no further rows")
-        first, behind = now.rows_in, now.rows_in + batch.num_rows
+        first, stop = now.rows_in, now.rows_in + batch.num_rows
         arrived = self.arrivals.classify(batch, now.watermark, first)
         if not arrived.all_taken:
             self.arrivals.refuse(arrived, batch)
-        changes: Changes = {"watermark": arrived.watermark, "rows_in": behind}
+        changes: Changes = {"watermark": arrived.watermark, "rows_in": stop}
         self.limits.require(batch, arrived.time, arrived.taken)
-        arrival = np.arange(first, behind)
+        arrival = np.arange(first, stop)
         table = plain_batch(batch, self.plain)
         if arrived.all_taken:
             return self._taken(TimedRows(table, arrived.time, arrival), now, changes, after), changes

@@ -85,7 +85,7 @@ class Pages(StoreOwner):
         self._clear()
 
     def read(self, kind: str, names: Sequence[str], schemas: Schemas) -> list[Page]:
-        """The pages of these names. Raises PageError for one that is missing or not what it should be."""
+        """The pages of these names. Raises PageError for one that is missing, damaged or of another call."""
         missing = [name for name in names if name not in self._seen]
         for name, data in zip(missing, self.store.get_many(missing) if missing else [], strict=True):
             if data is None:

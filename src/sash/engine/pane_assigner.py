@@ -188,8 +188,8 @@ class PaneAssigner(ArenaAssigner):
 
     def columns(self, w: int) -> tuple[int, int, int]:
         """The columns of a head for a window: its first pane, the pane after its last, its next slide."""
-        behind = self.first + len(self.places) + 2 * w
-        return self.start_column(w), behind, behind + 1
+        stop = self.first + len(self.places) + 2 * w
+        return self.start_column(w), stop, stop + 1
 
     # ---- retention ----
 

@@ -307,7 +307,7 @@ def _bytes(parts: Sequence[TimedRows]) -> int:
 def _merged(parts: list[TimedRows], ties: Sequence[str] = ()) -> TimedRows:
     """Merge parts, each sorted by time and arrival."""
     by_time = sorted(parts, key=lambda part: part.time.item(0))
-    if all(before.time.item(-1) < behind.time.item(0) for before, behind in pairwise(by_time)):
+    if all(one.time.item(-1) < following.time.item(0) for one, following in pairwise(by_time)):
         rows = joined_rows(by_time)
         return _sorted(rows, ties) if ties else rows
     by_arrival = sorted(parts, key=lambda part: part.arrival.item(0))  # then rows of equal time are in order

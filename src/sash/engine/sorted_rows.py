@@ -33,11 +33,11 @@ class SortedRows:
         if len(time) < 2:
             return
         codes = self._codes(table)
-        behind, level = time[1:] < time[:-1], time[1:] == time[:-1]
+        earlier, equal = time[1:] < time[:-1], time[1:] == time[:-1]
         for name in self.bound_query.ties:
             step = np.diff(ranks(table.column(name)))
-            behind, level = behind | (level & (step < 0)), level & (step == 0)
-        back = np.flatnonzero((np.diff(codes) < 0) | ((np.diff(codes) == 0) & behind))
+            earlier, equal = earlier | (equal & (step < 0)), equal & (step == 0)
+        back = np.flatnonzero((np.diff(codes) < 0) | ((np.diff(codes) == 0) & earlier))
         if len(back):
             at = int(back[0]) + 1
             order = ", ".join([*self.bound_query.by, *self.bound_query.query.on])

@@ -113,8 +113,8 @@ class StateChecks:
         if in_time:
             assert isinstance(assigner, PaneAssigner)
             for w, window in enumerate(assigner.windows):
-                _, behind, number = (heads[:, column] for column in assigner.columns(w))
-                require((behind >= 0) & (behind <= back), "a window ends outside of its ring")
+                _, stop, number = (heads[:, column] for column in assigner.columns(w))
+                require((stop >= 0) & (stop <= back), "a window ends outside of its ring")
                 _check_slides(window, number[number != -NEVER], assigner.numbers)
 
     def _check_rows(self, assigner: RowAssigner, w: int, window: WindowSpec, heads: Ints) -> None:

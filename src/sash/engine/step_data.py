@@ -196,7 +196,7 @@ class WindowRanges:
         return len(self.slots)
 
     def starts_at(self, order: Ints | None, ends: Numbers) -> Numbers:
-        """The starts in an order (None: as they are) in which these are the ends."""
+        """The starts of results in an order (None: unchanged); `ends`: their ends in this order."""
         if self.starts is None:
             return ends - self.length
         return self.starts if order is None else self.starts[order]

@@ -161,12 +161,17 @@ class Timers(BlockTimers):
         return gone[:count]
 
     def settle_rows(
-        self, slots: Ints, windows: Any, reach: Any, now: Watermark, over: Flags | None
+        self,
+        slots: Ints,
+        windows: tuple[Ints, tuple[int, int, int]],
+        reach: tuple[Any, Any, Any],
+        now: Watermark,
+        over: Flags | None,
     ) -> tuple[Ints, Ints]:
         """The same for slots whose rows are needed for the time `reach`; older rows are evicted.
 
-        `windows` are the heads and the columns of the windows' starts. Returns the slots whose rings are far too large,
-        and those that expire.
+        `windows`: the heads, the range of columns with the windows' starts, and the capacity below which rings are not
+        shrunk. Returns the slots whose rings are far too large, and those that expire.
         """
         if not len(slots):
             return NO_INTS, NO_INTS

@@ -141,6 +141,10 @@ class ArenaAssigner(WindowAssigner):
         count = call_loop(retain, "", (slots, self.arena.heads, *windows, SMALL, sparse))
         self.sparse = sparse[:count]
 
+    def shrink_later(self, sparse: Ints) -> None:
+        """Let `shrink` move the rings of these slots."""
+        self.sparse = sparse
+
     def shrink(self) -> bool:
         """Move rings that are far too large to smaller blocks; only after the step."""
         if not len(self.sparse):
