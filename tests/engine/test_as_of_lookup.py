@@ -84,7 +84,7 @@ def test_a_reader_takes_closed_as_well() -> None:
 def test_what_the_state_cannot_answer_is_refused() -> None:
     with pytest.raises(ValueError, match=r"lookup\(at=10, closed='left'\) is at the watermark, and needs the row at"):
         filled(asked(sash.Time(8))).lookup({"k": ["a"]}, at=10, closed="left")
-    with pytest.raises(ValueError, match=r"closed='both'\) needs the row at the start of Time\(8\), which the state"):
+    with pytest.raises(ValueError, match=r"closed='both'\) needs the row at the start of Time\(8\), which may"):
         filled(asked(sash.Time(8))).lookup({"k": ["a"]}, at=12, closed="both")
     with pytest.raises(ValueError, match=r"lookup\(closed='left'\) says which rows at at= count: give the time"):
         filled(asked(sash.Count(2))).lookup({"k": ["a"]}, closed="left")

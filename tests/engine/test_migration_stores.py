@@ -207,7 +207,7 @@ REFUSED = {
         "aggregate low is new, and the state has partial aggregates of many rows each",
     ),
     "by": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"by": ()}), **X), "by= determines the keys"),
-    "on": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"on": ("t", "x")}), **X), "on= gives elements"),
+    "on": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"on": ("t", "x")}), **X), "on= determines"),
     "forget": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, forget=9, **X), "forget= has decided which keys"),
     "eager": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, emit="eager", **X), "state of emit='eager'"),
     "was eager": (Query(Time(5), **GIVEN, emit="eager", **X), Query(Time(4), **GIVEN, **X), "state of emit='eager'"),
