@@ -109,12 +109,11 @@ def test_spark_gives_what_frames_give(
 ) -> None:
     ranges: list[int] = []
 
-    def counted(both: Any, bound_query: Any, found: Any, layout: Any, result: Any) -> Any:
+    def counted(both: Any, bound_query: Any, found: Any) -> Any:
         ranges.append(len(found.ranges))
-        return in_ranges(both, bound_query, found, layout, result)
+        return range_split.packed_ranges(both, bound_query, found)
 
-    in_ranges = as_of_plan._in_ranges
-    monkeypatch.setattr(as_of_plan, "_in_ranges", counted)
+    monkeypatch.setattr(as_of_plan, "packed_ranges", counted)
     # `row` is a column of the events, which results do not stand beside
     query = SpineQuery(**QUERIES[name].arguments(options=Options(split=split), row=sash.last("row")))
     frame = query.as_of(on_spark(small, SPINE), on_spark(small, EVENTS), **names(query))
@@ -128,7 +127,7 @@ def test_what_spark_refuses(spark: Any) -> None:
     spine, events = on_spark(spark, SPINE), on_spark(spark, EVENTS)
     query = QUERIES["without lifetime"]
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(TypeError, match=r"events= is a stream: features of a stream .* operator\.lookup"):
+    with pytest.raises(TypeError, match=r"events= is a stream: for the features of a stream, .* operator\.lookup"):
         query.as_of(spine, stream, **names(query))
     with pytest.raises(TypeError, match="with Spark both must be DataFrames of Spark"):
         query.as_of(spine, EVENTS, **names(query))

@@ -48,7 +48,7 @@ def test_several_queries() -> None:
     text = explain(queries, FRAME)
     assert "state 1 of 2: a, b" in text
     assert (
-        "  a, b: one shuffle by k, one pass, persisted\n    beside one another, with the columns of each row once: a"
+        "  a, b: one shuffle by k, one pass, persisted\n    computed together, with the input columns stored once: a"
         in text
     )
     assert "  c: a plan of its own" in text

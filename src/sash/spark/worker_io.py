@@ -1,4 +1,4 @@
-"""Input and errors of functions in Spark's workers: batches of a useful size, and readable errors."""
+"""Input and errors of tasks in Spark's workers: batches of a useful size, and readable errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BYTES = 2**26
 T = TypeVar("T")
 
 _frozen: set[str] = set()
-"""The modules that are left out of the search for garbage."""
+"""Modules whose objects the garbage collector skips."""
 
 
 def freeze_modules() -> None:
-    """Leave what modules have made out of the search for garbage, at the start of a task.
+    """Exclude the objects of imported modules from garbage collection, at the start of a task.
 
-    Spark's workers search after every task: 60 ms of CPU with the engine and pandas imported, 0 after this.
+    Spark's workers collect garbage after every task: 60 ms of CPU with the engine and pandas imported, 0 after this.
     """
     if not sys.modules.keys() <= _frozen:
         _frozen.update(sys.modules)

@@ -20,7 +20,7 @@ import sash
 from sash import Query, Time
 from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream import live_state, local_directory
-from sash.spark.stream.local_directory import NAME, STALE, LocalDirectory, sweep
+from sash.spark.stream.local_directory import NAME, STALE, LocalDirectory, delete_stale_files
 from sash.spark.stream.local_pages import FOOT
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_task import ShardTask
@@ -460,7 +460,7 @@ def test_files_of_applications_that_were_killed_are_cleaned(local: Path, tmp_pat
         assert directory.create() is not None
     for file in (*files(stale), *files(local)):
         os.utime(file, (time.time() - STALE - 1,) * 2)
-    sweep(str(local))
+    delete_stale_files(str(local))
     assert not (stale / NAME).exists()
     assert (stale / "shuffle").exists()
     assert len(files(fresh)) == 2

@@ -8,7 +8,7 @@
     true     ·              null                             ·
 
 A worker holds the events that windows still need and a few batches of rows. With `Options(split=)`, and without keys,
-the ranges of time of a large key are computed apart (`range_split.py`); the events alone determine them.
+a large key is split into time ranges that are computed in parallel (`range_split.py`); only the events determine them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sash.engine.spine_rows import spine_axis
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
-from sash.plan.bound_query import BoundQuery
 from sash.spark.batch.as_of_task import AsOfRangeTask, AsOfTask, SpineLayout
-from sash.spark.batch.pack_ranges import PACKED, PackRanges
-from sash.spark.batch.range_split import RangeSplit, shuffled, split_of
-from sash.spark.column_exprs import key, order, plainly_named, quoted
+from sash.spark.batch.plan_batch import in_order
+from sash.spark.batch.range_split import packed_ranges, shuffled, split_of
+from sash.spark.batch.time_ranges import has_lifetime
+from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.job_names import outline
 from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, spark_schema
@@ -36,13 +36,13 @@ from sash.spark.spark_types import arrow_schema, spark_schema
 def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     """The query as of the rows of a spine, as a lazy DataFrame.
 
-    Raises TypeError for a stream or columns that do not compare, and all that `Query.bind` raises.
+    Raises TypeError for a stream or columns that cannot be compared, and all that `Query.bind` raises.
     """
     for what, data in (("spine", spine), ("events", events)):
         if data.isStreaming:
             raise TypeError(
-                f"as_of() joins two complete tables, and {what}= is a stream: features of a stream are those of an "
-                "operator at that time, operator.lookup(keys, at=…, closed='left')"
+                f"as_of() joins two complete tables, and {what}= is a stream: for the features of a stream, look them "
+                "up in an operator, operator.lookup(keys, at=…, closed='left')"
             )
     given, own = arrow_schema(events.schema), arrow_schema(spine.schema)
     query.require_free(own.names)
@@ -57,28 +57,16 @@ def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     spine_axis(query.spine_on, own.field(query.spine_on).type, bound_query.time)
     layout = SpineLayout(query, schema, schema.names[-len(own) :], tuple(own.names))
     result = StructType([*spine.schema.fields, *spark_schema(layout.result_fields()).fields])
-    split = None if _has_lifetime(bound_query) else split_of(_keyed(query, events), bound_query)
+    split = None if has_lifetime(bound_query) else split_of(_keyed(query, events), bound_query)
+    name = f"sash: as of, {outline(bound_query.query)}"
     if split is not None:
-        return _in_ranges(both, bound_query, split, layout, result)
-    keys = [key(both, name) for name in bound_query.by]
-    together = both.repartition(*keys) if keys else both.repartition(1)
-    rows = together.sortWithinPartitions(*keys, *order(bound_query))
-    task = by_value(AsOfTask(layout, time.time()), f"sash: as of, {outline(bound_query.query)}")
-    return plainly_named(rows).mapInArrow(task, result)
+        task = AsOfRangeTask(layout, time.time(), split.ranges)
+        return shuffled(packed_ranges(both, bound_query, split), split).mapInArrow(by_value(task, name), result)
+    rows = plainly_named(in_order(both, bound_query))
+    return rows.mapInArrow(by_value(AsOfTask(layout, time.time()), name), result)
 
 
-def _has_lifetime(bound_query: BoundQuery) -> bool:
-    return any(spec.kind == "lifetime" for spec in bound_query.windows)
-
-
-def _in_ranges(both: Any, bound_query: BoundQuery, split: RangeSplit, layout: SpineLayout, result: Any) -> Any:
-    pack = PackRanges(bound_query.query, bound_query.schema, split.routing)
-    packed = plainly_named(both).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
-    task = by_value(AsOfRangeTask(layout, time.time(), split.ranges), f"sash: as of, {outline(bound_query.query)}")
-    return shuffled(packed, split).mapInArrow(task, result)
-
-
-# ---- one table of both ----
+# ---- spine and events in one table ----
 
 
 def _union(query: AsOfQuery, spine: Any, events: Any) -> Any:
@@ -100,11 +88,11 @@ def _union(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 
 WIDE = ((IntegralType, LongType()), ((FloatType, DoubleType), DoubleType()))
-"""Types whose values compare, and the type that holds them all."""
+"""Types whose values can be compared, and the type that holds all of them."""
 
 
 def _keyed(query: AsOfQuery, events: Any, kinds: dict[str, Any] | None = None) -> Any:
-    """The columns of the events that the query reads; numbers whose type differs in the spine (`kinds`) are wide."""
+    """The columns of the events that the query reads; numbers whose type differs in the spine (`kinds`) are widened."""
     columns = []
     for name in dict.fromkeys(validation.named(query.query)):
         own = events.schema[name].dataType

@@ -1,11 +1,11 @@
-"""AsOfTask: computes a query as of the rows of a spine in a Spark worker, a piece at a time.
+"""AsOfTask: computes a query as of the rows of a spine in a Spark worker, piece by piece.
 
     rows, sorted   e e s e s s e │ e s          e: an event, s: a row of the spine; the last peers wait
     piece          ├────────────┤
     next piece         e e     e │ e s …        the events that later windows hold come first
 
-A piece has at least as many new rows as it takes over, so each row is computed at most twice. Memory is a few windows;
-for Lifetime, and for Session, the columns of one key's events that the query reads.
+A piece has at least as many new rows as it takes over, so each row is computed at most twice. A worker holds the events
+of a few windows; for Lifetime and Session windows, all events of one key.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from sash.engine.time_numbers import since
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.planner import plan
 from sash.spark.batch.range_task import trimmed_lookback
-from sash.spark.batch.time_ranges import TimeRange
+from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import message_only, rechunk
 
 PIECE = 1 << 17
-"""The least number of new rows in a piece."""
+"""The minimum number of new rows in a piece."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class SpineLayout:
 
 
 class AsOfPieces:
-    """Computes sorted rows of spine and events, in pieces of at least `piece` new rows; `now` is the clock."""
+    """Computes sorted rows of spine and events, in pieces of at least `piece` new rows.
 
-    def __init__(self, layout: SpineLayout, now: float, piece: int) -> None:
+    `now` is the clock. `lookback` are the rows before the first one.
+    """
+
+    def __init__(self, layout: SpineLayout, now: float, piece: int, lookback: pa.RecordBatch | None = None) -> None:
         self.piece = piece
         self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
         self.executor = AsOfExecutor(plan(self.bound_query), lambda: now, threads=1)
         self.fields = layout.result_fields()
         self.read = layout.schema.names[1 : -len(layout.spine)]
-        self.start(no_rows(layout.schema))
-
-    def start(self, lookback: pa.RecordBatch) -> None:
-        """Begin anew, after these events."""
-        self.tail = lookback.select(self.read)
+        self.events = (no_rows(layout.schema) if lookback is None else lookback).select(self.read)
+        """Events before the waiting rows that later windows hold."""
         self.waiting: list[pa.RecordBatch] = []
-        self.count, self.enough = 0, self.piece
+        self.count, self.enough = 0, piece
 
     def process(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """Take rows; returns the results of a complete piece, or None."""
@@ -80,14 +80,14 @@ class AsOfPieces:
     def _piece(self, last: bool) -> pa.RecordBatch:
         new = together(self.waiting, self.layout.schema)
         settled = new.num_rows if last else self._last_peers(new)
-        now, rest = new.slice(0, settled), new.slice(settled)
-        is_spine = now.column(0).to_numpy(zero_copy_only=False)
-        events = together([self.tail, now.filter(array(~is_spine)).select(self.read)], self.tail.schema)
-        results = self._results(now.filter(array(is_spine)), events)
+        rows, rest = new.slice(0, settled), new.slice(settled)
+        is_spine = rows.column(0).to_numpy(zero_copy_only=False)
+        events = together([self.events, rows.filter(array(~is_spine)).select(self.read)], self.events.schema)
+        results = self._results(rows.filter(array(is_spine)), events)
         if not last:
-            self.tail = self._kept(events, rest)
+            self.events = self._still_needed(events, rest)
         self.waiting, self.count = [rest], rest.num_rows
-        self.enough = max(self.piece, self.tail.num_rows, 2 * self.count)
+        self.enough = max(self.piece, self.events.num_rows, 2 * self.count)
         return results
 
     def _results(self, spine: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
@@ -103,32 +103,29 @@ class AsOfPieces:
         return casts(made, wire_schema(made.schema))
 
     def _last_peers(self, rows: pa.RecordBatch) -> int:
-        """The first of the last rows that have one key and time: more of them may follow."""
-        time, codes = self._places(rows)
+        """The first of the peers at the end, rows with the same key and time: more of them may follow."""
+        time, codes = self._time(rows)[0], self._key_codes(rows)
         same = (time == time[-1]) & (codes == codes[-1])
         return int(len(same) - np.argmin(same[::-1])) if not same.all() else 0
 
-    def _places(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        assert self.bound_query.time is not None
-        time = self.bound_query.time.numbers(rows.column(self.bound_query.time.column))[0]
-        return time, keys_of([key_column(rows.column(by)) for by in self.bound_query.by], rows.num_rows).codes
+    def _key_codes(self, rows: pa.RecordBatch) -> np.ndarray:
+        return keys_of([key_column(rows.column(by)) for by in self.bound_query.by], rows.num_rows).codes
 
-    def _kept(self, events: pa.RecordBatch, rest: pa.RecordBatch) -> pa.RecordBatch:
-        """The events that windows at the remaining rows hold: those of the same key, as far back as they reach."""
+    def _still_needed(self, events: pa.RecordBatch, rest: pa.RecordBatch) -> pa.RecordBatch:
+        """The events that windows at the remaining rows hold: of the same key, as far back as its windows reach."""
         following = rest.slice(0, 1).select(self.read)
-        _, codes = self._places(together([events, following], events.schema))
+        codes = self._key_codes(together([events, following], events.schema))
         time, timed = self._time(following)
-        mine = events.filter(array(codes[:-1] == codes[-1]))
+        of_key = events.filter(array(codes[:-1] == codes[-1]))
         if not timed.all():  # rows without a time come first in their key
-            return mine
-        return self._reached(mine, time[0])
+            return of_key
+        return self._within_reach(of_key, time[0])
 
-    def _reached(self, events: pa.RecordBatch, begin: int | float) -> pa.RecordBatch:
-        kinds = {spec.kind for spec in self.bound_query.windows}
-        if "lifetime" in kinds:
+    def _within_reach(self, events: pa.RecordBatch, begin: int | float) -> pa.RecordBatch:
+        if has_lifetime(self.bound_query):
             return events
         kept = trimmed_lookback(events, self.bound_query, begin)
-        gap = max((spec.size or 0 for spec in self.bound_query.windows if spec.kind == "session"), default=None)
+        gap = Lookback.of(self.bound_query).gap
         if gap is None:
             return kept
         time, timed = self._time(events)
@@ -142,7 +139,7 @@ class AsOfPieces:
 
 
 class AsOfTask:
-    """A query as of a spine as a function of a partition's batches, sorted by key and time."""
+    """Computes a query as of a spine on the batches of a partition, sorted by key and time."""
 
     def __init__(self, layout: SpineLayout, now: float) -> None:
         self.layout, self.now, self.rows = layout, now, PIECE
@@ -162,7 +159,7 @@ class AsOfTask:
 
 
 class AsOfRangeTask(AsOfTask):
-    """The same on time ranges of keys, after the shuffle of a split; ranges after the last are groups of keys."""
+    """Computes it on time ranges of keys, after the shuffle of a split. Higher range numbers are groups of keys."""
 
     def __init__(self, layout: SpineLayout, now: float, ranges: list[TimeRange]) -> None:
         super().__init__(layout, now)
@@ -186,8 +183,7 @@ class AsOfRangeTask(AsOfTask):
                 lookback = trimmed_lookback(together([lookback, events], rows.schema), bound_query, begin)
                 continue
             if pieces is None:
-                pieces = AsOfPieces(self.layout, self.now, self.rows)
-                pieces.start(lookback)
+                pieces = AsOfPieces(self.layout, self.now, self.rows, lookback)
             found = pieces.process(rows)
             if found is not None:
                 yield found

@@ -1,9 +1,9 @@
-"""KeyHistogram: the distribution in time of large keys' rows, in one pass over unsorted rows, without a shuffle.
+"""KeyHistogram: a histogram of the times of large keys, from one pass over unsorted rows, without a shuffle.
 
     a chunk of rows ──▶ by key, sorted ──▶ runs of rows ──▶ (key, low, high, rows, weight) for each
 
-Only keys with a large share of a chunk have runs; the rows of the others are counted. The only action of a split
-computes this, and its result is small.
+Only keys with a large share of a chunk have runs; the rows of all others are counted together. It is the only action
+that a split runs, and its result is small.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK = 1_000_000
 """Rows that are read together: only their keys and times."""
 
 RUNS = 64
-"""Runs for each range that is wanted: a bound is then off by some hundredth of a range."""
+"""Runs for each range that is wanted: the bounds of ranges are then about 1/64 of a range off."""
 
 LOW, HIGH, ROWS, WEIGHT, HOT = "low", "high", "rows", "weight", "hot"
 
@@ -39,7 +39,7 @@ class KeyHistogram:
         self.schema, self.by, self.axis, self.ranges, self.gap = schema, by, axis, ranges, gap
 
     def output(self) -> pa.Schema:
-        """The schema of the runs: the columns of the key, by their positions, then theirs."""
+        """The schema of the runs: the columns of the key, named by position, then bounds and counts."""
         number = pa.float64() if self.axis.kind == "float" else pa.int64()
         keys = [pa.field(f"key{i}", self.schema.field(name).type) for i, name in enumerate(self.by)]
         return pa.schema(

@@ -2,7 +2,7 @@
 
     rows ──▶ grouped by piece ──▶ (range, piece, own, blob), once for each time range that reads the piece
 
-Spark shuffles and sorts blobs instead of rows: some thousand rows at the price of one.
+Spark shuffles and sorts blobs of some thousand rows instead of single rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sash.spark.row_groups import grouped
 from sash.spark.worker_io import message_only, rechunk
 
 ROWS = 1 << 18
-"""Rows that are packed at once, to spread the fixed cost of a blob."""
+"""Rows that are packed together, to spread the fixed cost of a blob."""
 
 RANGE, PIECE, OWN, BLOB = "range", "piece", "own", "rows"
 PACKED = pa.schema([(RANGE, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])

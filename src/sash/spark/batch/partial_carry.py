@@ -5,8 +5,9 @@
     range 2                     │ · · ·      starts with      p₀, p₁     ▼
 
 All ranges are aggregated in parallel, then all are computed in parallel: rows are read twice, and no range waits for
-another. All other windows get rows as lookback. Partials of Time windows that slide were measured as well: eight ranges
-of 4 million rows, windows of half of them, took twice the CPU time of one partition, and were slower on two cores.
+another. All other windows get rows as lookback. Partials for hopping Time windows were measured as well: eight ranges
+of 4 million rows, with windows of half the rows, took twice the CPU time of one partition, and were slower on two
+cores.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 from sash.spark.worker_io import message_only
 
 WINDOWS = 1024
-"""More than a query has Lifetime windows."""
+"""An upper bound of the number of Lifetime windows of a query."""
 
 
 @dataclass(frozen=True)

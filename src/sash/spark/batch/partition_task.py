@@ -18,12 +18,12 @@ from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import message_only, rechunk
 
 ROWS = 65536
-"""The number of rows per call of the operator, to amortise its fixed cost. With Spark's 10,000 a row takes two to three
-times as long."""
+"""Rows in a call of the operator, to amortise its fixed cost: with Spark's 10,000 a row takes two to three times as
+long."""
 
 
 class PartitionTask:
-    """A query as a function of a partition's batches. `now` is the clock, the same for all workers."""
+    """Runs a query on the batches of a partition. `now` is the clock, the same for all workers."""
 
     def __init__(self, query: Query, schema: pa.Schema, now: float) -> None:
         self.query, self.schema, self.now, self.rows = query, schema, now, ROWS

@@ -3,9 +3,9 @@
     DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ DataFrame
                                                                        operator, mode "sorted"
 
-Nothing runs before the user's action: the query and the columns determine the schema of the results. A worker holds a
-window and a few batches of rows, not a key. `range_split` splits a key with too many rows for one worker, or all rows
-of a query without keys; it reads the times of the rows once, at the call.
+The DataFrame is lazy: the query and the columns determine the schema of the results. A worker holds one window and a
+few batches of rows, not a whole key. `range_split` splits a key with too many rows for one worker, or all rows of a
+query without keys; for that it reads the times of the rows once, when the query is planned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plan_batch(query: Query, data: Any) -> Any:
     require_order(query)
     bound_query = query.bind(arrow_schema(data.schema))
     if not query.per_row:
-        # other columns would cross the shuffle without need
+        # no other column has to cross the shuffle
         names = list(dict.fromkeys(validation.named(query)))
         data = data.select(*map(quoted, names))
         bound_query = query.bind(arrow_schema(data.schema))
@@ -54,7 +54,7 @@ def explain_batch(query: Query, data: Any) -> list[str]:
     keys, asked, why = ", ".join(bound_query.by), query.options.split, why_not_split(bound_query)
     lines = [
         f"rows of a key to one partition, by {keys}" if keys else "no by=: all rows belong together",
-        f"sorted within partitions by {', '.join((*bound_query.by, *query.on))}; one operator a partition",
+        f"sorted within partitions by {', '.join((*bound_query.by, *query.on))}; one operator per partition",
     ]
     if why is not None:
         return [*lines, f"not split: {why}"]

@@ -3,8 +3,8 @@
     DataFrame ──▶ repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ persist ─┬─▶ DataFrame a
                                                                        all queries             └─▶ DataFrame b
 
-Spark runs a plan again for each action. So the rows of all queries are persisted, in memory or on disk: the first
-action on any of the DataFrames computes them, and the others read them. `unpersist()` of the dict frees them.
+Spark computes a plan again for each action. So the results of all queries are persisted, in memory or on disk: the
+first action on any of the DataFrames computes them, and later ones read them. `unpersist()` of the dict frees them.
 
 A query whose rows are split by time ranges (`Options(split=…)`, or no `by`) has a plan of its own.
 """
@@ -22,7 +22,7 @@ from sash.plan.combined_query import bind_member
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, result_schema
-from sash.spark.batch.queries_task import BESIDE, SECTION, QueriesTask, Sections
+from sash.spark.batch.queries_task import SECTION, TOGETHER, QueriesTask, Sections
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.shipping import by_value
@@ -30,7 +30,7 @@ from sash.spark.spark_types import arrow_schema, spark_schema
 
 
 class QueryFrames(dict[str, Any]):
-    """The DataFrames of several queries by name. They read rows that are persisted once; `unpersist()` frees them."""
+    """The DataFrames of several queries by name. They read results that are persisted; `unpersist()` frees them."""
 
     def __init__(self, frames: Mapping[str, Any], persisted: list[Any]) -> None:
         super().__init__(frames)
@@ -45,8 +45,8 @@ class QueryFrames(dict[str, Any]):
 
 def plan_queries(queries: Queries, data: Any) -> QueryFrames:
     """The queries on a batch DataFrame. Raises as `plan_batch` does; a note names the query."""
-    apart, passes = parted(queries, data)
-    frames = {name: plan_batch(query, data) for name, query in apart.items()}
+    separate, passes = shared_passes(queries, data)
+    frames = {name: plan_batch(query, data) for name, query in separate.items()}
     persisted = []
     for members in passes:
         rows, found = _one_pass(members, data)
@@ -55,33 +55,33 @@ def plan_queries(queries: Queries, data: Any) -> QueryFrames:
     return QueryFrames({name: frames[name] for name in queries.queries}, persisted)
 
 
-def parted(queries: Queries, data: Any) -> tuple[dict[str, Query], list[dict[str, Query]]]:
+def shared_passes(queries: Queries, data: Any) -> tuple[dict[str, Query], list[dict[str, Query]]]:
     """The queries with plans of their own, and those that share a pass. Raises as `plan_batch` does."""
     schema = arrow_schema(data.schema)
-    apart: dict[str, Query] = {}
-    passes: dict[Any, dict[str, Query]] = {}
+    separate: dict[str, Query] = {}
+    passes: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Query]] = {}
     for name, query in queries.queries.items():
         bound_query = bind_member(name, query, schema)
         require_order(query)
         if may_split(query) and why_not_split(bound_query) is None:
-            apart[name] = query
+            separate[name] = query
         else:
             passes.setdefault((query.by, query.on), {})[name] = query
-    apart |= {name: query for members in passes.values() if len(members) == 1 for name, query in members.items()}
-    return apart, [members for members in passes.values() if len(members) > 1]
+    separate |= {name: query for members in passes.values() if len(members) == 1 for name, query in members.items()}
+    return separate, [members for members in passes.values() if len(members) > 1]
 
 
 def explain_queries_batch(queries: Queries, data: Any) -> list[str]:
     """The plan of `plan_queries` as lines of text. Runs nothing; raises the same errors."""
-    apart, passes = parted(queries, data)
+    separate, passes = shared_passes(queries, data)
     lines = []
     for members in passes:
         first = next(iter(members.values()))
         sections = Sections.of(members, arrow_schema(data.schema))
         lines.append(f"{', '.join(members)}: one shuffle by {', '.join(first.by) or 'nothing'}, one pass, persisted")
-        if sections.beside:
-            lines.append(f"  beside one another, with the columns of each row once: {', '.join(sections.beside)}")
-    return [*lines, *(f"{name}: a plan of its own" for name in apart)]
+        if sections.together:
+            lines.append(f"  computed together, with the input columns stored once: {', '.join(sections.together)}")
+    return [*lines, *(f"{name}: a plan of its own" for name in separate)]
 
 
 def may_split(query: Query) -> bool:
@@ -92,7 +92,7 @@ def may_split(query: Query) -> bool:
 def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]]:
     """The rows of queries of equal keys and order, persisted, and the DataFrame of each query."""
     if not any(query.per_row for query in members.values()):
-        # other columns would cross the shuffle without need
+        # no other column has to cross the shuffle
         names = dict.fromkeys(name for query in members.values() for name in validation.named(query))
         data = data.select(*map(quoted, names))
     schema = arrow_schema(data.schema)
@@ -100,10 +100,12 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
     bound = {name: bind_member(name, query, schema) for name, query in members.items()}
     results = {name: result_schema(one, data.schema).fields for name, one in bound.items()}
     structs = {name: results[name] for name in sections.others}
-    if sections.beside:
+    if sections.together:
         width = len(schema)
-        first = results[next(iter(sections.beside))][:width]
-        structs = {BESIDE: [*first, *(field for name in sections.beside for field in results[name][width:])]} | structs
+        first = results[next(iter(sections.together))][:width]
+        structs = {
+            TOGETHER: [*first, *(field for name in sections.together for field in results[name][width:])]
+        } | structs
     output = StructType([StructField(SECTION, spark_schema(sections.output).fields[0].dataType)])
     for number, fields in enumerate(structs.values()):
         inner = StructType([StructField(f"f{i}", field.dataType) for i, field in enumerate(fields)])
@@ -113,10 +115,10 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
     rows = ordered.mapInArrow(task, output).persist()
     found = {}
     for name in members:
-        section = BESIDE if name in sections.beside else name
+        section = TOGETHER if name in sections.together else name
         number = [*structs].index(section)
         places = list(range(len(structs[section])))
-        if section == BESIDE:
+        if section == TOGETHER:
             places = [*places[: len(schema)], *places[sections.results(name)]]
         struct = rows[f"s{number}"]
         chosen = [

@@ -1,10 +1,10 @@
 """QueriesTask: runs several queries on the rows of one partition in a Spark worker.
 
-    sorted batches ─┬─▶ SharedChunks: results at each row of all queries that need no state, beside one another
+    sorted batches ─┬─▶ SharedChunks: results at each row, of all queries that need no state, together
                     └─▶ QueriesOperator, mode "sorted": all others
 
-Results leave as rows of sections. A section is a struct column, null in the rows of other sections: one for the results
-beside one another, which have the columns of the input once, and one for each other query.
+Results leave as rows of sections. A section is a struct column, null in the rows of other sections. The queries that
+are computed together share one, with the input columns once; each other query has its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,45 +28,45 @@ from sash.spark.worker_io import message_only, rechunk
 SECTION = "_section"
 """The column with the number of a row's section."""
 
-BESIDE = ""
+TOGETHER = ""
 """The name of the section whose rows have the results of several queries."""
 
 
 @dataclass(frozen=True)
 class Sections:
-    """Which queries are computed beside one another, and which by an operator; and the columns of each section."""
+    """Which queries are computed together, and which by an operator; and the columns of each section."""
 
-    beside: dict[str, Query]
+    together: dict[str, Query]
     others: dict[str, Query]
     schema: pa.Schema
     """The columns of the rows."""
 
     @classmethod
     def of(cls, queries: Mapping[str, Query], schema: pa.Schema) -> Sections:
-        """Part queries of equal keys and order. Those beside one another have equal options, too."""
+        """The sections of queries of equal keys and order. Those that are computed together have equal options, too."""
         chunkable = {name: query for name, query in queries.items() if is_chunkable(query.bind(schema))}
         first = next(iter(chunkable.values()), None)
-        beside = {
+        together = {
             name: query
             for name, query in chunkable.items()
             if first is not None and (query.options, query.ahead) == (first.options, first.ahead)
         }
-        return cls(beside, {name: query for name, query in queries.items() if name not in beside}, schema)
+        return cls(together, {name: query for name, query in queries.items() if name not in together}, schema)
 
     @cached_property
     def fields(self) -> dict[str, list[pa.Field]]:
         """By section: its columns, in types that Spark reads."""
         found = {}
-        if self.beside:
+        if self.together:
             rows = list(wire_schema(self.schema))
-            results = [field for query in self.beside.values() for field in self._results(query)]
-            found[BESIDE] = [*rows, *results]
+            results = [field for query in self.together.values() for field in self._results(query)]
+            found[TOGETHER] = [*rows, *results]
         return found | {name: list(self._output(query)) for name, query in self.others.items()}
 
     def results(self, name: str) -> slice:
-        """The results of a query among the columns of those beside one another."""
+        """The results of a query among the columns of the queries that are computed together."""
         first = len(self.schema)
-        for other, query in self.beside.items():
+        for other, query in self.together.items():
             stop = first + len(self._results(query))
             if other == name:
                 return slice(first, stop)
@@ -89,12 +88,12 @@ class Sections:
 
 
 def struct_field(number: int, fields: list[pa.Field]) -> pa.Field:
-    """The column of a section; its fields have numbers for names, for those of results may be equal."""
+    """The column of a section. Its fields are named by number, because queries may have results of the same name."""
     return pa.field(f"s{number}", pa.struct([pa.field(f"f{i}", field.type) for i, field in enumerate(fields)]))
 
 
 class QueriesTask:
-    """Several queries as a function of a partition's batches. `now` is the clock, the same for all workers."""
+    """Runs several queries on the batches of a partition. `now` is the clock, the same for all workers."""
 
     def __init__(self, sections: Sections, now: float) -> None:
         self.sections, self.now = sections, now
@@ -103,31 +102,31 @@ class QueriesTask:
         return message_only(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        machines: list[Any] = []
+        executors: list[SharedChunks | QueriesOperator] = []
         for batch in rechunk(batches, self.sections.schema, ROWS):
-            if not machines:  # many partitions may be empty
-                machines = self._machines()
-            for machine in machines:
-                yield from self._rows(machine.process(batch))
-        for machine in machines:
-            yield from self._rows(machine.finish())
+            if not executors:  # many partitions may be empty
+                executors = self._executors()
+            for executor in executors:
+                yield from self._rows(executor.process(batch))
+        for executor in executors:
+            yield from self._rows(executor.finish())
 
-    def _machines(self) -> list[Any]:
+    def _executors(self) -> list[SharedChunks | QueriesOperator]:
         sections, schema = self.sections, self.sections.schema
-        made: list[Any] = []
-        if sections.beside:  # one thread: Spark runs as many workers as there are cores
-            made.append(SharedChunks(CombinedQuery(sections.beside), schema, lambda: self.now, 1))
+        made: list[SharedChunks | QueriesOperator] = []
+        if sections.together:  # one thread: Spark runs as many workers as there are cores
+            made.append(SharedChunks(CombinedQuery(sections.together), schema, lambda: self.now, 1))
         if sections.others:
             made.append(QueriesOperator(Queries(**sections.others), schema, mode="sorted", clock=lambda: self.now))
         return made
 
     def _rows(self, found: dict[str, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results as rows of their sections."""
-        beside = [found[name] for name in self.sections.beside if name in found]
-        if beside:
+        together = [found[name] for name in self.sections.together if name in found]
+        if together:
             width = len(self.sections.schema)
-            columns = [*beside[0].columns[:width], *(column for one in beside for column in one.columns[width:])]
-            yield from self._section(BESIDE, columns)
+            columns = [*together[0].columns[:width], *(column for one in together for column in one.columns[width:])]
+            yield from self._section(TOGETHER, columns)
         for name in self.sections.others:
             if name in found:
                 yield from self._section(name, found[name].columns)

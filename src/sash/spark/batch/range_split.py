@@ -29,6 +29,7 @@ from sash.spark.batch.time_ranges import (
     Lookback,
     TimeRange,
     equal_ranges,
+    has_lifetime,
     piece_edges,
     time_ranges,
     why_not_split,
@@ -41,16 +42,16 @@ from sash.spark.stream.sharding import labels, spark_hash
 
 ENOUGH = 1_000_000
 """The default number of rows for a range: two ranges of this size take about as long as one partition, and of five
-times this size less (docs/performance.md)."""
+times this size less time (docs/performance.md)."""
 
 FIRST, EACH = 2048, 16
 """The sample of each partition: this many first rows, then every n-th row."""
 
 HELD, ROWS = 2**25, 2**18
-"""Bytes and rows of a piece: a worker holds one or two pieces."""
+"""The maximum bytes and rows of a piece: a worker holds one or two pieces."""
 
 MOST = 2048
-"""The greatest number of ranges of a key."""
+"""The maximum number of ranges of a key."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +93,14 @@ def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
     lasts: list[int] = []
     for key in large.values():
         last = len(found) + len(key.ranges) - 1
-        lasts += [last if _has_lifetime(bound_query) else len(found) + i for i in range(len(key.ranges))]
+        lasts += [last if has_lifetime(bound_query) else len(found) + i for i in range(len(key.ranges))]
         found += key.ranges
     return RangeSplit(found, lasts, ShuffleRouting.of(keys, [*large.values()], groups), partitions)
 
 
-def _has_lifetime(bound_query: BoundQuery) -> bool:
-    return any(spec.kind == "lifetime" for spec in bound_query.windows)
-
-
 def _ranges(buckets: Buckets, bound_query: BoundQuery, lookback: Lookback, most: int) -> list[TimeRange]:
     # the cost of partials does not depend on the number of rows
-    return (equal_ranges if _has_lifetime(bound_query) else time_ranges)(buckets, lookback, most)
+    return (equal_ranges if has_lifetime(bound_query) else time_ranges)(buckets, lookback, most)
 
 
 def _histogram(data: Any, bound_query: BoundQuery, ranges: int, gap: Any) -> tuple[list[pa.Array], list[Buckets], int]:
@@ -141,11 +138,16 @@ def _partitions(data: Any) -> int:
     return int(data.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
 
+def packed_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit) -> Any:
+    """The rows as blobs, one or more for each piece and each time range that reads it."""
+    pack = PackRanges(bound_query.query, bound_query.schema, split.routing)
+    return plainly_named(data).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
+
+
 def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any) -> Any:
-    """The query on rows that are split."""
+    """The query on rows that are split into time ranges."""
     query, now = bound_query.query, time.time()
-    pack = PackRanges(query, bound_query.schema, split.routing)
-    packed = plainly_named(data).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
+    packed = packed_ranges(data, bound_query, split)
     carried = [number for number, last in enumerate(split.lasts) if number < last]
     if carried:
         rows = shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)

@@ -1,7 +1,7 @@
 """RangeTask: runs a query on time ranges of keys in a Spark worker, after the shuffle of a split.
 
 (range, piece, own, blob) sorted ──▶ rows of a piece, sorted ──▶ ChunkedExecutor or Operator ──▶ the range's own results
-                                     lookback: the part that windows hold
+                                     lookback: the rows that windows hold
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RangeTask(PartitionTask):
     """A query on time ranges of keys: a range emits its own results, and none of its lookback.
 
     `extra` is an additional column that is dropped from results: per row, whether a row is the range's own or lookback;
-    for slides, the number of the range, which is part of the key. Ranges after the last are groups of keys that are not
+    for slides, the number of the range, which is part of the key. Higher range numbers are groups of keys that are not
     split.
     """
 
@@ -111,7 +111,7 @@ class RangeTask(PartitionTask):
 
 
 def trimmed_lookback(rows: pa.RecordBatch, bound_query: BoundQuery, begin: Number) -> pa.RecordBatch:
-    """The rows before a range at `begin` that windows hold: by time or by number, whichever is more."""
+    """The rows before a range at `begin` that its windows hold: by time or by number, whichever is more."""
     lookback = Lookback.of(bound_query)
     assert bound_query.time is not None
     time, timed = bound_query.time.numbers(rows.column(bound_query.time.column))
@@ -119,7 +119,7 @@ def trimmed_lookback(rows: pa.RecordBatch, bound_query: BoundQuery, begin: Numbe
         rows, time = rows.filter(array(timed)), time[timed]
     start = int(np.searchsorted(time, begin - lookback.time)) if lookback.time else len(time)
     if lookback.rows > 0:
-        # with all peers of the oldest
+        # with all peers of the oldest row
         oldest = time[max(len(time) - lookback.rows, 0)] if len(time) else 0
         start = min(start, int(np.searchsorted(time, oldest)))
     return rows.slice(start)

@@ -4,8 +4,7 @@
                              └╌╌╌╌┘                   pieces in the lookback of the next range go to that one, too
     other keys      by hash: all rows of a key in one piece
 
-A worker reads a range piece by piece, so it holds the rows of one piece and its window. Pieces are numbered in order
-of time.
+A worker reads a range piece by piece, so it holds the rows of one piece and one window. Pieces are numbered by time.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class ShuffleRouting:
         return pieces
 
     def _codes(self, batch: pa.RecordBatch, bound_query: BoundQuery) -> tuple[Ints, Ints]:
-        """The key of each row as a number, the large ones first; and by number the group that it would be in."""
+        """The key of each row as a code, large keys first; and by code the group that the key would be in."""
         columns = [
             pa.concat_arrays([key_column(known.cast(column.type)), key_column(column)])
             for known, column in zip(self.keys, map(batch.column, bound_query.by), strict=True)

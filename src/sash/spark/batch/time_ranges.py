@@ -5,9 +5,9 @@
     lookback                 c₁────┘    c₂──────┘               range 1 reads from c₁ on, and emits nothing before b₁
 
 The lookback of a Time window is its size: c = b - size; if it is shifted, its size less the shift. For a window of n
-rows, c is so far back that the histogram guarantees n rows in between: a lookback may be too long, never too short, and
-its worker drops the excess. Sessions are split only where a gap is certain, and need no lookback. The key and time of a
-row determine the ranges that read it.
+rows, c is early enough that the histogram guarantees n rows in between: a lookback may be too long, never too short,
+and its worker drops the excess. Sessions are split only where a gap is certain, and need no lookback. The key and time
+of a row determine the ranges that read it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,18 @@ class Lookback:
         """The lookback of all windows of a query that can be split."""
         specs = bound_query.windows
         times = [spec.behind for spec in specs if spec.kind == "time"]
-        # whether a slide in time over rows has new rows
+        # a window of rows that slides by time must see whether its slide has new rows
         times += [spec.every or 0 for spec in specs if spec.kind == "count" and spec.slide == "time"]
         return Lookback(
             max(times, default=0),
             max((int(spec.behind) for spec in specs if spec.kind == "count"), default=0),
             max((spec.size or 0 for spec in specs if spec.kind == "session"), default=None),
         )
+
+
+def has_lifetime(bound_query: BoundQuery) -> bool:
+    """Does the query have a Lifetime window? Its time ranges start with partials instead of rows."""
+    return any(spec.kind == "lifetime" for spec in bound_query.windows)
 
 
 def why_not_split(bound_query: BoundQuery) -> str | None:
@@ -161,7 +166,7 @@ def _read_from(buckets: Buckets, lookback: Lookback, begin: Number) -> Number | 
 
 
 def _rows_before(buckets: Buckets, begin: Number, rows: int) -> Number | None:
-    """A time with at least `count` rows between it and `begin`; None if there may be fewer."""
+    """A time with at least `rows` rows between it and `begin`; None if there may be fewer."""
     before = buckets.high < begin
     order = np.argsort(buckets.low[before], kind="stable")[::-1]
     place = np.searchsorted(np.cumsum(buckets.rows[before][order]), rows)
@@ -176,7 +181,7 @@ def _rows_read(buckets: Buckets, lookback: Lookback, begin: Number) -> int:
 
 
 def piece_edges(buckets: Buckets, rows: int) -> list[Number]:
-    """Times with about `size` rows in between."""
+    """Times with about `rows` rows in between."""
     return _begins(buckets, Lookback(0, 0, None), -(-buckets.total // rows))
 
 

@@ -1,8 +1,8 @@
 """The results of a query on a stream, as a DataFrame whose `writeStream` checks the checkpoint when it is started.
 
-Where a checkpoint lies is known only to the writer. So the writer of results is Spark's own, and its `start` and
-`toTable` first look whether the checkpoint has the state of this query. DataFrames made of the results, by `select` and
-the like, are Spark's own again.
+Only the writer knows the location of the checkpoint. So results have a subclass of Spark's writer, whose `start` and
+`toTable` first check that the checkpoint has the state of this query. DataFrames derived from the results, by `select`
+for example, have Spark's own writer again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sash.spark.stream.stream_spec import StreamSpec
 
 LOCATION = "checkpointLocation"
 DEFAULT = "spark.sql.streaming.checkpointLocation"
-"""The setting of a session with the directory of checkpoints, in directories by the names of queries."""
+"""The setting of a session with a default directory; the checkpoint of a query is its subdirectory queryName."""
 
 
 def with_checks(frame: Any, spec: StreamSpec) -> Any:
@@ -26,34 +26,34 @@ def with_checks(frame: Any, spec: StreamSpec) -> Any:
 
 
 class CheckedWriter:
-    """Adds the check to a DataStreamWriter of Spark: a base class before it."""
+    """A mixin that adds the check to Spark's DataStreamWriter."""
 
     _sash_spec: StreamSpec
     _sash_session: Any
     _sash_options: dict[str, Any]
 
     def option(self, key: str, value: Any) -> Any:
-        """As Spark's."""
+        """As in Spark."""
         self._sash_options[key.lower()] = value
         return super().option(key, value)  # type: ignore[misc]
 
     def options(self, **options: Any) -> Any:
-        """As Spark's."""
+        """As in Spark."""
         self._sash_options |= {key.lower(): value for key, value in options.items()}
         return super().options(**options)  # type: ignore[misc]
 
     def queryName(self, queryName: str) -> Any:  # noqa: N802
-        """As Spark's."""
+        """As in Spark."""
         self._sash_options["queryname"] = queryName
         return super().queryName(queryName)  # type: ignore[misc]
 
     def start(self, *arguments: Any, **options: Any) -> Any:
-        """As Spark's. Raises StateMismatch, with what has changed, if the checkpoint is of another query."""
+        """As in Spark. Raises StateMismatch, with what has changed, if the checkpoint is of another query."""
         self._check(options)
         return super().start(*arguments, **options)  # type: ignore[misc]
 
     def toTable(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
-        """As Spark's. Raises StateMismatch, with what has changed, if the checkpoint is of another query."""
+        """As in Spark. Raises StateMismatch, with what has changed, if the checkpoint is of another query."""
         self._check(options)
         return super().toTable(*arguments, **options)  # type: ignore[misc]
 

@@ -1,12 +1,12 @@
-"""Refuse, on the driver, a checkpoint that has the state of another query: before the stream starts.
+"""Refuse a checkpoint that has the state of another query, on the driver, before the stream starts.
 
     start() ──▶ the stream header of a shard in the checkpoint ──same query──▶ Spark starts the stream
                                     │
                                     └── another query ──▶ StateMismatch, with what has changed; nothing is written
 
-Spark's data source `statestore` reads the last committed state, of a classic session and over Connect. The header of
-the first shard is enough if it is of this query. Shards check it again when they open their state: they are the first
-to know if a migration has been interrupted, or if the results were transformed before they were written.
+Spark's data source `statestore` reads the last committed state, in a classic session and over Connect. If the header of
+the first shard is of this query, no other is read. Shards check their headers again when they open their state: only
+they notice an interrupted migration, and results that were transformed before they were written.
 
 The engine is imported lazily: workers that only unpack results import this package, too.
 """
@@ -34,7 +34,7 @@ def check_checkpoint(query: Query, stream: Any, checkpoint: Any, from_query: Que
     The query of a stream is checked when the stream starts. Call this before, for example in a test of a deployment, or
     if the results are transformed before they are written. `from_query` is that of `Query.migrate`.
 
-    A checkpoint that does not exist, or has no state yet, is that of any query.
+    A checkpoint that does not exist, or has no state yet, fits any query.
     """
     from sash.spark.stream.plan_stream import stream_spec
 
@@ -56,7 +56,7 @@ def require_state_of(spec: StreamSpec, session: Any, checkpoint: str) -> None:
         try:
             StreamHeader(spec, MemoryStore(pages))
         except ValueError:
-            # the root page tells what has changed; the first shard may not have one
+            # the root page describes the stored query; the first shard may not have one
             for found in _stored(session, checkpoint, [NAME, ROOT]):
                 StreamHeader(spec, MemoryStore(found))
             raise
@@ -65,7 +65,7 @@ def require_state_of(spec: StreamSpec, session: Any, checkpoint: str) -> None:
 def _stored(session: Any, checkpoint: str, names: list[str]) -> list[dict[str, bytes]]:
     """Pages in the last committed state of a checkpoint, by shard, those with more of them first.
 
-    Empty if there is no state; so it is if Spark cannot read it: it will say so itself.
+    Empty if there is no state, and if Spark cannot read it: then starting the stream raises Spark's own error.
     """
     from sash.spark.stream.checkpoint_pages import stored_pages
 

@@ -1,4 +1,4 @@
-"""The pages in a checkpoint of a stream: read by Spark's reader of state, beside the stream or after it."""
+"""Read the pages in a checkpoint of a stream with Spark's state reader, while the stream runs or afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sash.spark.stream.map_state_store import unpacked
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint has: the last micro-batch, Spark's watermark in milliseconds, and pages by shard."""
+    """The content of a checkpoint: the last micro-batch, Spark's watermark in milliseconds, and pages by shard."""
 
     batch: int
     watermark_ms: int | None
@@ -23,9 +23,9 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(session: SparkSession, path: Path) -> Checkpoint:
-    """The pages of the last micro-batch that was committed.
+    """The pages of the last committed micro-batch.
 
-    Raises ValueError if no micro-batch was, or the state is not of sash.
+    Raises ValueError if there is none, or if the state was not written by sash.
     """
     batches = [int(entry.name) for entry in (path / "commits").iterdir() if entry.name.isdigit()]
     if not batches:
@@ -40,9 +40,9 @@ def read_checkpoint(session: SparkSession, path: Path) -> Checkpoint:
 def stored_pages(
     session: Any, checkpoint: str, names: Sequence[str] = (), batch: int | None = None
 ) -> dict[int, dict[str, bytes]]:
-    """Pages in a checkpoint, by shard: all, or those of these names; a single one is that of any shard.
+    """Pages in a checkpoint, by shard: all, or those of these names. For a single name, that page of any one shard.
 
-    batch: the micro-batch, instead of the last one that was committed. Raises what Spark's reader of state raises.
+    batch: the micro-batch, by default the last committed one. Raises what Spark's state reader raises.
     """
     reader = session.read.format("statestore").option("stateVarName", "pages")
     reader = reader if batch is None else reader.option("batchId", batch)

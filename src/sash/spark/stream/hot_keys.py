@@ -1,10 +1,10 @@
-"""The key with the most rows of a shard in a micro-batch, and other facts that a monitor tells of its rows.
+"""Find the key with the most rows of a shard in a micro-batch, for the monitor.
 
-One key is one shard, however many there are: a key with most rows of a stream bounds its speed.
+All rows of a key go to one shard, so a key with most rows of a stream limits its throughput.
 
-    rows ──▶ a random sample ──▶ its most frequent key ──▶ all rows of that key, counted
+    rows ──▶ a random sample ──▶ its most frequent key ──▶ count all rows of that key
 
-A sample finds the key because only a large share matters, and costs the same for any number of rows.
+A sample is enough, since only a key with a large share matters, and its cost does not grow with the rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sash.engine.key_values import key_column, key_text, keys_of
 from sash.spark.stream.stream_spec import PackedRow
 
 SAMPLE = 2048
-"""Rows of a sample. A key with a tenth of the rows has 205 of them, give or take 14."""
+"""Rows of a sample. A key with a tenth of the rows has 205 ± 14 of them."""
 LENGTH = 200
-"""The greatest number of characters of a key that is named."""
+"""The maximum length of a key's text."""
 
 
 def diagnosed(packed: Sequence[PackedRow], batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def hot_key(batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> tuple[str
         return None, None, None
     batch = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
     count = batch.num_rows
-    # random places: at equal distances a key that comes at equal distances would be each of them, or none
+    # random rows: with every n-th row, a key that occurs periodically would be all of the sample, or missing
     places = None if count <= SAMPLE else np.random.default_rng(count).integers(0, count, SAMPLE)
     sample = batch if places is None else batch.take(pa.array(places))
     keys = keys_of([key_column(column) for column in sample.columns], sample.num_rows)

@@ -6,9 +6,9 @@
         77ab….use                 a file that a worker has claimed, or that it left when it was killed
 
 The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that Spark
-has is exactly that version, whoever wrote it. Claiming a file renames it, which one process alone succeeds in: a second
-attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A worker that
-fails leaves no file with a token.
+has is exactly that version, whoever wrote it. A worker claims a file by renaming it, which only one process can do: a
+second attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A
+worker that fails leaves no file with a token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,14 +29,14 @@ ROOTS = "SPARK_LOCAL_DIRS"
 """Spark sets it for its workers: the directories of this executor, separated by commas."""
 
 STALE = 3600.0
-"""Files that were not written for so many seconds are deleted: a file is only a cache."""
+"""Files that were not written for this many seconds are deleted: a file is only a cache."""
 
 _TOKEN = re.compile("[0-9a-f]{32}")
 _PRIVATE = 0o600
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 _cleaned: set[str] = set()
-"""Directories beside which this process has looked for files of applications that have ended."""
+"""Directories of executors where this process has deleted stale files already."""
 
 
 class LocalDirectory:
@@ -58,7 +58,7 @@ class LocalDirectory:
 
     @staticmethod
     def of_worker(limit: int, shard: int) -> LocalDirectory | None:
-        """The directory for a shard in this worker of Spark's; None if there is none, or it cannot be used."""
+        """The directory for a shard in this Spark worker; None if there is none, or it cannot be used."""
         roots = [root for root in os.environ.get(ROOTS, "").split(",") if root]
         if not roots or limit <= 0 or not hasattr(os, "geteuid"):
             return None
@@ -69,11 +69,11 @@ class LocalDirectory:
             return None
         if root not in _cleaned:
             _cleaned.add(root)
-            sweep(root)
+            delete_stale_files(root)
         return found
 
     def claim(self, token: str) -> ClaimedFile | None:
-        """The file of this token, which no other process gets from now on; None if there is none, or it is damaged."""
+        """Claim the file of this token, so that no other process gets it; None if it is missing or damaged."""
         if not _TOKEN.fullmatch(token):
             return None
         name = _random_name()
@@ -91,7 +91,7 @@ class LocalDirectory:
         return found
 
     def create(self) -> ClaimedFile | None:
-        """A new file, None if there can be none."""
+        """A new file; None if it cannot be created."""
         try:
             return self._opened(_random_name(), _OPEN | os.O_CREAT | os.O_EXCL)
         except OSError:
@@ -107,7 +107,7 @@ class LocalDirectory:
         return ClaimedFile(self, name, LocalPages(descriptor, self.limit))
 
     def publish(self, name: str, token: str) -> None:
-        """Give a file the name of the state that it has now, and delete the oldest files beyond the limit."""
+        """Rename a file to the token of its state, and delete the oldest files beyond the limit."""
         os.rename(name, token, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         files = sorted(self._files(), key=lambda file: file[1].st_mtime, reverse=True)
         total = 0
@@ -117,7 +117,7 @@ class LocalDirectory:
                 self.delete(other)
 
     def delete_stale(self) -> None:
-        """Delete the files that were not written for a long time."""
+        """Delete the files that were not written for `STALE` seconds."""
         for name, found in self._files():
             if time.time() - found.st_mtime > STALE:
                 self.delete(name)
@@ -140,13 +140,13 @@ class LocalDirectory:
 
 
 class ClaimedFile:
-    """A file that this process alone has, until it is published for the next one or discarded."""
+    """A file that only this process uses, until it is published for the next one, or discarded."""
 
     def __init__(self, directory: LocalDirectory, name: str, pages: LocalPages) -> None:
         self.directory, self.name, self.pages = directory, name, pages
 
     def publish(self, token: str) -> None:
-        """Pass the pages on, as those of the state with this token. A file that cannot be passed on is deleted."""
+        """Publish the pages as those of the state with this token. A file that cannot be published is deleted."""
         try:
             if self.pages.is_sparse:
                 self._rewrite()
@@ -162,7 +162,7 @@ class ClaimedFile:
     def _rewrite(self) -> None:
         other = self.directory.create()
         if other is None:
-            self.pages.is_complete = False
+            self.pages.give_up()
             return
         self.pages.copy_to(other.pages)
         self.discard()
@@ -175,9 +175,9 @@ class ClaimedFile:
             self.directory.delete(self.name)
 
 
-def sweep(root: str) -> None:
-    """Delete stale files of applications that were killed, beside this directory of Spark's and in it."""
-    # Spark's own directories of other executors stay: whether they are still used, only their owner knows
+def delete_stale_files(root: str) -> None:
+    """Delete stale files of killed applications, in this directory of Spark's and in its neighbours."""
+    # the directories of other executors stay: only their owner knows whether they are still in use
     for path in Path(root).parent.glob(f"*/{NAME}"):
         try:
             other = LocalDirectory(str(path), 0)
@@ -190,9 +190,8 @@ def sweep(root: str) -> None:
                 path.rmdir()  # fails while there are files in it
 
 
-def _require_own(found: os.stat_result, is_kind: object) -> None:
-    """Raises PermissionError unless a file belongs to this user alone."""
-    assert callable(is_kind)
+def _require_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    """Raises PermissionError unless a file is of this kind and only this user can access it."""
     if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise PermissionError("the file or directory is not of this user alone")
 

@@ -1,18 +1,19 @@
-"""LocalPages: pages of one shard in a file of the executor, for the Python worker that gets the shard next.
+"""LocalPages: the pages of one shard in a file of the executor, for the Python worker that gets the shard next.
 
     ┌──────┬────────┬────────┬───┬───────┬──────┐
     │ page │ page   │ page   │ … │ index │ foot │      index: name, offset, size and checksum of each page
     └──────┴────────┴────────┴───┴───────┴──────┘      foot: the token of the state, where the index is, its checksum
 
-The file is a cache: it has some of the pages that Spark's state has at the commit of this token, and no others. A page
-that is missing here, or damaged, is read from Spark. A micro-batch appends the pages that it changes, over the index of
-before; the file is written anew when more than half of it is obsolete.
+The file is a cache: all its pages equal those of Spark's state at the commit of this token, but some may be missing. A
+page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites the
+old index; the file is rewritten when more than half of it is obsolete.
 """
 
 from __future__ import annotations
 
 import os
 from struct import Struct, error
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -20,22 +21,29 @@ import numpy as np
 FOOT = Struct("<8s16sQQI4x")
 _MAGIC = b"SASHLIVE"
 _SLACK = 1 << 20
-"""Obsolete bytes that do not matter."""
+"""Obsolete bytes below which a file is not rewritten."""
+
+
+class PagePlace(NamedTuple):
+    """Where a page is in the file."""
+
+    offset: int
+    size: int
+    checksum: int
 
 
 class LocalPages:
-    """The pages in an open file, which no other process has. `limit`: a file of more bytes is given up."""
+    """The pages in an open file, which no other process uses. `limit`: a file of more bytes is given up."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self.descriptor, self.limit = descriptor, limit
-        self.places: dict[str, tuple[int, int, int]] = {}
-        """Offset, size and checksum of each page."""
+        self.places: dict[str, PagePlace] = {}
         self.end = 0
-        """Where the next page begins."""
+        """The offset of the next page."""
         self.nbytes = 0
-        """The bytes of all pages, without obsolete ones."""
+        """The bytes of all current pages."""
         self.is_complete = True
-        """Has all been written that was to be? A file in which something is missing is of no state."""
+        """False if a write has failed: then the file has the pages of no state, and is not published."""
 
     def load(self, token: str) -> None:
         """Read the index. Raises ValueError unless the file is that of this token, and OSError."""
@@ -51,20 +59,20 @@ class LocalPages:
         if crc32(index) != checksum:
             raise ValueError("the index is damaged")
         self.places = _decoded(index)
-        self.end, self.nbytes = offset, sum(length for _, length, _ in self.places.values())
-        if any(at < 0 or length < 0 or at + length > offset for at, length, _ in self.places.values()):
+        self.end, self.nbytes = offset, sum(place.size for place in self.places.values())
+        if any(one.offset < 0 or one.size < 0 or one.offset + one.size > offset for one in self.places.values()):
             raise ValueError("a page is out of bounds")
 
     def get(self, name: str) -> bytes | None:
         """A page; None if it is not here, or damaged."""
-        if name not in self.places:
+        place = self.places.get(name)
+        if place is None:
             return None
-        offset, size, checksum = self.places[name]
         try:
-            page = self._read(offset, size)
+            page = self._read(place.offset, place.size)
         except OSError:
             page = b""
-        if len(page) == size and crc32(page) == checksum:
+        if len(page) == place.size and crc32(page) == place.checksum:
             return page
         self.drop(name)
         return None
@@ -77,16 +85,20 @@ class LocalPages:
             try:
                 self._write(page, self.end)
             except OSError:  # the disk is full, or was removed
-                self.is_complete = False
+                self.give_up()
                 return
-            self.places[name] = self.end, len(page), crc32(page)
+            self.places[name] = PagePlace(self.end, len(page), crc32(page))
             self.end += len(page)
             self.nbytes += len(page)
 
     def drop(self, name: str) -> None:
-        """Forget a page."""
-        _, size, _ = self.places.pop(name, (0, 0, 0))
-        self.nbytes -= size
+        """Remove a page, if it is here."""
+        place = self.places.pop(name, None)
+        self.nbytes -= 0 if place is None else place.size
+
+    def give_up(self) -> None:
+        """Mark the file as incomplete, so that it is not published."""
+        self.is_complete = False
 
     @property
     def is_sparse(self) -> bool:
@@ -102,7 +114,7 @@ class LocalPages:
         other.is_complete &= self.is_complete
 
     def seal(self, token: str) -> None:
-        """Write the index: the pages are those of this token now. Raises OSError."""
+        """Write the index, with the token that the pages belong to now. Raises OSError."""
         index = _encoded(self.places)
         foot = FOOT.pack(_MAGIC, bytes.fromhex(token), self.end, len(index), crc32(index))
         self._write(index + foot, self.end)
@@ -127,14 +139,14 @@ class LocalPages:
             rest, offset = rest[written:], offset + written
 
 
-def _encoded(places: dict[str, tuple[int, int, int]]) -> bytes:
+def _encoded(places: dict[str, PagePlace]) -> bytes:
     table = np.array(list(places.values()), np.int64).reshape(-1, 3)
     return len(table).to_bytes(8, "little") + table.tobytes() + "\n".join(places).encode()
 
 
-def _decoded(index: bytes) -> dict[str, tuple[int, int, int]]:
+def _decoded(index: bytes) -> dict[str, PagePlace]:
     """Raises ValueError if the names do not agree with the number of pages."""
     count = int.from_bytes(index[:8], "little")
     table = np.frombuffer(index, np.int64, 3 * count, 8).reshape(-1, 3).tolist()
     names = index[8 + 24 * count :].decode().split("\n") if count else []
-    return {name: (offset, size, checksum) for name, (offset, size, checksum) in zip(names, table, strict=True)}
+    return {name: PagePlace(*row) for name, row in zip(names, table, strict=True)}

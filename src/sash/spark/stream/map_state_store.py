@@ -1,19 +1,19 @@
 """Pages in Spark's state: a store on a MapState that reads and writes each page once a micro-batch.
 
-    operator ─▶ get_many ─▶ cache ──miss──▶ file of the executor ──miss──▶ MapState, a round trip a page
+    operator ─▶ get_many ─▶ cache ──miss──▶ file of the executor ──miss──▶ MapState, a round trip per page
              ─▶ put_many ─▶ cache
                               └─── flush, at the end ──▶ MapState, and the file
 
-A call of the MapState is a round trip to the JVM, and takes one page. An operator writes its header with each call, and
-pages of its buffer often twice; only the final version is written.
+A call of the MapState is a round trip to the JVM for one page. An operator writes its header with each call, and pages
+of its buffer often twice; only the final version is written.
 
-Pages are compressed: the connection to the JVM carries some 60 MB a second. Columns are words of eight bytes whose
+Pages are compressed: the connection to the JVM transfers some 60 MB a second. Columns are words of eight bytes whose
 upper bytes are similar, so the first bytes of all words are stored together, then the second ones, and so on:
 
     01 00 00 00   02 00 00 00   03 00 00 00     ──▶     01 02 03   00 00 00   00 00 00   00 00 00
 
-A row of a timestamp, a key, a price and its place, 32 bytes, takes 13 in that order and 20 without, and LZ4 is twice as
-fast on it.
+A row of a timestamp, a key, a price and its position, 32 bytes, compresses to 13 bytes in that order and to 20 without,
+and LZ4 is twice as fast on it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SIZE = Struct("<cI")
 _PACKED, _PLAIN = b"w", b"-"
 _WORD = 8
 _DENSEST = 255
-"""The greatest number of bytes that one byte of LZ4 can encode."""
+"""The maximum number of bytes that one byte of LZ4 can encode."""
 _IN_SPARK = ("host", "header")
 """Pages that are read from Spark's state in every micro-batch: the token is in one of them."""
 SMALL = 512
 """Pages of fewer bytes are not compressed."""
 OPTIONAL = ("host", "header", "root")
-"""Pages that new state does not have. Spark logs a warning for each value that is missing, so it is asked first."""
+"""Pages that new state lacks. Spark logs a warning when a missing value is read, so `containsKey` is called first."""
 
 
 def packed(page: bytes) -> bytes:
@@ -54,7 +54,7 @@ def packed(page: bytes) -> bytes:
 
 
 def unpacked(data: bytes, name: str) -> bytes:
-    """Decode the page of this name; its own checksum shows whether it is complete.
+    """Decode the page of this name. Whether it is intact is checked later, by its checksum.
 
     >>> unpacked(packed(b"header"), "header"), unpacked(packed(bytes(700)), "k") == bytes(700)
     (b'header', True)
@@ -71,7 +71,7 @@ def unpacked(data: bytes, name: str) -> bytes:
 
 
 def _transposed(data: bytes, by_word: bool) -> bytes:
-    """Bytes word by word to the first bytes of all words, the second ones, and so on; or back."""
+    """Transpose bytes from word by word to byte position by byte position, or back."""
     words = len(data) // _WORD * _WORD
     table = np.frombuffer(data, np.uint8, words).reshape((-1, _WORD) if by_word else (_WORD, -1))
     return table.T.tobytes() + data[words:]
@@ -83,10 +83,14 @@ class MapStateStore:
     def __init__(self, state: Any) -> None:
         self.state = state
         self.local: LocalPages | None = None
-        """Pages that equal those of Spark's state, in a file: read first, and kept equal by `flush`."""
+        """Pages in a file that equal those of Spark's state: read first, and updated by `flush`."""
         self.cached: dict[str, bytes | None] = {}
         self.changed: dict[str, None] = {}
         self.pages_read = self.pages_written = self.bytes_read = self.bytes_written = self.pages_local = 0
+
+    def use_local(self, pages: LocalPages | None) -> None:
+        """Read pages from a file first, and write changes to it as well; None: only from Spark's state."""
+        self.local = pages
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """The pages of these names, None for one that is missing."""
@@ -153,7 +157,7 @@ class MapStateStore:
             self.pages_written += 1
             self.bytes_written += len(stored)
         self.changed.clear()
-        self.cached.clear()  # an operator that lives on has this store until the next micro-batch
+        self.cached.clear()  # a live operator refers to this store until the next micro-batch
 
     def __repr__(self) -> str:
         return "<pages in Spark's state>"

@@ -1,4 +1,4 @@
-"""MicroBatch: the counters of one micro-batch of a stream, the size of its state, and the rows that stand out."""
+"""MicroBatch: the counters of one micro-batch of a stream, the size of its state, its hot key and its latest row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 HOT_SHARE = 0.5
 """The share of a shard's rows from which a key is reported as hot."""
 FAIR = 2
-"""A key is hot only if it has this many times the rows that it would have if all keys had as many."""
+"""A key is hot only if it has this many times the average rows of a key."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class HotKey:
     share: float
     """Its share of the rows of its shard in this micro-batch."""
     is_hot: bool
-    """Has it half of the rows, and twice as many as if all keys had as many?"""
+    """Does it have at least half of the rows of its shard, and twice the average rows of a key?"""
 
     def __str__(self) -> str:
         return f"key {self.key} has {self.share:.0%} of the rows of shard {self.shard}, {self.rows:,}"
@@ -31,19 +31,19 @@ class HotKey:
 
 @dataclass(frozen=True)
 class LatestRow:
-    """The row with the greatest time so far: the watermark is `lateness` behind it."""
+    """The row with the latest time so far: the watermark is `lateness` behind it."""
 
     time: float
     """In units of the time column."""
     nanoseconds: int
-    """The length of such a unit; 0 for numbers."""
+    """The length of a unit; 0 for a numeric time column."""
     key: str | None
     shard: int | None
     batch: int
 
     @property
     def seconds(self) -> float | None:
-        """The time in seconds since 1970; None for numbers."""
+        """The time in seconds since 1970; None for a numeric time column."""
         return self.time * self.nanoseconds / 1e9 if self.nanoseconds else None
 
     @property
@@ -92,7 +92,7 @@ class MicroBatch:
     hot_key: HotKey | None = None
     """The key with the most rows."""
     sources: tuple[tuple[str, int], ...] = ()
-    """What Spark says of each source, and its rows."""
+    """Spark's description of each source, and its number of rows."""
 
     @property
     def rows_per_second(self) -> float:
@@ -139,7 +139,7 @@ class MicroBatch:
 
 
 def hottest(shards: Iterable[Mapping[str, Any]]) -> HotKey | None:
-    """The key with the most rows among those that the shards name; None if none does."""
+    """The key with the most rows among the hot keys of the shards; None if no shard reports one."""
     named = [one for one in shards if one.get("hot_key") and one.get("rows_in")]
     rows, keys = sum(one["rows_in"] for one in named), sum(one["sampled_keys"] for one in named)
     found = []

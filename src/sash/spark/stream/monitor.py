@@ -1,4 +1,4 @@
-"""Monitor: reads the progress of a running query for each micro-batch, and writes a line about it.
+"""Monitor: follows the progress of a streaming query, and writes a line for each micro-batch.
 
 query ──progress──▶ Monitor ──▶ batches, totals, warnings ──▶ a line, JSON, Prometheus
         Spark's own figures, and the progress of the shards (`progress`)
@@ -76,9 +76,7 @@ class Monitor:
 
     @property
     def warnings(self) -> list[str]:
-        """What keeps the query from making progress, in words: a watermark that stands still, silent sources, a key
-        with most rows of its shard.
-        """
+        """What slows the query down, as text: a watermark that stands still, silent sources, a hot key."""
         stall, last = self.stall, self.last
         found = [] if stall is None else [str(stall)]
         found += map(str, self.silent_sources)
@@ -95,17 +93,17 @@ class Monitor:
         return monitor_metrics.prometheus(self)
 
     def update(self) -> Monitor:
-        """Read Spark's recent progress: after the end of a query the last report may be delayed."""
+        """Read Spark's recent progress, whose last report may come after the end of the query."""
         for progress in self.query.recentProgress:
             self.take(progress)
         return self
 
     def take(self, progress: Any) -> None:
-        """Add one progress of the query; one that was added already changes nothing."""
+        """Add a progress report of the query; one that was added already changes nothing."""
         with self._lock:
             number = progress["batchId"]
             counts = {name: row for name, row in progress["observedMetrics"].items() if name.startswith(OBSERVED)}
-            if number in self._seen or not counts:  # between micro-batches Spark reports only that it waits
+            if number in self._seen or not counts:  # between micro-batches Spark reports that it is idle
                 return
             self._seen.add(number)
             self._add(number, progress, {name: _as_dict(row) for name, row in counts.items()})
@@ -157,7 +155,7 @@ class Monitor:
         return [(behind * greatest.nanoseconds / 1e9, "s") if greatest.nanoseconds else (behind, "")]
 
     def _now(self) -> float:
-        """The time: while the query is followed that of the clock, else that of the last micro-batch's end."""
+        """The time of the clock while the query is followed; afterwards, the end of the last micro-batch."""
         if self._feed is not None and not self._closed:
             return time.time()
         return self.last.at + self.last.seconds if self.last else 0.0
@@ -182,7 +180,7 @@ class Monitor:
         return self
 
     def close(self) -> None:
-        """Read the progress a last time, and end the line."""
+        """Read the progress for the last time, and end the line."""
         if self._closed:
             return
         if self._feed is not None:
@@ -210,7 +208,7 @@ def monitor(
     `to`: where to write a line about each micro-batch; by default standard error if that is a terminal, where one line
     is overwritten.
     `format`: "text", or "json" for an object in each line.
-    `stalled_after`: seconds without a later time, or without rows of a source, until the monitor warns of it.
+    `stalled_after`: seconds without a later event time, or without rows of a source, before the monitor warns.
 
     A classic session calls a listener; over Connect the progress is polled. Use it in a `with`, or `close` it at the
     end:
@@ -232,7 +230,7 @@ def monitor(
 
 
 def _latest(name: str, number: int, row: dict[str, Any]) -> LatestRow | None:
-    """The row with the greatest time of a micro-batch; the name of the metrics has the length of a unit of time."""
+    """The row with the latest time of a micro-batch; the name of the metrics contains the length of a unit of time."""
     greatest = row.get("greatest")
     if greatest is None:
         return None

@@ -1,6 +1,6 @@
 """Metrics of a monitored stream: a dict by names with units, and the text format of Prometheus.
 
-Names follow the rules of Prometheus: base units, `_total` for what only grows, `_seconds`, `_bytes`, `_ratio`.
+Names follow the rules of Prometheus: base units, `_total` for counters, `_seconds`, `_bytes`, `_ratio`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PREFIX = "sash_stream_"
 
 @dataclass(frozen=True)
 class StreamMetric:
-    """A metric: its name, what it is, and how it is read off a monitor."""
+    """A metric: its name, its description, and the function that reads it from a monitor."""
 
     name: str
     help: str
@@ -82,7 +82,7 @@ METRICS = (
 
 
 def as_dict(monitor: Monitor) -> dict[str, Any]:
-    """The metrics that have a value, by name; then what has no number: the query, the hot key, and the warnings."""
+    """The metrics that have a value, by name; then what is not a number: the query, the hot key, and the warnings."""
     values = {one.name: one.value(monitor) for one in METRICS}
     found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     hot = None if monitor.last is None else monitor.last.hot_key

@@ -4,10 +4,10 @@
     4      null     blob                          rows of shard 4
     9      null     blob                          rows of shard 9
     0      null             blob     3            malformed rows, always to the first shard
-    0      12:07                                  the greatest time, for the watermark; dropped before the shards
+    0      12:07                                  the latest time, for the watermark; dropped before the shards
 
 Spark drops rows below its watermark, and a blob is one row. So blobs have a null time, which is never late and does not
-move the watermark; the greatest time has its own row.
+advance the watermark; the latest time has its own row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
 from sash.spark.worker_io import message_only, rechunk
 
 ROWS = 1 << 17
-"""Rows that are packed at once, to spread the fixed cost of a blob."""
+"""Rows that are packed together, to spread the fixed cost of a blob."""
 
 
 class PackShards:
@@ -77,7 +77,7 @@ class PackShards:
                 yield PackedRow(FIRST, now=now, side=blob_of(rows))
 
     def _latest(self, batch: pa.RecordBatch, now: float, before: PackedRow) -> PackedRow:
-        """The row with the greatest time, unless an earlier one has it; without those beyond `ahead=`."""
+        """The row with the latest time, in this batch or before, without rows too far ahead of the clock (`ahead=`)."""
         classified = WatermarkTracker(self.spec.bound_query, "sorted", lambda: now).classify(batch, None, 0)
         places = np.flatnonzero(classified.taken)
         if not len(places):

@@ -33,25 +33,25 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 MARK = "sash.stream"
-"""In the metadata of results of a stream."""
+"""The key in the metadata of columns that are results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 LOCAL = "spark.sash.localState.limit"
 """The setting for the bytes of live state in the local directories of an executor."""
 
 
 def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
-    """The query on a streaming DataFrame; with `side_output`, rows that enter no window leave beside the results.
+    """The query on a streaming DataFrame; with `side_output`, rows that enter no window are emitted as well.
 
-    A checkpoint may have state of `from_query`, which each shard migrates when it is first opened. One with state of
-    yet another query is refused when the stream is started: `checked_writer`.
+    A checkpoint may have state of `from_query`, which each shard migrates when it is first opened. A checkpoint of any
+    other query is refused when the stream is started: `checked_writer`.
 
-    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session without the
-    settings that it needs, and for state that cannot be migrated; all that `Query.bind` raises.
+    Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session that lacks required
+    settings, and for state that cannot be migrated; all that `Query.bind` raises.
     """
     data, spec = stream_spec(query, data, side_output, from_query)
     pack = by_value(PackShards(spec), f"sash: pack rows of {outline(query)} into {spec.shards} shards")
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
-    # Spark's watermark has read the times; those of numbers are beyond the years of Python's datetime
+    # Spark's watermark has read the times by now; those of numeric columns are out of range for Python's datetime
     blobs = packed.where(sf.col("max_ts").isNull())
     processor, processed = processor_by_value(ShardProcessor(spec)), spark_schema(PROCESSED)
     done = blobs.groupBy("shard").transformWithStateInPandas(processor, processed, "Append", "EventTime")
@@ -60,13 +60,13 @@ def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: 
 
 
 def stream_spec(query: Query, data: Any, side_output: bool, from_query: Query | None) -> tuple[Any, StreamSpec]:
-    """The columns of a stream that are sent, and the parameters of workers. Raises as `plan_stream`."""
+    """The stream with the columns that are sent to workers, and the parameters of workers. Raises as `plan_stream`."""
     _require(query, data)
     corrupt = data.sparkSession.conf.get(CORRUPT, "_corrupt_record")
     corrupt = corrupt if corrupt in data.columns and corrupt not in validation.named(query) else None
     shards, given = _shards(query, data), arrow_schema(data.schema)
     spec = spec_of(query, given, shards, corrupt, side_output)
-    if not side_output:  # other columns would be sent without need
+    if not side_output:  # no other column has to be sent
         wanted = [name for name in data.columns if name in spec.bound_query.schema.names or name == corrupt]
         data = data.select(*map(quoted, wanted))
         spec = spec_of(query, arrow_schema(data.schema), shards, corrupt, side_output)
@@ -85,9 +85,9 @@ def spec_of(query: Query, given: pa.Schema, shards: int, corrupt: str | None, si
 def migrating(spec: StreamSpec, from_query: Query, given: pa.Schema) -> StreamSpec:
     """The parameters of workers that migrate state of another query on the same stream.
 
-    Raises ValueError, in words, if its state cannot be migrated.
+    Raises ValueError, with the reason, if its state cannot be migrated.
     """
-    from sash.engine.migration import check_migration  # loads Numba, which other streams need in workers alone
+    from sash.engine.migration import check_migration  # loads Numba, which other streams need only in workers
 
     before = spec_of(from_query, given, spec.shards, spec.corrupt, spec.side_output).bound_query
     check_migration(before.query, before.schema, spec.bound_query.query, spec.bound_query.schema)
@@ -104,7 +104,7 @@ def _schema(spec: StreamSpec, given: StructType) -> StructType:
 
 
 def _results(spec: StreamSpec, known: StructType) -> list[StructField]:
-    """The columns of results: of several queries their names, and a struct for each."""
+    """The columns of results; of several queries, the column `_query` and a struct for each query."""
     query = spec.bound_query.query
     if not isinstance(query, CombinedQuery):
         return list(result_schema(spec.bound_query, known, mode="given").fields)
@@ -152,7 +152,7 @@ def output_schema(spec: StreamSpec) -> pa.Schema:
 def _observed(done: Any, spec: StreamSpec) -> Any:
     """Add the progress of the shards to Spark's progress of the query.
 
-    The name of the metrics has the length of a unit of time, and is unique, since a query may have several.
+    The name of the metrics contains the length of a unit of time, and is unique, since a query may have several.
     """
     flows = [sf.sum(name).alias(name) for name in FLOWS]
     times = [sf.max(name).alias(name) for name in TIMES]
@@ -166,10 +166,10 @@ def _observed(done: Any, spec: StreamSpec) -> Any:
 def explain_stream(query: Query, data: Any) -> list[str]:
     """The plan of `plan_stream` as lines of text. Runs nothing; raises the same errors."""
     _require(query, data)
-    keys = f"by a hash of {', '.join(query.by)}" if query.by else "all in one, for there is no by="
+    keys = f"by a hash of {', '.join(query.by)}" if query.by else "all rows in one, because there is no by="
     return [
-        f"rows packed into {_shards(query, data)} shards, {keys}; that number is fixed for a checkpoint",
-        "an operator a shard, its pages in Spark's state",
+        f"rows packed into {_shards(query, data)} shards, {keys}; the number of shards is fixed for a checkpoint",
+        "one operator per shard, its pages in Spark's state",
         f"the watermark is {validation.format_value(query.lateness)} behind the latest time of earlier micro-batches",
     ]
 
@@ -179,7 +179,7 @@ def _shards(query: Query, data: Any) -> int:
 
 
 def _local_limit(session: Any) -> int:
-    """Raises ValueError for a setting that is no number of bytes."""
+    """The limit of live state in files. Raises ValueError for a setting that is not a number of bytes."""
     given = session.conf.get(LOCAL, str(LOCAL_LIMIT))
     return 0 if given.strip() == "0" else byte_size(f"the setting {LOCAL}", given)
 

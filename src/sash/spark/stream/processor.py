@@ -2,11 +2,11 @@
 
     DataFrames of packed rows ──▶ PackedRow … ──▶ ShardTask ──▶ ShardOutput … ──▶ DataFrames of about `BYTES`
 
-It is a processor of `transformWithStateInPandas`, of which Spark sends each DataFrame on when it comes: that of rows,
-`transformWithState`, collects all that a shard gives. A checkpoint belongs to one of the two. Rows are few and fat
-blobs, so that the way through pandas costs little.
+It is a processor of `transformWithStateInPandas`, where Spark forwards each DataFrame as soon as it is yielded;
+`transformWithState`, which takes rows, collects the whole output of a shard. A checkpoint can be used with only one of
+the two. Rows are few, large blobs, so pandas adds little cost.
 
-The engine is imported lazily: the driver, which plans, does without it.
+The engine is imported lazily: the driver, which only plans, does not need it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.worker_io import message_only
 
 BYTES = 1 << 23
-"""Approximate bytes of blobs in a DataFrame: Spark takes 2 ms to make Arrow of it, for one blob as for 64."""
+"""Approximate bytes of blobs in a DataFrame: Spark takes 2 ms to convert it to Arrow, for one blob or for 64."""
 
 
 class ShardProcessor:
@@ -53,7 +53,7 @@ class ShardProcessor:
 
 
 def packed_rows(frame: Any) -> Iterator[PackedRow]:
-    """The packed rows of a DataFrame: pandas has NaN for a null number.
+    """The packed rows of a DataFrame, in which a null number is NaN.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"shard": [2], "max_ts": [None], "rows": [b"x"], "now": [1.5], "side": [None]})
@@ -92,7 +92,7 @@ def frames(outputs: Iterable[ShardOutput]) -> Iterator[Any]:
 
 
 def _frame(outputs: list[ShardOutput]) -> Any:
-    """Of columns that are Arrow's already: Spark takes them as they are."""
+    """A DataFrame whose columns are Arrow arrays, which Spark need not convert."""
     import pandas as pd
 
     batch = blob_batch([output.values() for output in outputs], PROCESSED)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from sash.engine.metrics import Metrics
+    from sash.spark.stream.map_state_store import MapStateStore
 
 OBSERVED = "sash"
 """The prefix of the names of observed metrics."""
@@ -41,7 +42,7 @@ class ShardProgress:
     hot_rows: int | None = None
     sampled_keys: int | None = None
     latest_key: str | None = None
-    """The key of the row with the greatest time, and the shard that has it."""
+    """The key of the row with the latest time, and its shard."""
     latest_shard: int | None = None
 
     @staticmethod
@@ -57,8 +58,8 @@ class ShardProgress:
             state_bytes=now.state_bytes,
         )
 
-    def stored(self, store: Any) -> ShardProgress:
-        """With the pages that a store has read and written."""
+    def stored(self, store: MapStateStore) -> ShardProgress:
+        """The same with the pages that a store has read and written."""
         names = ("pages_read", "pages_written", "bytes_read", "bytes_written", "pages_local")
         return replace(self, **{name: getattr(store, name) for name in names})
 
@@ -66,7 +67,7 @@ class ShardProgress:
 NAMES = tuple(field.name for field in fields(ShardProgress))
 FLOWS, TIMES, LEVELS, HOT, LATEST = NAMES[:10], NAMES[10:12], NAMES[12:15], NAMES[15:18], NAMES[18:]
 """The columns to sum over shards, those to take the maximum of, the sizes of the state, the hot key of a shard, and the
-row with the greatest time.
+row with the latest time.
 """
 
 

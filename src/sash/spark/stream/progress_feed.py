@@ -1,7 +1,8 @@
-"""ProgressFeed: passes the progress of a running query on, from a listener or by polling.
+"""ProgressFeed: passes on the progress of a streaming query, from a listener or by polling.
 
-A classic session calls a listener for each micro-batch. Over Connect the progress is polled: to remove a listener, the
-client of Spark 4.3 waits for its thread under the lock that this thread needs for the events that are left.
+A classic session calls a listener for each micro-batch. Over Connect the progress is polled, because removing a
+listener can deadlock in Spark 4.3: the client waits for its thread while it holds a lock that this thread needs for the
+remaining events.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 
 class ProgressListener(StreamingQueryListener):  # type: ignore[misc]
-    """Passes the progress of one query on."""
+    """Passes on the progress of one query."""
 
     def __init__(self, query: Any, take: Callable[[Any], None]) -> None:
         self.run, self.take = str(query.runId), take
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Does nothing: the query has started before."""
+        """Does nothing: the query has started already."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         if str(event.progress.runId) == self.run:

@@ -4,8 +4,8 @@
       ▲                                                                │
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
-Live state (`live_state`) lasts from one micro-batch to the next where the tokens agree; else pages are read. Besides
-the operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
+Live state (`live_state`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to the
+operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ShardTask:
         """
         try:
             yield from self._run(packed, milliseconds, fired)
-        finally:  # also if Spark ends the task before all of the output was read
+        finally:  # also if Spark ends the task before it has read all output
             self.live.close()
 
     def _run(self, packed: Sequence[PackedRow], milliseconds: int, fired: int | None) -> Iterator[ShardOutput]:
@@ -72,7 +72,7 @@ class ShardTask:
             self._set_timer(operator.due, milliseconds, fired)
             progress = ShardProgress.of(before, operator.metrics)
         yield from self._malformed(packed)
-        self.header.keep(self.header.timer)
+        self.header.store_timer(self.header.timer)
         self.store.flush()
         if operator is not None:
             self.live.keep(operator)
@@ -106,7 +106,7 @@ class ShardTask:
             yield from self._results(operator.process(known))
 
     def _batches(self, packed: Sequence[PackedRow]) -> Iterator[tuple[float, pa.RecordBatch]]:
-        """The rows as one batch; if the clock matters, a batch for each time at which they were packed."""
+        """The rows as one batch; with `ahead=`, a batch for each time of the clock at which rows were packed."""
         found = [(row.now, batch) for row in packed if row.rows is not None for batch in batches_of(row.rows)]
         if not found:
             return
@@ -163,4 +163,4 @@ class ShardTask:
                 self.timers.deleteTimer(self.header.timer)
             if wanted is not None:
                 self.timers.registerTimer(wanted)
-        self.header.keep(wanted)
+        self.header.store_timer(wanted)

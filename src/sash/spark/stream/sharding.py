@@ -1,4 +1,4 @@
-"""Shards: assign keys of a stream to shards, and choose the labels by which Spark distributes them.
+"""Assign keys of a stream to shards, and choose the labels by which Spark distributes shards.
 
     key ──hash, ours──▶ shard 0 … n-1 ──▶ label ──hash, Spark's──▶ partition
 
@@ -26,7 +26,7 @@ _WORD = 0xFFFFFFFF
 
 @cache
 def labels(shards: int) -> tuple[int, ...]:
-    """The labels of this many shards: the least numbers whose hashes are distributed evenly.
+    """The labels of this many shards: the smallest numbers whose hashes are distributed evenly.
 
     >>> labels(2)
     (0, 2)
@@ -60,7 +60,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def shard_of(batch: pa.RecordBatch, by: tuple[str, ...], shards: int) -> NDArray[np.int64]:
-    """The shard of each row, by the hash of its key that is the same in every process."""
+    """The shard of each row, by a hash of its key that is the same in every process."""
     if shards == 1 or not by:
         return np.zeros(batch.num_rows, np.int64)
     keys = keys_of([key_column(batch.column(name)) for name in by], batch.num_rows)

@@ -5,8 +5,8 @@
     untimed      their time is null, NaN, infinite, or further ahead than `ahead=` allows
     malformed    they could not be parsed: `_corrupt_record` of a JSON or CSV source is not null
 
-A streaming query has one sink, and a second query would have other micro-batches and so other late rows. So one stream
-has both, and the sink splits them:
+A streaming query has one sink, and a second query would have other micro-batches and thus other late rows. So one
+stream has results and side output, and the sink splits them:
 
     with_side_output(query, stream) ──▶ results │ _reason  _given ──foreachBatch──▶ split_side_output ─┬─▶ results
                                                                                                        └─▶ side output
@@ -31,8 +31,8 @@ BATCH = "_batch"
 def with_side_output(query: Query | Queries, stream: Any) -> Any:
     """The query, or several, on a streaming DataFrame, with the rows that enter no window in addition to the results.
 
-    Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the row as it
-    came. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is no stream.
+    Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the input
+    row. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
     """
     from sash.spark.stream.plan_stream import plan_queries_stream, plan_stream
 
@@ -47,7 +47,9 @@ def split_side_output(batch: Any) -> tuple[Any, Any]:
     """Split the output of `with_side_output` into results and side output with its reasons, as in a foreachBatch."""
     missing = [name for name in (REASON, GIVEN) if name not in batch.columns]
     if missing:
-        raise ValueError(f"split_side_output() takes what with_side_output() gives; there is no column {missing[0]!r}")
+        raise ValueError(
+            f"split_side_output() takes the output of with_side_output(); there is no column {missing[0]!r}"
+        )
     results = batch.where(sf.col(REASON).isNull()).drop(REASON, GIVEN)
     side_output = batch.where(sf.col(REASON).isNotNull()).select(REASON, f"{GIVEN}.*")
     return results, side_output
@@ -56,7 +58,7 @@ def split_side_output(batch: Any) -> tuple[Any, Any]:
 def split_queries(batch: Any) -> dict[str, Any]:
     """Split the results of several queries on a stream: a DataFrame for each, by name, as in a foreachBatch."""
     if QUERY not in batch.columns:
-        raise ValueError(f"split_queries() takes what Queries.run(stream) gives; there is no column {QUERY!r}")
+        raise ValueError(f"split_queries() takes the output of Queries.run(stream); there is no column {QUERY!r}")
     names = [name for name in batch.columns if name not in (QUERY, REASON, GIVEN)]
     return {name: batch.where(sf.col(QUERY) == name).select(f"{name}.*") for name in names}
 
@@ -72,7 +74,7 @@ def table_writer(
     side_output: the directory of the side output of `with_side_output`; without it there is none.
 
     A table is a directory with one directory for each micro-batch, `_batch=7`. If Spark repeats a micro-batch after a
-    failure, its directory is overwritten: no row is lost, none is written twice.
+    failure, its directory is overwritten: no row is lost, and none is written twice.
     """
 
     def write(batch: Any, number: int) -> None:

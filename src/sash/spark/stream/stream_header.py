@@ -25,7 +25,7 @@ FIELDS = {"format": COUNTER, "hash": COUNTER, "fingerprint": text(), "shards": C
 class StreamHeader:
     """The page "host" of a shard, in addition to those of its operator.
 
-    Raises StateMismatch, when it is read, if the state is not of this query and number of shards.
+    Raises StateMismatch if the stored page is not of this query and number of shards.
     """
 
     def __init__(self, spec: StreamSpec, store: MapStateStore | MemoryStore) -> None:
@@ -36,7 +36,7 @@ class StreamHeader:
         self.stored = data is not None
         self.timer: int | None = None
         self.migrates = False
-        """Is the state that of the query before this one?"""
+        """Is the state that of the previous query, and to be migrated?"""
         if data is not None:
             with decoding(f"page {NAME!r}"):
                 found = read_json(data)
@@ -48,7 +48,7 @@ class StreamHeader:
             _require_same(found, self.identity)
             self.timer = found["timer"]
 
-    def keep(self, timer: int | None) -> None:
+    def store_timer(self, timer: int | None) -> None:
         """Store the timer, unless the page has it already."""
         if self.stored and timer == self.timer:
             return
@@ -57,7 +57,7 @@ class StreamHeader:
 
 
 def _another_query(spec: StreamSpec, store: MapStateStore | MemoryStore, found: str) -> StateMismatch:
-    """The error for the state of another query: with what has changed, if the state tells."""
+    """The error for the state of another query, with what has changed if the state has a description of its query."""
     (root,) = store.get_many([ROOT])
     before = None if root is None else stored_description(root)
     changes = [] if before is None else difference(before, described_state(spec.bound_query))

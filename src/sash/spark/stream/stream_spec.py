@@ -1,4 +1,4 @@
-"""StreamSpec: the parameters of workers for a query on a stream. cloudpickle sends it to them, with the query."""
+"""StreamSpec: the parameters of a query on a stream, which cloudpickle sends to the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASON, GIVEN = "_reason", "_given"
 """The columns of the side output: the reason, and the input row."""
 
 QUERY = "_query"
-"""The column with the name of the query that a result is of, where there are several."""
+"""The column with the name of a result's query, if there are several queries."""
 
 PACKED = pa.schema(
     [
@@ -36,7 +36,7 @@ PACKED = pa.schema(
 
 
 LOCAL_LIMIT = 1 << 30
-"""1 GiB."""
+"""The default limit of live state in files of an executor: 1 GiB."""
 
 
 class PackedRow(NamedTuple):
@@ -46,19 +46,19 @@ class PackedRow(NamedTuple):
     max_ts: int | None = None
     rows: bytes | pa.Buffer | None = None
     now: float | None = None
-    """When the rows were packed."""
+    """The time of the clock when the rows were packed."""
     side: bytes | pa.Buffer | None = None
     """Malformed rows, for the side output."""
     malformed: int = 0
     greatest: float | None = None
-    """The greatest time of the partition, and the key and the shard of the row that has it."""
+    """The latest time of the partition, and the key and the shard of its row."""
     latest_key: str | None = None
     latest_shard: int | None = None
 
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """A query on a stream: its columns, the number of shards, and the treatment of rows that enter no window."""
+    """A query on a stream: its columns, the number of shards, and what happens to rows that enter no window."""
 
     bound_query: BoundQuery
     given: pa.Schema
@@ -71,7 +71,7 @@ class StreamSpec:
     before: BoundQuery | None = None
     """The query whose state a shard migrates when it is first opened."""
     local_limit: int = LOCAL_LIMIT
-    """The bytes of live state that the files of an executor may take; 0: there are no files."""
+    """The maximum bytes of live state in files of an executor; 0: there are no files."""
 
     @cached_property
     def clock(self) -> WatermarkCodec:

@@ -1,4 +1,4 @@
-"""UnpackShards: unpacks results to rows, after the operator. Its workers do not import the engine."""
+"""UnpackShards: converts blobs of results to rows. Its workers do not import the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sash.spark.spark_types import casts
 
 @dataclass
 class UnpackShards:
-    """Unpacks results and, where there is one, the side output."""
+    """Unpacks results and, if there is one, the side output."""
 
     schema: pa.Schema
     results: int

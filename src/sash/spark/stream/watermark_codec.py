@@ -31,7 +31,7 @@ _BITS = 11
 
 @dataclass(frozen=True)
 class WatermarkCodec:
-    """Event time of a query. `lateness` is in units of the axis.
+    """Converts the event time of a query. `lateness` is in units of the axis.
 
     >>> import pyarrow as pa
     >>> codec = WatermarkCodec(TimeAxis.of("ts", pa.timestamp("us")), 1_500_000)
@@ -44,12 +44,12 @@ class WatermarkCodec:
 
     @property
     def delay(self) -> str:
-        """The delay that Spark subtracts from the greatest time."""
+        """The delay that Spark subtracts from the latest time."""
         milliseconds = -(-self.lateness * self.axis.unit // MILLI) if self.axis.timed else 0
         return f"{milliseconds} milliseconds"
 
     def ticks(self, greatest: Any) -> int:
-        """The greatest time seen, as microseconds of a timestamp of Spark's."""
+        """The latest time so far, as microseconds of a Spark timestamp."""
         if self.axis.timed:
             return int(greatest * self.axis.unit // MILLI * 1000)
         code = _of_int if self.axis.kind == "int" else _of_float
@@ -64,7 +64,7 @@ class WatermarkCodec:
         return _to_int(milliseconds) if self.axis.kind == "int" else _to_float(milliseconds)
 
     def timer(self, due: Any) -> int:
-        """The least watermark of Spark's at which ours has reached `due`."""
+        """The smallest Spark watermark at which the operator's watermark has reached `due`."""
         if self.axis.timed:
             return max(1, -int(-due * self.axis.unit // MILLI))
         code, back = (_of_int, _to_int) if self.axis.kind == "int" else (_of_float, _to_float)
@@ -102,5 +102,5 @@ def _to_float(code: int) -> float:
     ordered = (code - _MIDDLE) << _BITS
     bits = ordered if ordered >= 0 else -_INT64 - 1 - ordered
     (number,) = struct.unpack("<d", struct.pack("<q", bits))
-    # beyond the greatest float there are only codes of timers that never fire
+    # codes beyond the largest float belong to timers that never fire
     return math.inf if number != number else float(number)

@@ -1,13 +1,13 @@
-"""StallTracker: finds out why the watermark of a stream stands still, and names the row that it stands at.
+"""StallTracker: finds out why the watermark of a stream stands still, and names the row that it follows.
 
     kind      what happens                                            why the watermark stands still
-    idle      no rows come                                            there is no later time
-    future    one row is far ahead, and the rows since are late       it is where that row has moved it
-    untimed   rows come, all without a time                           there is no later time
-    behind    rows come in time, none later than the latest so far    the source repeats earlier times
+    idle      no rows arrive                                          there is no later time
+    future    one row is far ahead, and later rows are late           it follows that row
+    untimed   all rows that arrive have no time                       there is no later time
+    behind    rows arrive in time, none later than the latest so far  the source repeats earlier times
 
-Spark's watermark follows the greatest time of all sources. So a silent source does not hold it back, but its next rows
-may be late: it is reported, too.
+Spark's watermark follows the latest time of all sources. So a silent source does not hold it back, but its next rows
+may be late; therefore it is reported, too.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Stall:
 
     kind: Literal["idle", "future", "untimed", "behind"]
     seconds: float
-    """For how long no row was later than `row`."""
+    """How long no row was later than `row`."""
     row: LatestRow | None
-    """The row with the greatest time, which the watermark follows; None if no row had a time."""
+    """The row with the latest time, which the watermark follows; None if no row had a time."""
     text: str
 
     def __str__(self) -> str:
@@ -50,22 +50,22 @@ class SilentSource:
 
 
 class StallTracker:
-    """Follows the greatest time of a stream. `after`: seconds without a later time until that is reported."""
+    """Follows the latest time of a stream. `after`: seconds without a later time before a stall is reported."""
 
     def __init__(self, after: float) -> None:
         self.after = after
         self.row: LatestRow | None = None
-        self.rose: float | None = None
-        """When the greatest time has last risen; before the first one, when the first rows came."""
+        self.advanced_at: float | None = None
+        """When the latest time last advanced; before the first time, when the first rows arrived."""
         self.rows = self.late = self.untimed = 0
         """Counters of the micro-batches since then."""
 
     def take(self, batch: MicroBatch, latest: LatestRow | None) -> None:
-        """Add a micro-batch and its row with the greatest time."""
-        if self.rose is None:
-            self.rose = batch.at
+        """Add a micro-batch and its row with the latest time."""
+        if self.advanced_at is None:
+            self.advanced_at = batch.at
         if latest is not None and (self.row is None or latest.time > self.row.time):
-            self.row, self.rose = latest, batch.at + batch.seconds
+            self.row, self.advanced_at = latest, batch.at + batch.seconds
             self.rows = self.late = self.untimed = 0
             return
         self.rows += batch.rows_in + batch.malformed
@@ -74,9 +74,9 @@ class StallTracker:
 
     def found(self, now: float) -> Stall | None:
         """Why the watermark stands still, at a time in seconds since 1970; None if it does not."""
-        if self.rose is None:
+        if self.advanced_at is None:
             return None
-        seconds = max(0.0, now - self.rose)
+        seconds = max(0.0, now - self.advanced_at)
         row = self.row
         timed = self.rows - self.untimed
         if row is not None and self.late and 2 * self.late >= timed:
@@ -92,7 +92,7 @@ class StallTracker:
         return Stall("behind", seconds, row, f"{still}: none of {timed:,} rows is later{at}")
 
     def _future(self, row: LatestRow) -> str:
-        ahead = None if row.seconds is None or self.rose is None else row.seconds - self.rose
+        ahead = None if row.seconds is None or self.advanced_at is None else row.seconds - self.advanced_at
         clock = f", {ahead:,.0f} s ahead of the clock" if ahead is not None and ahead > 0 else ""
         return (
             f"{self.late:,} of {self.rows:,} rows since batch {row.batch} are late: {row} is ahead of them{clock}, and "
@@ -106,22 +106,22 @@ class SourceTracker:
 
     def __init__(self, after: float) -> None:
         self.after = after
-        self.heard: dict[int, float] = {}
-        """When each source has last had rows."""
+        self.last_rows: dict[int, float] = {}
+        """When each source last had rows."""
         self.descriptions: dict[int, str] = {}
 
     def take(self, batch: MicroBatch) -> None:
         """Add a micro-batch."""
         for number, (description, rows) in enumerate(batch.sources):
             self.descriptions[number] = description
-            if rows or number not in self.heard:
-                self.heard[number] = batch.at
+            if rows or number not in self.last_rows:
+                self.last_rows[number] = batch.at
 
     def silent(self) -> list[SilentSource]:
-        """The sources that had no rows for as long, while another one had."""
-        last = max(self.heard.values(), default=0.0)
+        """The sources that had no rows for `after` seconds, while another one had."""
+        last = max(self.last_rows.values(), default=0.0)
         return [
-            SilentSource(number, self.descriptions[number], last - heard)
-            for number, heard in self.heard.items()
-            if last - heard >= self.after
+            SilentSource(number, self.descriptions[number], last - since)
+            for number, since in self.last_rows.items()
+            if last - since >= self.after
         ]
