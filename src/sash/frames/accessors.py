@@ -1,7 +1,7 @@
 """Accessors: `df.sash.rolling(…)` on frames of pandas and polars.
 
-They are registered with pandas and polars if these are loaded, else when they are imported: loading both takes half a
-second, which queries on Arrow, or on the other of the two, should not pay.
+They are registered with pandas and polars if these are loaded, else when they are imported: loading both would take
+half a second, also for queries that use only one of them, or neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protocol of a kind of frame, and the results it takes.
+"""The protocol of a frame adapter, and the results that it converts.
 
 frame ──column(name)──▶ Arrow ──▶ operator ──▶ FrameResult, … ──with_results──▶ frame, per row
                                           └──▶ FrameResult, … ──of_slides────▶ frame, per slide
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +18,25 @@ from sash.engine.column_inputs import ResultColumn
 
 Ints = NDArray[np.int64]
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True)
 class FrameResult:
-    """A column of results. `source` is the column whose values it contains, if any, for its type.
+    """A column of results.
 
-    `frame` is the frame that has it, if it is another than the one that gets the results.
+    source: the column whose values the results are, if any; the results get its type.
+    frame: the frame that has the source, if it is not the frame that gets the results.
     """
 
     name: str
     column: ResultColumn
     source: str | None = None
-    frame: Any = None
+    frame: Adapter | None = None
 
-    def source_in(self, adapter: Any) -> tuple[Any, str] | None:
-        """The adapter of the frame with the source, and its name; None without one, or if that is of another kind."""
-        frame = adapter if self.frame is None else self.frame
+    def source_in(self, adapter: A) -> tuple[A, str] | None:
+        """The adapter of the frame with the source, and the source; None without one, or for another kind of frame."""
+        frame: Any = adapter if self.frame is None else self.frame
         return None if self.source is None or type(frame) is not type(adapter) else (frame, self.source)
 
     @property
@@ -55,7 +58,7 @@ class FrameResult:
 
 
 class Adapter(Protocol):
-    """The interface of a frame for `execute`."""
+    """Converts a kind of frame to Arrow, and results to frames of this kind."""
 
     @property
     def names(self) -> list[str]:
@@ -63,16 +66,16 @@ class Adapter(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def column(self, name: str) -> pa.Array | pa.ChunkedArray:
         """A column in Arrow. Raises TypeError, naming it, if Arrow has no such type."""
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
-        """The frame, or the chosen rows of it, with more columns."""
+        """The frame, or only the rows `kept`, with the results as more columns."""
 
     def of_slides(self, results: Sequence[FrameResult]) -> Any:
-        """A new frame of the same kind."""
+        """A new frame of the same kind, with a row for each slide."""
 
 
 def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:

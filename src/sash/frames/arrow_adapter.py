@@ -1,4 +1,4 @@
-"""Arrow frames: Table, RecordBatch, RecordBatchReader, and any other Arrow stream. NaN is a value."""
+"""Arrow frames: Table, RecordBatch, RecordBatchReader, and any other Arrow stream. NaN is a value, not null."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arrow_adapter(data: Any) -> ArrowAdapter:
 
 
 class ArrowAdapter:
-    """A table, and the original kind of frame."""
+    """A table, and the kind of frame that it was given as."""
 
     def __init__(self, table: pa.Table, kind: type) -> None:
         self.table, self.kind = table, kind
@@ -44,13 +44,13 @@ class ArrowAdapter:
         for one in results:
             values = self._as_arrow(one)
             table = table.append_column(pa.field(one.name, values.type), values)
-        return self._as_came(table)
+        return self._as_given(table)
 
     def of_slides(self, results: Sequence[FrameResult]) -> Any:
-        return self._as_came(pa.table({one.name: self._as_arrow(one) for one in results}))
+        return self._as_given(pa.table({one.name: self._as_arrow(one) for one in results}))
 
     def _as_arrow(self, result: FrameResult) -> pa.Array:
-        """Results as a column; a dictionary, if they are values of one."""
+        """Results as a column; dictionary-encoded if their source is."""
         values, found = result.values, result.source_in(self)
         if found is None or pa.types.is_dictionary(values.type):
             return values
@@ -60,7 +60,7 @@ class ArrowAdapter:
             return values
         return encode_as(values, source.type, ordered_categories(name, source))
 
-    def _as_came(self, table: pa.Table) -> Any:
+    def _as_given(self, table: pa.Table) -> Any:
         if self.kind is pa.Table:
             return table
         if self.kind is pa.RecordBatchReader:

@@ -1,4 +1,4 @@
-"""Run a query as of the rows of a spine, on frames: convert the columns that it reads, and add the results.
+"""Run a query as of the rows of a spine, on frames.
 
 spine ──▶ key and time ─┐
                         ├─▶ AsOfExecutor ──▶ results in the order of the spine ──▶ frame of the spine's kind
@@ -14,7 +14,7 @@ import pyarrow as pa
 from sash.engine.as_of_executor import AsOfExecutor
 from sash.engine.spine_rows import SpineColumns, spine_axis
 from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.execute import adapter_of, frame_field, is_lazy, source_of
+from sash.frames.execute import adapter_of, frame_field, is_lazy, read_columns, source_of
 from sash.frames.frame_rows import encoded, flat
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
@@ -25,7 +25,7 @@ from sash.plan.planner import plan
 def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     """The query as of the rows of a spine; a frame of the spine's kind.
 
-    Raises TypeError for data that is no frame, and all that `Query.bind` raises.
+    Raises TypeError for data that is not a frame, and all that `Query.bind` raises.
     """
     if is_lazy(events):
         events = events.collect()
@@ -37,10 +37,10 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
-    read = _read(events, set(validation.named(query.query)))
+    read = read_columns(events, set(validation.named(query.query)))
     query.require_free(spine.names)
     fields = {name: frame_field(name, column) for name, column in read.items()}
-    # the others only complete the list of columns in messages
+    # the other columns only complete the list of columns in error messages
     others = [name for name in dict.fromkeys(events.names) if name not in read]
     query.query.bind(pa.schema([*fields.values(), *(pa.field(name, pa.null()) for name in others)]))
     columns = {name: flat(column) for name, column in read.items()}
@@ -51,7 +51,7 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     for what, wanted in (("by", query.spine_by), ("on", (query.spine_on,))):
         for name in wanted:
             known(names, name, f"{what}= (of the spine)")
-    own = _read(spine, {*query.spine_by, query.spine_on})
+    own = read_columns(spine, {*query.spine_by, query.spine_on})
     assert bound_query.time is not None
     spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
     keys = {name: own[name] for name in query.spine_by}
@@ -62,12 +62,3 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
         for output, column in zip(bound_query.projection.outputs, found, strict=True)
     ]
     return spine.with_results(made, None)
-
-
-def _read(frame: Adapter, names: set[str]) -> dict[str, Any]:
-    """The columns of these names that there are, in Arrow. Raises TypeError for an extension type."""
-    read = {name: frame.column(name) for name in frame.names if name in names}
-    for name, column in read.items():
-        if isinstance(column.type, pa.BaseExtensionType):
-            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
-    return read

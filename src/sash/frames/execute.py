@@ -34,7 +34,7 @@ from sash.plan.types import selects
 def run(query: Query, data: Any) -> Any:
     """The query on a frame of pandas, polars or Arrow, on a dict of NumPy arrays, or on an Arrow stream.
 
-    Raises TypeError for data that is no frame, and all that `Query.bind` raises.
+    Raises TypeError for data that is not a frame, and all that `Query.bind` raises.
     """
     require_final(query)
     if is_lazy(data):
@@ -51,12 +51,12 @@ def require_final(query: Query) -> None:
 
 
 def is_lazy(data: Any) -> bool:
-    """Is it a lazy frame of polars?"""
+    """Is the data a LazyFrame of polars?"""
     return package_of(data) == "polars" and any(cls.__name__ == "LazyFrame" for cls in type(data).__mro__)
 
 
 def adapter_of(data: Any) -> Adapter:
-    """The adapter for a frame. Raises TypeError for data that is no frame."""
+    """The adapter for a frame. Raises TypeError for data that is not a frame."""
     package = package_of(data)
     if package == "pandas":
         from sash.frames.pandas_adapter import pandas_adapter
@@ -83,12 +83,12 @@ def compute(query: Query, frame: Adapter) -> Any:
         return frame.with_results(results, None)
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
-    return operated(operator.bound_query, given, rows, operator.process_all(rows.table))
+    return result_frame(operator.bound_query, given, rows, operator.process_all(rows.table))
 
 
 @dataclass(frozen=True)
 class FrameTable:
-    """The columns of a frame that a query reads: as they are, and as a table of plain values."""
+    """The columns of a frame that a query reads: as the frame has them, and as a table of plain values."""
 
     frame: Adapter
     read: dict[str, Any]
@@ -100,14 +100,10 @@ class FrameTable:
 
         numbered: add a column with the numbers of the rows; its name is neither a column's nor one of `taken`.
         """
-        named = set(validation.named(query))
-        read = {name: frame.column(name) for name in frame.names if name in named}
-        for name, column in read.items():
-            if isinstance(column.type, pa.BaseExtensionType):
-                raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
+        read = read_columns(frame, set(validation.named(query)))
         # a column that is not read may have a type that Arrow lacks, but its name is taken
         fields = {name: frame_field(name, column) for name, column in read.items()}
-        # a name that occurs twice does no harm where it is not read
+        # a name that occurs twice is an error only if it is read
         names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
         query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
         columns = {name: flat(column) for name, column in read.items()}
@@ -119,7 +115,16 @@ class FrameTable:
         return cls(frame, read, pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain)))
 
 
-def operated(bound_query: BoundQuery, given: FrameTable, rows: SortedFrame, found: pa.RecordBatch) -> Any:
+def read_columns(frame: Adapter, names: set[str]) -> dict[str, Any]:
+    """The columns of a frame with these names, in Arrow. Raises TypeError for an extension type."""
+    read = {name: frame.column(name) for name in frame.names if name in names}
+    for name, column in read.items():
+        if isinstance(column.type, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is of the extension type {column.type}: cast it to a plain type")
+    return read
+
+
+def result_frame(bound_query: BoundQuery, given: FrameTable, rows: SortedFrame, found: pa.RecordBatch) -> Any:
     """A frame of the results of an operator."""
     if bound_query.per_row:
         return _per_row(bound_query, given.frame, rows, found)
@@ -146,13 +151,13 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
 
 
 def frame_results(bound_query: BoundQuery, found: Sequence[ResultColumn]) -> list[FrameResult]:
-    """Results at each row by name, with the columns that their values are of."""
+    """Results at each row by name, with their source columns."""
     names = list(bound_query.output("sorted").names)[len(bound_query.schema) :]
     sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
     return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
 
 
-def _made(values: pa.Array) -> ResultColumn:
+def _as_result(values: pa.Array) -> ResultColumn:
     return ResultColumn(values.type, made=values)
 
 
@@ -167,14 +172,14 @@ def _per_row(bound_query: BoundQuery, frame: Adapter, rows: SortedFrame, found: 
     back = places(rows, given)
     sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
     results = [
-        FrameResult(field.name, _made(back.put(found.column(width + i))), source)
+        FrameResult(field.name, _as_result(back.put(found.column(width + i))), source)
         for i, (field, source) in enumerate(zip(list(found.schema)[width:], sources, strict=True))
     ]
     return frame.with_results(results, back.kept)
 
 
 def source_of(bound_query: BoundQuery, output: OutputSpec) -> str | None:
-    """The column whose values the results are, if there is one."""
+    """The column whose values the results are, as for `max` or `first`; None if they are computed."""
     if output.tree is not None:
         return None
     aggregate = bound_query.aggregates[output.cells[0].aggregate]
@@ -197,5 +202,5 @@ def _slides(bound_query: BoundQuery, found: pa.RecordBatch, types: dict[str, pa.
         values = column
         if name in bound_query.by:
             values = encode_as(column, types[name], categories_of(bound_query.schema.field(name)))
-        made.append(FrameResult(name, _made(values), sources.get(name)))
+        made.append(FrameResult(name, _as_result(values), sources.get(name)))
     return made

@@ -7,7 +7,8 @@ frame ──▶ order ──┤                                                 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,16 @@ from sash.engine.row_order import RowOrder, order_rows
 from sash.engine.shared_output import SharedOperator
 from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.frames.adapter import Adapter
-from sash.frames.execute import FrameTable, adapter_of, compute, frame_results, is_lazy, operated, require_final, run
+from sash.frames.execute import (
+    FrameTable,
+    adapter_of,
+    compute,
+    frame_results,
+    is_lazy,
+    require_final,
+    result_frame,
+    run,
+)
 from sash.frames.frame_rows import encoded, ordered
 from sash.kernels.column.column_kernels import RowThreads
 from sash.plan import validation
@@ -32,20 +42,26 @@ from sash.plan.queries import Queries
 def run_queries(queries: Queries, data: Any) -> dict[str, Any]:
     """The queries on a frame: a frame of the same kind for each. Raises as `run` does; a note names the query."""
     for name, query in queries.queries.items():
-        _noted([name], lambda query=query: require_final(query))
-    if is_lazy(data):  # each is collected by itself, if at all
-        return {name: _noted([name], lambda query=query: run(query, data)) for name, query in queries.queries.items()}
-    frame = CachedColumns(adapter_of(data))
+        with _noting([name]):
+            require_final(query)
     found: dict[str, Any] = {}
+    if is_lazy(data):  # each result may be collected alone, or not at all
+        for name, query in queries.queries.items():
+            with _noting([name]):
+                found[name] = run(query, data)
+        return found
+    frame = CachedColumns(adapter_of(data))
     for group in queries.groups(ordered=True):
-        found |= _noted(group.members, lambda group=group: _group(group, frame))
+        with _noting(group.members):
+            found |= _group(group, frame)
     return {name: found[name] for name in queries.queries}
 
 
-def _noted(names: Iterable[str], call: Any) -> Any:
-    """Make a call; an error gets a note with the names of the queries."""
+@contextmanager
+def _noting(names: Iterable[str]) -> Iterator[None]:
+    """Add a note with the names of the queries to an error."""
     try:
-        return call()
+        yield
     except Exception as error:
         error.add_note(f"in the queries {', '.join(names)}")
         raise
@@ -77,10 +93,10 @@ def _group(group: CombinedQuery, frame: Adapter) -> dict[str, Any]:
     if at_rows := {name: query for name, query in group.members.items() if name in stateless}:
         try:
             found |= _at_rows(CombinedQuery(at_rows), rows)
-        except NeedsOperator:  # it reports the row that a query fails on
-            found |= {
-                name: _noted([name], lambda query=query: compute(query, frame)) for name, query in at_rows.items()
-            }
+        except NeedsOperator:  # an operator reports the row that a query fails on
+            for name, query in at_rows.items():
+                with _noting([name]):
+                    found[name] = compute(query, frame)
     if others := {name: query for name, query in group.members.items() if name not in stateless}:
         found |= _through_operator(CombinedQuery(others), rows)
     return found
@@ -144,4 +160,6 @@ def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     sorted_frame = ordered(rows.given.table, operator.bound_query, order)
     found = operator.process_all(sorted_frame.table)
     views = group.combination(rows.given.table.schema).members
-    return {name: operated(views[name].bound_query, rows.given, sorted_frame, found[name]) for name in group.members}
+    return {
+        name: result_frame(views[name].bound_query, rows.given, sorted_frame, found[name]) for name in group.members
+    }

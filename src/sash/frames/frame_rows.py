@@ -48,7 +48,7 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:
-    """The `by` columns that are dictionaries, whose rows need not be hashed again."""
+    """The `by` columns that are dictionary-encoded: their codes are used instead of hashing each row."""
     found = {}
     for name in by:
         column = columns[name]
@@ -61,7 +61,7 @@ def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.Dicti
 
 
 def ordered(table: pa.RecordBatch, bound_query: BoundQuery, rows: RowOrder | None = None) -> SortedFrame:
-    """Sort rows, keys by their first rows. Cheap if they are sorted already, or their order is given."""
+    """Sort rows, with keys in order of first appearance. Cheap if rows are sorted already, or their order is given."""
     if rows is None:
         threads = RowThreads(bound_query.query.options.threads)
         rows = order_rows(table, {}, bound_query, threads, by_appearance=True)
@@ -72,10 +72,10 @@ def ordered(table: pa.RecordBatch, bound_query: BoundQuery, rows: RowOrder | Non
 
 @dataclass(frozen=True)
 class ResultPlaces:
-    """The result of each row of the output, or none."""
+    """Where the result of each output row is among the results; a row may have none."""
 
     take: pa.Array | None
-    """None: unchanged."""
+    """By output row: the position of its result, or null. None: results are in order."""
     kept: Ints | None
     """The rows of the input that are in the output; None: all."""
 
@@ -85,7 +85,7 @@ class ResultPlaces:
 
 
 def places(rows: SortedFrame, given: Ints | None) -> ResultPlaces:
-    """The places of the results of all rows, or of the `given` ones, by their numbers in the input."""
+    """The positions of the results of all rows, or of the rows `given` by their numbers in the input."""
     if rows.source is None and given is None and rows.timed.all():
         return ResultPlaces(None, None)
     source = given if given is not None else rows.source

@@ -1,4 +1,4 @@
-"""A dict of NumPy arrays. A masked value is null, NaN is a value; null results are NaN, NaT, None, or masked."""
+"""Dicts of NumPy arrays. A masked value is null, NaN is a value; null results are NaN, NaT, None, or masked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 
 
 class NumpyAdapter:
-    """Columns by their names. Raises TypeError or ValueError, naming the column, if they make no table."""
+    """Columns by name. Raises TypeError or ValueError, naming the column, if they do not form a table."""
 
     def __init__(self, columns: dict[Any, Any]) -> None:
         self.columns = columns
@@ -54,7 +54,7 @@ def _array(result: FrameResult) -> Any:
 
 
 def as_numpy(values: pa.Array) -> Any:
-    """A column of results as an array: masked where integers or booleans are null, so that no digit is lost."""
+    """A column of results as an array: integers and booleans with nulls are masked, since floats would lose digits."""
     kind = values.type
     masked = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if masked and values.null_count:

@@ -1,4 +1,4 @@
-"""pandas frames. NaN in a column of NumPy floats is null, as in pandas; index levels may be named as columns."""
+"""pandas frames. NaN in a column of NumPy floats is null, as in pandas; queries may name index levels as columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INDEX = "index"
 """The name of an index that has none, as in `reset_index`."""
 
 NARROW = 64
-"""Frames of up to this many columns hold each separately, which is cheap; pandas handles wide ones as blocks."""
+"""Frames of up to this many columns hold each separately, which is cheap; pandas handles wide frames as blocks."""
 
 
 def pandas_adapter(data: Any) -> PandasAdapter:
@@ -62,7 +62,7 @@ class PandasAdapter:
         return found
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
-        # no copies of the columns
+        # without copying the columns
         frame = self.frame.copy(deep=False) if kept is None else self.frame.iloc[kept].copy(deep=False)
         made = {one.name: self._as_pandas(one) for one in results}
         plain = type(frame) is pd.DataFrame and frame.columns.nlevels == 1
@@ -76,7 +76,7 @@ class PandasAdapter:
         return pd.DataFrame({one.name: self._as_pandas(one) for one in results})
 
     def _as_pandas(self, result: FrameResult) -> Any:
-        """Results as a pandas array; of the source column's type, if they are values of it."""
+        """Results as a pandas array; with the type of their source column, if they have one."""
         found = result.source_in(self)
         kind = None if found is None else found[0]._given(found[1]).dtype
         numbers = result.numbers
@@ -95,9 +95,9 @@ class PandasAdapter:
 
 
 def _beside(frame: Any, made: dict[str, Any]) -> Any:
-    """The frame with more columns, in writable memory; assigning them would copy each.
+    """The frame with more columns, in writable memory; assigning columns would copy each.
 
-    Columns from Arrow are read-only, and are copied.
+    Only columns from Arrow, which are read-only, are copied.
     """
     columns = frame.columns
     made = {name: values if isinstance(values, np.ndarray) else values.copy() for name, values in made.items()}
@@ -116,7 +116,7 @@ def _viewed(values: NDArray[Any]) -> pa.Array:
 
 
 def _without_nulls(column: Any) -> bool:
-    """Is it a column of NumPy numbers or times without a NaN or NaT? Then it is not copied."""
+    """Is it a column of NumPy numbers or times without NaN or NaT? Such a column is not copied."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         return True
     if column.dtype in ("float64", "float32"):
@@ -134,7 +134,7 @@ def _masked(values: pa.Array, kind: np.dtype[Any]) -> Any:
 
 
 def as_pandas(values: pa.Array) -> Any:
-    """A column of results: integers and booleans in nullable arrays where there are nulls, so that no digit is lost."""
+    """A column of results: integers and booleans with nulls are nullable arrays, since floats would lose digits."""
     kind = values.type
     if values.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         mask = values.is_null().to_numpy(zero_copy_only=False)

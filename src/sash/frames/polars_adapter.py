@@ -1,4 +1,4 @@
-"""polars frames, eager and lazy. NaN is a value."""
+"""polars frames, eager and lazy. NaN is a value, not null."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def polars_adapter(data: Any) -> PolarsAdapter:
 
 
 def lazy_frame(data: Any, run: Callable[[Any], Any]) -> Any:
-    """A function of frames as a step of a lazy one.
+    """Add a function of eager frames to a LazyFrame.
 
-    Errors are raised at once: it runs on no rows, which also gives the schema.
+    The function runs once without rows, which determines the schema and raises errors of the query immediately.
     """
     schema = run(pl.DataFrame(schema=data.collect_schema())).schema
     return data.map_batches(run, schema=schema)
@@ -50,7 +50,7 @@ class PolarsAdapter:
         return pl.DataFrame([self._as_polars(one) for one in results])
 
     def _as_polars(self, result: FrameResult) -> Any:
-        """Results as a series; of the source column's type, if they are values of it."""
+        """Results as a series; with the type of their source column, if they have one."""
         values: Any = pl.from_arrow(result.values)
         found = result.source_in(self)
         if found is not None:
