@@ -292,7 +292,7 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text(f'k,x\na,1\n"{"b" * (9 << 20)},2\n')
     with pytest.raises(
-        ValueError, match="behind record 1: a record is longer than 4 MiB; perhaps a quote is not closed"
+        ValueError, match="after record 1: a record is longer than 4 MiB; perhaps a quote is not closed"
     ):
         read(files(tmp_path, schema=pa.schema([("k", pa.string()), ("x", pa.int64())])))
     (tmp_path / "1.csv").write_text("k" * 200_000)

@@ -195,7 +195,7 @@ def test_a_predecessor_is_known_by_its_transactional_id(monkeypatch: pytest.Monk
             TypeError,
             "column 'd' is of type duration.*a JSON message cannot have; use format='arrow'",
         ),
-        ({"config": {"bootstrap.servers": "mine"}}, ValueError, r"must leave 'bootstrap\.servers' alone"),
+        ({"config": {"bootstrap.servers": "mine"}}, ValueError, r"cannot set 'bootstrap\.servers', which is set by"),
     ],
 )
 def test_bad_arguments_of_the_source(arguments: dict[str, Any], error: type[Exception], match: str) -> None:
@@ -206,7 +206,7 @@ def test_bad_arguments_of_the_source(arguments: dict[str, Any], error: type[Exce
 
 def test_settings_that_the_guarantees_depend_on(cluster: MockCluster) -> None:
     given = KafkaSource(cluster.servers, cluster.topic(), SCHEMA, config={"isolation.level": "read_uncommitted"})
-    with pytest.raises(ValueError, match=r"must leave 'isolation\.level' alone"):
+    with pytest.raises(ValueError, match=r"cannot set 'isolation\.level', which is set by sash"):
         sash.pipe(given, QUERY, lambda *_: None)
 
 
@@ -221,7 +221,7 @@ def test_a_source_can_be_read_twice(cluster: MockCluster) -> None:
 def test_bad_arguments_of_the_sink(cluster: MockCluster) -> None:
     with pytest.raises(TypeError, match="topic= must be the name of one topic; got ''"):
         KafkaSink("localhost:1", "")
-    with pytest.raises(ValueError, match=r"must leave 'transactional\.id' alone"):
+    with pytest.raises(ValueError, match=r"cannot set 'transactional\.id', which is set by sash"):
         KafkaSink("localhost:1", "t", config={"transactional.id": "mine"})
     with pytest.raises(ValueError, match="key= names 'symbol', and the results have only k, t, x, high, n"):
         sash.pipe([TABLE], QUERY, KafkaSink(cluster.servers, cluster.topic(), key="symbol", config=QUIET))
@@ -286,7 +286,7 @@ def test_messages_that_were_deleted_are_reported(
 ) -> None:
     topic = cluster.topic()
     cluster.send_rows(topic, TABLE.slice(0, 8))
-    monkeypatch.setattr(KafkaSource, "_require_there", lambda *_: None)  # they go after the offsets were compared
+    monkeypatch.setattr(KafkaSource, "_require_offsets", lambda *_: None)  # they go after the offsets were compared
     gone = {"topic": topic, "next": {"0": 50, "1": 0, "2": 0, "3": 0}}
     with pytest.raises(ValueError, match=r"\[0\] no longer has the messages"):
         sash.pipe(_At(source(cluster, topic), gone), QUERY, tmp_path / "out")

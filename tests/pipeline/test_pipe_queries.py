@@ -118,7 +118,7 @@ def test_equal_queries_are_counted_each(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no sink for 'at_slides'"):
         sash.pipe(PARTS, BOTH, {"at_rows": tmp_path / "a"})
-    with pytest.raises(ValueError, match="a sink for 'other', which is no query"):
+    with pytest.raises(ValueError, match="a sink for 'other', which is not a query"):
         sash.pipe(PARTS, BOTH, {"at_rows": tmp_path / "a", "at_slides": tmp_path / "b", "other": tmp_path / "c"})
     with pytest.raises(TypeError, match="this is one query"):
         sash.pipe(PARTS, QUERY, {"at_rows": tmp_path / "a"})  # type: ignore[dict-item]

@@ -1,12 +1,11 @@
 """Pipelines: a query from a source to a sink in one process, each result exactly once.
 
-`pipeline_loop` the loop: read, process, commit, publish
-`source`        the protocol of a source            `sink`           the protocol of a sink, and its two phases
-`file_source`   a directory of files                `parquet_sink`   a directory of Parquet files
-`batch_source`  an iterable of batches              `function_sink`  a function, at least once
-`kafka_source`  topics of Kafka                     `kafka_sink`     a topic of Kafka, in transactions
-`csv_sink`      a directory of CSV files            `selections`     a source with a condition, a sink of some columns
-`side_rows`     late, untimed and malformed rows    `outbox`         pending results, in the store
+`pipeline_loop` the loop: read, process, commit, publish `source`        the protocol of a source            `sink`
+the protocol of a sink, and its two phases `file_source`   a directory of files                `parquet_sink`   a
+directory of Parquet files `batch_source`  an iterable of batches              `function_sink`  a function, at least
+once `kafka_source`  topics of Kafka                     `kafka_sink`     a topic of Kafka, in transactions `csv_sink`
+a directory of CSV files            `selections`     filters rows of a source, selects columns for a sink `side_rows`
+late, untimed and malformed rows    `outbox`         pending results, in the store
 """
 
 from importlib import import_module
@@ -38,7 +37,7 @@ _MODULES = {
     "source": ("MalformedRecord", "Reading", "Source", "SourceRows", "SourceWarning"),
     "summary": ("Summary",),
 }
-"""Modules and their public names, loaded when first asked for: with the engine comes Numba, 1 s of CPU."""
+"""Modules and their public names, which are loaded on first use: the engine loads Numba, which takes 1 s of CPU."""
 
 __all__ = [
     "BatchSource",

@@ -12,7 +12,7 @@ from sash.pipeline.source import Reading, SourceRows
 
 
 class BatchSource:
-    """Batches in the order of an iterable. The position is their number.
+    """Reads the batches of an iterable, in order. The position is the number of batches that were read.
 
     batches: RecordBatches or Tables of pyarrow, DataFrames of pandas or polars, or dicts of columns. After a restart
         the iterable must give the same batches again: those that are done are skipped.
@@ -25,16 +25,16 @@ class BatchSource:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns, where they are given; else those of the first batch decide."""
+        """The given columns, else those of the first batch; None before there is one."""
         return self._schema
 
     def expect(self, schema: pa.Schema) -> None:
-        """Take batches as those of an earlier run, unless a schema was given."""
+        """Expect the columns of an earlier run, unless a schema was given."""
         if self._schema is None:
             self._schema = schema
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """Skip the batches that are done, and yield the others."""
+        """Skip the batches that were processed already, and yield the others."""
         done = _checked(position)
         count = 0
         for given in self.batches:

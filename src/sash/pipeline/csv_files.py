@@ -1,7 +1,7 @@
 """CSV files with a header.
 
-Arrow splits the file into texts; each column is then converted by its type, so that one bad value costs one row and not
-the file.
+Arrow splits the file into text columns; each is then converted to its type, so that a bad value makes one row
+malformed, not the file unreadable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +35,13 @@ from sash.pipeline.source import MalformedRecord, decode_valid
 Ints = NDArray[np.int64]
 
 BLOCK = 4 << 20
-"""Bytes that are split at a time."""
+"""Bytes that are parsed at a time."""
 
 
 class CsvFiles:
     """Text files with values separated by a delimiter, whose first record has the names of the columns.
 
-    delimiter: what separates values.
+    delimiter: the separator of values.
     """
 
     name = "csv"
@@ -73,32 +73,33 @@ class CsvFiles:
         require_columns(path, header, schema)
         invalid: deque[Any] = deque()
 
-        def put_in(row: Any) -> str:
+        def collect(row: Any) -> str:
             invalid.append(row)
             return "skip"
 
-        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=put_in)
+        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=collect)
         convert = pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(schema.names, pa.binary()),
             include_columns=schema.names,
             check_utf8=False,
             strings_can_be_null=False,
         )
-        # one thread: rows then have numbers
+        # with one thread, Arrow gives invalid rows their numbers
         read = pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK)
-        at = 0
+        end = 0
         try:
             with opened(path) as file, pyarrow.csv.open_csv(file, read, parse, convert) as reader:
-                for found, at in _numbered(reader, invalid, path, rows):
-                    if at > done:
-                        yield _decoded(found, schema, done, at, path)
+                for records in _numbered(reader, invalid, path, rows):
+                    end = records.end
+                    if end > done:
+                        yield _decoded(records, schema, done, path)
         except (pa.ArrowException, OSError) as error:
             why: object = error
             if "straddl" in str(error):
                 why = f"a record is longer than {BLOCK >> 20} MiB; perhaps a quote is not closed"
-            elif "columns, got" in str(error):  # Arrow hands over no invalid row that it cannot decode
+            elif "columns, got" in str(error):  # Arrow does not report invalid rows that it cannot decode
                 why = f"{error}. This record is not UTF-8 either: correct it, or move the file away"
-            raise ValueError(f"the file {path} cannot be read behind record {at}: {why}") from error
+            raise ValueError(f"the file {path} cannot be read after record {end}: {why}") from error
 
     def columns(self, path: Path) -> list[str]:
         """The names of a file's columns, in its first record."""
@@ -117,40 +118,52 @@ class CsvFiles:
         return names
 
 
-Located = tuple[pa.RecordBatch | None, Ints, list[tuple[int, MalformedRecord]]]
-"""Texts, the number of the record that each row was, and the malformed records between them with their numbers."""
+class NumberedRecords(NamedTuple):
+    """Some records of a file, as text, with their numbers."""
+
+    texts: pa.RecordBatch | None
+    """The valid rows; None: there are none."""
+    numbers: Ints
+    """By valid row: the number of its record."""
+    malformed: list[tuple[int, MalformedRecord]]
+    """The invalid rows among them, by number."""
+    end: int
+    """The number of records of the file up to here."""
 
 
-def _numbered(reader: Any, invalid: deque[Any], path: Path, rows: int) -> Iterator[tuple[Located, int]]:
-    """The records of a file, about `rows` at a time, each with the number of records up to its end."""
-    at = 0
+def _numbered(reader: Any, invalid: deque[Any], path: Path, rows: int) -> Iterator[NumberedRecords]:
+    """The records of a file, about `rows` at a time."""
+    end = 0
     for block in reader:
-        while len(invalid) >= rows and _number(invalid[rows - 1]) == at + rows - 1:  # a run: no valid row is between
-            found, at = _run(at, invalid, path, rows)
-            yield found, at
+        while len(invalid) >= rows and _number(invalid[rows - 1]) == end + rows - 1:  # a run without valid rows
+            records = _run(end, invalid, path, rows)
+            yield records
+            end = records.end
         for start in range(0, block.num_rows, rows):
-            found, at = _located(block.slice(start, rows), at, invalid, path)
-            yield found, at
+            records = _merged(block.slice(start, rows), end, invalid, path)
+            yield records
+            end = records.end
     while invalid:
-        found, at = _run(at, invalid, path, rows)
-        yield found, at
+        records = _run(end, invalid, path, rows)
+        yield records
+        end = records.end
 
 
-def _located(texts: pa.RecordBatch, at: int, invalid: deque[Any], path: Path) -> tuple[Located, int]:
-    """Number rows from `at` on, with the invalid ones between them, which are taken from the queue."""
+def _merged(texts: pa.RecordBatch, start: int, invalid: deque[Any], path: Path) -> NumberedRecords:
+    """Number rows from `start` on, together with the invalid ones between them, which leave the queue."""
     malformed: list[tuple[int, MalformedRecord]] = []
-    while invalid and _number(invalid[0]) < at + texts.num_rows + len(malformed):
+    while invalid and _number(invalid[0]) < start + texts.num_rows + len(malformed):
         malformed.append(_malformed(invalid.popleft(), path))
-    end = at + texts.num_rows + len(malformed)
-    numbers = np.arange(at, end)
-    numbers = np.delete(numbers, [number - at for number, _ in malformed]) if malformed else numbers
-    return (texts, numbers, malformed), end
+    end = start + texts.num_rows + len(malformed)
+    numbers = np.arange(start, end)
+    numbers = np.delete(numbers, [number - start for number, _ in malformed]) if malformed else numbers
+    return NumberedRecords(texts, numbers, malformed, end)
 
 
-def _run(at: int, invalid: deque[Any], path: Path, most: int) -> tuple[Located, int]:
-    """Invalid rows that follow each other from `at` on."""
+def _run(start: int, invalid: deque[Any], path: Path, most: int) -> NumberedRecords:
+    """Consecutive invalid rows from `start` on."""
     malformed = [_malformed(invalid.popleft(), path) for _ in range(min(most, len(invalid)))]
-    return (None, np.empty(0, np.int64), malformed), at + len(malformed)
+    return NumberedRecords(None, np.empty(0, np.int64), malformed, start + len(malformed))
 
 
 def _malformed(row: Any, path: Path) -> tuple[int, MalformedRecord]:
@@ -160,17 +173,17 @@ def _malformed(row: Any, path: Path) -> tuple[int, MalformedRecord]:
 
 
 def _number(row: Any) -> int:
-    """The number of an invalid row among the records. Arrow counts from 1, and the header."""
+    """The number of an invalid row among the records, from 0. Arrow counts from 1, and includes the header."""
     return int(row.number) - 2
 
 
-def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path) -> FileRows:
-    """The rows behind the first `done` records, of their types."""
-    texts, numbers, malformed = located
+def _decoded(records: NumberedRecords, schema: pa.Schema, done: int, path: Path) -> FileRows:
+    """The rows after the first `done` records, converted to their types."""
+    texts, numbers, malformed, end = records
     first = int(np.searchsorted(numbers, done))
     numbers, malformed = numbers[first:], [entry for entry in malformed if entry[0] >= done]
     if texts is None:
-        return FileRows(together([], schema), at, tuple(record for _, record in malformed))
+        return FileRows(together([], schema), end, tuple(record for _, record in malformed))
     texts = texts.slice(first)
 
     def decode(start: int, stop: int) -> pa.RecordBatch:
@@ -183,11 +196,11 @@ def _decoded(located: Located, schema: pa.Schema, done: int, at: int, path: Path
         where = f"{path.name}, record {numbers[place] + 1}"
         malformed.append((int(numbers[place]), MalformedRecord(b",".join(values), reason, where)))
     ordered = sorted(malformed, key=lambda entry: entry[0])
-    return FileRows(together(good, schema), at, tuple(record for _, record in ordered))
+    return FileRows(together(good, schema), end, tuple(record for _, record in ordered))
 
 
 def _column(texts: pa.Array, field: pa.Field) -> pa.Array:
-    """Bytes as values of the field's type. Raises ArrowInvalid, naming the column, for a value that is none."""
+    """Convert bytes to the field's type. Raises ArrowInvalid, naming the column, for an invalid value."""
     try:
         column = texts.cast(pa.string())
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):

@@ -21,10 +21,10 @@ class CsvSink(ParquetSink):
     suffix = ".csv"
 
     def open(self, task: SinkTask) -> None:
-        """Publish or discard what a crash has left. Raises SinkError for a column that CSV has no text for."""
+        """Publish or discard pending results. Raises SinkError for a column whose type CSV cannot represent."""
         for column in task.schema:
             if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-                raise SinkError(f"column {column.name!r} is of type {column.type}, which CSV has not: write Parquet")
+                raise SinkError(f"column {column.name!r} is of type {column.type}, which CSV lacks: write Parquet")
         super().open(task)
 
     def _write(self, batch: pa.RecordBatch, file: Path) -> None:

@@ -16,12 +16,12 @@ import pyarrow.csv
 from sash.pipeline.source import MalformedRecord
 
 COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
-"""Suffixes behind that of a text format."""
+"""Suffixes of compressed files, after the suffix of a text format."""
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """Some rows of a file: how many of its records are done behind them, and which could not be decoded."""
+    """Some rows of a file, the number of its records up to here, and the records that could not be decoded."""
 
     batch: pa.RecordBatch
     done: int
@@ -35,18 +35,18 @@ class FileFormat(Protocol):
     suffixes: tuple[str, ...]
 
     def schema(self, path: Path) -> pa.Schema:
-        """The columns that a file has, or seems to have."""
+        """The columns of a file, with inferred types if the format has none."""
 
     def columns(self, path: Path, /) -> list[str] | None:
         """The names of a file's columns; None if each record has fields of its own."""
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The records of a file behind the first `done`, at most `rows` at a time. Other columns are left out."""
+        """The records of a file after the first `done`, at most `rows` at a time, with the columns of the schema."""
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Raises ValueError, naming the file, for errors of Arrow and of decompression, which do not name it."""
+    """Turn errors of Arrow and of decompression into a ValueError that names the file."""
     try:
         yield
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def require_columns(path: Path, found: list[str], schema: pa.Schema) -> None:
 
 
 def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """Texts as values of a type. Raises ArrowInvalid for a text that is none."""
+    """Convert text to a type. Raises ArrowInvalid for an invalid value."""
     if pa.types.is_dictionary(dtype):
         return from_text(column, dtype.value_type).dictionary_encode().cast(dtype)
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype):
@@ -79,12 +79,12 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return column.cast(dtype)
     try:
         return column.cast(dtype)
-    except pa.ArrowInvalid:  # more digits than the unit has: fine where they are zeros
+    except pa.ArrowInvalid:  # more digits than the unit has: valid if they are zeros
         return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
 
 
 def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -> None:
-    """Raises TypeError, naming the column, for a type that no text can be read as."""
+    """Raises TypeError, naming the column, for a type that text cannot be converted to."""
     for field in schema:
         try:
             from_text(pa.array([], pa.string()), field.type)

@@ -1,10 +1,10 @@
 """Files of a directory as a source, in the order of their names.
 
     position   {"file": name, "rows": 4000, "size": …, "modified": …, "seen": …}    in the middle of a file
-               {"file": name, "rows": null,  …}                                      behind it
+               {"file": name, "rows": null,  …}                                      after the file
 
-Files are done in the order of their names, so that the last name says which ones are: the position does not grow. What
-comes with a name before the position is never read, and reported.
+Files are read in the order of their names, so the last name determines which ones are done, and the position does not
+grow. A file that appears later with a name before the position is not read, but reported.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class FilePosition:
 
     file: str
     rows: int | None
-    """The records of the file that are done; None: all."""
+    """The number of records of the file that were read; None: all."""
     size: int
     modified: int
-    """Size and time of modification, in nanoseconds, of the file when it was read."""
+    """Size in bytes and modification time in nanoseconds of the file when it was read."""
     seen: int
-    """The latest change, in nanoseconds, of a file that was there. A file that changed later came later."""
+    """The latest change time, in nanoseconds, of all files so far. A file with a later one has appeared since."""
 
     @staticmethod
     def of(position: Any) -> FilePosition | None:
@@ -62,20 +62,20 @@ class FilePosition:
 class FileSource:
     """Reads files in the order of their names.
 
-    path: a directory, whose files are read but not those of its subdirectories, or one file.
+    path: a directory, whose files are read without subdirectories, or one file.
     layout: the format of the files. Files whose names have another suffix, or begin with "." or "_", are ignored.
     schema: the columns to read; by default those of the first file, which all files must then have.
     poll: seconds between two listings of a directory that is followed.
 
-    A file must be complete when it appears: write it under another name and rename it. Names must ascend as texts, so
-    number them with leading zeros.
+    A file must be complete when it appears: write it under another name and rename it. Later files must have greater
+    names in alphabetical order, so number them with leading zeros.
     """
 
     def __init__(self, path: Path, layout: FileFormat, schema: pa.Schema | None = None, poll: float = 1.0) -> None:
         self.path, self.layout, self.poll, self.problems = path, layout, poll, list[str]()
         self._given, self._schema = schema is not None, schema
         self._known: dict[str, tuple[int, int]] = {}
-        """Size and time of modification of the files that are done or will not be read."""
+        """Size and modification time of the files that were read or will not be read."""
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -93,15 +93,15 @@ class FileSource:
 
     @property
     def infers_types(self) -> bool:
-        """Are the types those that the values of the first file seem to have?"""
+        """Are the types inferred from the values of the first file?"""
         return not self._given and not isinstance(self.layout, ParquetFiles)
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """The rows of all files behind a position."""
+        """The rows of all files after a position."""
         at = FilePosition.of(position)
         listing = self._listing()
         if at is not None:
-            self._take_up(at, listing)
+            self._check_resume(at, listing)
         elif not listing:
             self._report_other_suffixes()
         while not reading.stop.is_set():
@@ -125,15 +125,15 @@ class FileSource:
                 self._report(at, listing)
 
     def _chunks(self, name: str, at: FilePosition | None, rows: int, seen: int) -> Iterator[SourceRows]:
-        """The rows of one file that are not done."""
+        """The rows of one file that were not read yet."""
         path = self._file(name)
         before = path.stat()
         done = (at.rows or 0) if at is not None and at.file == name else 0
         schema = self._file_schema(path)
         waiting: FileRows | None = None
 
-        def chunk(found: FileRows, behind: int | None) -> SourceRows:
-            position = FilePosition(name, behind, before.st_size, before.st_mtime_ns, seen)
+        def chunk(found: FileRows, rows_done: int | None) -> SourceRows:
+            position = FilePosition(name, rows_done, before.st_size, before.st_mtime_ns, seen)
             return SourceRows(found.batch, asdict(position), found.malformed)
 
         for found in self.layout.read(path, schema, done, rows):
@@ -162,10 +162,10 @@ class FileSource:
                 )
         return self._schema
 
-    # ---- what came too late ----
+    # ---- files that appear too late ----
 
-    def _take_up(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
-        """Compare the directory with a position of an earlier run."""
+    def _check_resume(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
+        """Check the directory against the position of an earlier run, and report files that appeared before it."""
         if at.rows is not None:
             found = listing.get(at.file)
             if found is None:
@@ -186,7 +186,7 @@ class FileSource:
                     self._problem(f"the state is that of {at.file}, whose name comes after {name}")
 
     def _report(self, at: FilePosition, listing: dict[str, os.stat_result]) -> None:
-        """Report files that have changed or appeared behind the position, and forget those that were deleted."""
+        """Report files that have changed or appeared before the position, and forget those that were deleted."""
         self._known = {name: known for name, known in self._known.items() if name in listing}
         for name, found in listing.items():
             identity = found.st_size, found.st_mtime_ns
@@ -260,7 +260,7 @@ def _changed(before: int, now: int) -> str:
 
 def files(
     path: str | os.PathLike[str],
-    format: Literal["parquet", "csv", "json"] | None = None,  # noqa: A002 - as readers of files call it
+    format: Literal["parquet", "csv", "json"] | None = None,  # noqa: A002 - the usual name of this argument
     *,
     schema: pa.Schema | None = None,
     delimiter: str = ",",
@@ -269,9 +269,9 @@ def files(
     """Files of a directory, or one file, as a source: Parquet, CSV with a header, or JSON lines.
 
     path: a directory, whose files are read in the order of their names, or one file.
-    format: by default what the suffixes of the files say. Text files may be compressed: `.csv.gz`.
-    schema: the columns to read; by default those of the first file, of CSV and JSON as its values suggest.
-    delimiter: what separates values in CSV files.
+    format: by default determined by the suffixes of the files. Text files may be compressed: `.csv.gz`.
+    schema: the columns to read; by default those of the first file, for CSV and JSON with types inferred from values.
+    delimiter: the separator of values in CSV files.
     poll: seconds between two listings of a directory that is followed.
 
     Raises FileNotFoundError if there is no such path, ValueError if the format is not clear from the suffixes.

@@ -1,4 +1,4 @@
-"""A function as a sink: called with each step's results and an id."""
+"""A function as a sink: it is called with the results of each step and an id."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sash.pipeline.sink import SinkTask
 
 
 class FunctionSink:
-    """Calls a function with results: at least once, under an id by which the receiver can tell a repetition.
+    """Calls a function with results: at least once, with an id by which the receiver can detect repeated calls.
 
-    function: called as `function(batch, id)`, with a RecordBatch and a text. After a crash it may be called again with
-        the last id; the batch is then the same, row by row. No call is left out, and ids ascend as texts.
+    function: called as `function(batch, id)`, with a RecordBatch and a string. After a crash it may be called again
+    with
+        the last id; the batch is then the same, row by row. No call is left out, and ids ascend alphabetically.
 
-    To get each result exactly once, save the id together with the rows, and ignore a call whose id is there already.
+    To process each result exactly once, save the id together with the rows, and ignore calls with an id already saved.
     """
 
     def __init__(self, function: Callable[[pa.RecordBatch, str], object]) -> None:
@@ -27,7 +28,7 @@ class FunctionSink:
         self._waiting: tuple[int, pa.RecordBatch] | None = None
 
     def open(self, task: SinkTask) -> None:
-        """Call the function again with what may not have reached it."""
+        """Call the function again with pending results."""
         outbox = Outbox(task)
         pending = outbox.pending()
         self._outbox = outbox

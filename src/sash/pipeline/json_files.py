@@ -16,7 +16,7 @@ from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
 SAMPLE = 1000
-"""Lines that types are inferred from."""
+"""The number of lines from which types are inferred."""
 
 _ENDINGS = (".jsonl", ".ndjson", ".json")
 
@@ -28,7 +28,7 @@ class JsonFiles:
     suffixes: tuple[str, ...] = (*_ENDINGS, *(f"{ending}{more}" for ending in _ENDINGS for more in COMPRESSIONS))
 
     def schema(self, path: Path) -> pa.Schema:
-        """The fields of a file's first thousand lines, with the types that their values seem to have."""
+        """The fields in the first thousand lines of a file, with types inferred from their values."""
         with naming(path), _lines(path) as file:
             objects = [_object(line) for line in islice(file, SAMPLE)]
         names = dict.fromkeys(name for found in objects for name in found)
@@ -47,10 +47,10 @@ class JsonFiles:
         return pa.schema(list(types.items()))
 
     def columns(self, _path: Path) -> None:
-        """Each line has fields of its own."""
+        """None: each line has its own fields."""
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """The lines of a file. A line that is not an object, or has a value of another type, is malformed."""
+        """The rows of a file. A line that is not an object, or has a value of another type, is malformed."""
         require_json_types(schema, "a JSON file", "Parquet")
         with naming(path), _lines(path) as file:
             for _ in islice(file, done):

@@ -1,6 +1,6 @@
-"""JSON objects as rows of a schema.
+"""Decode JSON objects to rows of a schema.
 
-Python's parser, not Arrow's: Arrow's ends the process at a top-level null.
+With Python's parser, because Arrow's aborts the process at a top-level null.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from sash.pipeline.source import decode_valid
 
 
 def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordBatch, list[tuple[int, str]]]:
-    """Decode records, each a JSON object, and give the rows, and the records that are none by number with the reason.
+    """Decode JSON objects. Returns the rows, and the numbers of the records that could not be decoded, with reasons.
 
-    A field that is missing is null, one that the schema does not name is ignored. Times, dates and decimals are texts.
+    A missing field is null, and a field that the schema does not name is ignored. Times, dates and decimals are
+    strings.
 
     >>> rows, bad = decode_json([b'{"n": 1}', b'{"n": "x"}', b'[', b'{"m": 2}'], pa.schema([("n", pa.int64())]))
     >>> rows["n"].to_pylist(), [number for number, _ in bad]
@@ -50,12 +51,12 @@ def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordB
 
 
 def require_json_types(schema: pa.Schema, what: str, instead: str) -> None:
-    """Raises TypeError, naming the column, for a type that no JSON value can be read as."""
+    """Raises TypeError, naming the column, for a type that no JSON value can be converted to."""
     require_text_types(pa.schema([field for field in schema if not pa.types.is_nested(field.type)]), what, instead)
 
 
 def _column(values: list[Any], field: pa.Field) -> pa.Array:
-    """Values as a column. Raises ValueError, naming it, for one that is not of its type."""
+    """Values as a column. Raises ValueError, naming the column, for a value of another type."""
     try:
         if _is_text(field.type):
             return from_text(pa.array([_text(value) for value in values], pa.string()), field.type)

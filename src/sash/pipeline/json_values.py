@@ -1,4 +1,4 @@
-"""Rows as JSON objects."""
+"""Encode rows as JSON objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 def encode_json(batch: pa.RecordBatch) -> list[bytes]:
     """Each row as a JSON object.
 
-    Times are texts of ISO 8601, decimals are texts, bytes are base64. JSON has no NaN and no infinity: they are null.
+    Times are ISO 8601 strings, decimals are strings, bytes are base64. NaN and infinities, which JSON lacks, are null.
 
     >>> encode_json(pa.record_batch({"k": ["a"], "x": [float("nan")], "n": [2]}))
     [b'{"k":"a","x":null,"n":2}']
@@ -38,7 +38,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The same without NaN and infinities, at any depth."""
+    """The value with null for NaN and infinities, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
@@ -47,7 +47,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not have."""
+    """Convert a value of a type that JSON does not have."""
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -1,6 +1,6 @@
-"""Helpers of the Kafka source and sink: clients, partitions, watermarks of topics.
+"""Helpers of the Kafka source and sink: clients, partitions, first and last offsets of topics.
 
-The package is confluent-kafka, which wraps librdkafka.
+They use the package confluent-kafka, which wraps librdkafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ except ImportError as error:
     ) from error
 
 kafka: Any = confluent_kafka
-"""The package; only later versions than the least that is needed have types."""
+"""The package, untyped: only versions later than the required one have types."""
 
 Message = Any
 Consumer = Any
@@ -35,14 +35,14 @@ def require_topic(topic: Any) -> None:
 
 
 def client_config(servers: str, given: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
-    """The settings of a client: those of the user, and above them those that the guarantees depend on."""
+    """The settings of a client: those of the user, and fixed ones, which the guarantees depend on."""
     if not isinstance(servers, str) or not servers:
         raise TypeError(f"servers= must be a text such as 'broker:9092'; got {servers!r}")
     settings = dict(given or {})
     fixed = {name.replace("_", "."): value for name, value in own.items()}
     for name in settings:
         if name in fixed or name == "bootstrap.servers":
-            raise ValueError(f"config= must leave {name!r} alone: it is set by sash")
+            raise ValueError(f"config= cannot set {name!r}, which is set by sash")
     return {**settings, **fixed, "bootstrap.servers": servers}
 
 
@@ -73,7 +73,7 @@ def partitions_of(client: Any, servers: str, topic: str) -> list[int]:
 
 
 def watermarks(client: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """The first offset that each partition still has, and the one behind its last. Raises ConnectionError."""
+    """By partition: its first available offset, and the one after its last. Raises ConnectionError."""
     found = {}
     for number in partitions:
         try:

@@ -3,9 +3,10 @@
     prepare    the results go to the outbox in the store, with the ends of the topic's partitions
     publish    begin, produce, commit: a transaction
 
-Kafka cannot hold a transaction over a restart, and a producer that is killed does not learn whether its commit was
-made. So after a crash the sink first ends what its predecessor has left open (same transactional id), then reads the
-topic behind the noted ends, and sends what is not there of the pending step. Each message has an id in its headers.
+Kafka cannot keep a transaction open across a restart, and a killed producer does not learn whether its commit
+succeeded. So after a crash the sink first aborts the transaction that its predecessor left open (same transactional
+id), then reads the topic after the saved ends, and sends the messages of the pending step that are missing. Each
+message has an id in its headers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sash.pipeline.sink import SinkTask
 
 HEADER = "sash-id"
 ATTEMPTS = 5
-"""How often a transaction is tried."""
+"""The maximum number of attempts for a transaction."""
 
 
 class KafkaSink:
@@ -42,12 +43,12 @@ class KafkaSink:
 
     servers: the brokers, such as "broker:9092".
     topic: its name; it must exist.
-    key: the columns whose values are the key of a message, by which Kafka chooses its partition. Without, it has none.
+    key: the columns whose values are the message key, by which Kafka chooses the partition. By default there is none.
     config: further settings of librdkafka, such as those of security.
 
     Consumers need `isolation.level=read_committed`, which is not the default everywhere. One that reads uncommitted
-    messages may see some that were taken back: the header `sash-id` is unique to a result. Messages must not be deleted
-    from the topic while the pipeline is down after a crash.
+    messages may see some of aborted transactions: the header `sash-id` is unique to a result. Messages must not be
+    deleted from the topic while the pipeline is down after a crash.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class KafkaSink:
         client_config(servers, config, transactional_id="")
         self._producer: Any = None
         self._ends: Partitions = {}
-        """For each partition an offset that the messages of the next step are not before."""
+        """By partition: an offset at or before the messages of the next step."""
         self._waiting: tuple[int, pa.RecordBatch] | None = None
         self._is_open = False
 
     def open(self, task: SinkTask) -> None:
-        """Abort the transaction that a predecessor left open, and send what is missing of the pending step."""
+        """Abort the transaction that a predecessor left open, and send the missing messages of the pending step."""
         for name in self.key:
             if name not in task.schema.names:
                 raise ValueError(f"key= names {name!r}, and the results have only {', '.join(task.schema.names)}")
@@ -87,9 +88,9 @@ class KafkaSink:
         finally:
             client.close()
         if (pending := self._outbox.pending()) is not None:
-            batch, noted = pending
-            there = self._sent(task.epoch, {int(number): offset for number, offset in noted["ends"].items()})
-            self._send(task.epoch, batch, there)
+            batch, notes = pending
+            sent = self._sent(task.epoch, {int(number): offset for number, offset in notes["ends"].items()})
+            self._send(task.epoch, batch, sent)
         self._is_open = True
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
@@ -116,7 +117,7 @@ class KafkaSink:
     # ---- a transaction ----
 
     def _send(self, epoch: int, batch: pa.RecordBatch, without: frozenset[int]) -> None:
-        """Produce all rows but some, by number."""
+        """Send all rows in one transaction, except those with the numbers `without`."""
         values = encode_json(batch)
         if len(without) == len(values):
             return
@@ -157,7 +158,7 @@ class KafkaSink:
                 self._producer.poll(0.1)
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is None:  # what was not delivered fails the commit
+        if error is None:  # the commit fails for messages that were not delivered
             self._ends[message.partition()] = max(self._ends.get(message.partition(), 0), message.offset() + 1)
 
     def _keys(self, batch: pa.RecordBatch) -> list[bytes | None]:
@@ -172,7 +173,7 @@ class KafkaSink:
     # ---- after a crash ----
 
     def _sent(self, epoch: int, starts: Partitions) -> frozenset[int]:
-        """The rows of a step that the topic has, by number: those behind these offsets are looked at."""
+        """The numbers of a step's rows that the topic already has, at or after the offsets `starts`."""
         prefix = f"{self._identity}/{epoch}/".encode()
         client = consumer(self.servers, self.config)
         found: set[int] = set()

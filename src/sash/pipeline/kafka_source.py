@@ -3,7 +3,7 @@
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 
 Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the timestamps of
-their messages. Otherwise one of them would be read to its end after an outage, and the rows of the next would be late.
+their messages. Otherwise, after an outage, one partition would be read to its end, and the rows of the next be late.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ TICK = 0.1
 """Seconds between two checks of `stop`."""
 
 WAITING = 1000
-"""Messages of a partition that may wait in memory, whatever the size of a step."""
+"""The minimum number of messages of a partition that may wait in memory, whatever the size of a step."""
 
 REFRESH = 60.0
-"""Seconds between two queries for new partitions."""
+"""Seconds between two checks for new partitions."""
 
 
 class KafkaSource:
@@ -52,10 +52,10 @@ class KafkaSource:
     schema: the columns of the rows. Messages have no schema of their own.
     format: "json": each value is a JSON object. "arrow": each value is an Arrow IPC stream of any number of rows.
     config: further settings of librdkafka, such as those of security.
-    linger: how long a step waits for more messages when all have been read, in seconds.
+    linger: seconds that a step waits for more messages when all have been read.
 
-    A topic without a stored position is read from its first message. Without `follow` it is read up to the messages
-    that it has at the start. Messages of transactions are read when those are committed.
+    Without a stored position, the topic is read from its first message. Without `follow`, it is read up to the messages
+    that it has at the start. Messages of a transaction are read after it was committed.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class KafkaSource:
         return self._schema
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """Messages of all partitions behind a position, in the order of their timestamps as far as they are there."""
+        """Messages of all partitions after a position, merged by their timestamps."""
         self.close()
         client = self._consumer = consumer(self.servers, self._config)
         partitions = partitions_of(client, self.servers, self.topic)
         following = self._checked(position)
         known = watermarks(client, self.topic, partitions)
-        self._require_there(following, known)
+        self._require_offsets(following, known)
         following = {number: following.get(number, known[number][0]) for number in partitions}
         merge = _Merge(client, self.topic, following)
         if not reading.follow:
@@ -121,8 +121,8 @@ class KafkaSource:
             )
         return {int(number): offset for number, offset in position["next"].items()}
 
-    def _require_there(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:
-        """Raises ValueError if saved offsets are behind the end of the topic: it is not the one that was read."""
+    def _require_offsets(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:
+        """Raises ValueError if saved offsets are past the end of the topic: then it is not the topic that was read."""
         for number, offset in following.items():
             end = known[number][1] if number in known else None
             if end is None or offset > end:
@@ -170,14 +170,14 @@ class KafkaSource:
 
 @dataclass
 class _Merge:
-    """Partitions merged by timestamp: a message leaves when every partition has one waiting, or is at its end."""
+    """Merges partitions by timestamp: a message is taken when every partition has one waiting, or is at its end."""
 
     consumer: Consumer
     topic: str
     following: Partitions
-    """The next offset of each partition behind the messages that have left."""
+    """The next offset of each partition, after the messages that were taken."""
     ends: Partitions | None = None
-    """The offset of each partition to stop at; None: never stop."""
+    """The offset of each partition at which to stop; None: never stop."""
     buffers: dict[int, deque[Message]] = field(default_factory=dict)
     exhausted: set[int] = field(default_factory=set)
     """Partitions that were at their end when last polled."""
@@ -190,12 +190,12 @@ class _Merge:
         self.buffers = {number: deque() for number in self.following}
         assigned = [kafka.TopicPartition(self.topic, *item) for item in self.following.items()]
         self.consumer.assign(assigned)
-        self.consumer.resume(assigned)  # one that an earlier merge has paused would stay so
+        self.consumer.resume(assigned)  # an earlier merge may have paused some of them
         self.heard = time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """Have all messages up to the ends left?"""
+        """Were all messages up to the ends taken?"""
         return all(self._is_done(number) for number in self.following)
 
     def _is_done(self, number: int) -> bool:
@@ -206,7 +206,7 @@ class _Merge:
         return past or (not self.buffers[number] and number in self.exhausted)
 
     def messages(self, reading: Reading, linger: float) -> list[Message]:
-        """The next messages: as many as a step may have, or those that there are after a while."""
+        """The next messages: at most as many as a step may have; fewer if no more arrive within `linger` seconds."""
         taken: list[Message] = []
         deadline: float | None = None
         while len(taken) < reading.rows and not reading.stop.is_set():
@@ -221,7 +221,7 @@ class _Merge:
                 first = min(ready, key=lambda number: (self.buffers[number][0].timestamp()[1], number))
                 taken.append(self._take(first))
                 continue
-            now = time.monotonic()  # all are at their ends
+            now = time.monotonic()  # all partitions are at their ends
             deadline = now + linger if deadline is None else deadline
             if taken and now >= deadline:
                 break
@@ -251,7 +251,7 @@ class _Merge:
         self._pause_or_resume(rows)
 
     def _pause_or_resume(self, rows: int) -> None:
-        """Pause partitions that are far ahead, so that their messages do not fill the memory."""
+        """Pause partitions with many waiting messages, to bound the memory."""
         enough = max(2 * rows // len(self.buffers), WAITING)
         full = {number for number, waiting in self.buffers.items() if len(waiting) >= enough} - self.paused
         empty = {number for number in self.paused if len(self.buffers[number]) <= enough // 2}

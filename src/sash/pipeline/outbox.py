@@ -1,6 +1,6 @@
-"""The outbox: pending results of a step as a page of the store, for sinks that cannot hold any themselves.
+"""The outbox: the pending results of a step as a page of the store, for sinks that cannot hold pending results.
 
-It is overwritten by each step, and identified by its epoch: only the outbox of the epoch that the state has is pending.
+Each step overwrites it. It has the epoch of its step, and is pending only if that is the epoch of the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Outbox:
         self.page = f"outbox-{task.name}"
 
     def put(self, epoch: int, batch: pa.RecordBatch, notes: Any = None) -> None:
-        """Save results as pending, with notes, a JSON value."""
+        """Save results as pending. `notes` is a JSON value that the sink gets back."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -33,9 +33,10 @@ class Outbox:
         self.task.store.put_many({self.page: wrap(KIND, self.task.fingerprint, items)})
 
     def pending(self) -> tuple[pa.RecordBatch, Any] | None:
-        """The results of the state's epoch with their notes, if they may not have been delivered.
+        """The results of the state's epoch with their notes, which may not have been delivered yet; None: nothing
+        pending.
 
-        Discards those of any other: the step runs again, perhaps with other rows. Raises PageError.
+        Results of any other epoch are discarded: that step runs again, perhaps with other rows. Raises PageError.
         """
         (data,) = self.task.store.get_many([self.page])
         if data is None:

@@ -1,4 +1,4 @@
-"""Parquet files, read by row groups."""
+"""Parquet files, read row group by row group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParquetFiles:
         return list(self.schema(path).names)
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
-        """Batches of a file. Row groups that are done are not read."""
+        """The rows of a file. Row groups that were read already are skipped."""
         with _opened(path) as file:
             found = file.schema_arrow
             require_columns(path, found.names, schema)
@@ -50,7 +50,7 @@ class ParquetFiles:
                         done += rest.num_rows
                         yield FileRows(rest.select(schema.names).cast(schema), done)
             except (pa.ArrowException, OSError) as error:
-                raise ValueError(f"the file {path} cannot be read behind row {done}: {error}") from error
+                raise ValueError(f"the file {path} cannot be read after row {done}: {error}") from error
 
 
 def _opened(path: Path) -> pq.ParquetFile:

@@ -4,12 +4,12 @@
       000000000001.parquet         the results of step 1
       000000000003.parquet         step 2 had none
     results.pending/
-      run.json                     whose output it is
+      run.json                     the pipeline that owns the directory
       lock                         held by the process that writes
       000000000004.parquet         written, but the state of step 4 is not saved yet
 
-A file becomes visible by a rename, which is atomic: the names in the directory are the commit log. The pending files
-are in a directory beside it, since some readers of a directory read every file below it, whatever its name.
+A rename, which is atomic, makes a file visible: the names in the directory are the commit log. Pending files are in a
+directory of their own, since some readers read every file below a directory, whatever its name.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ParquetSink:
     """Writes results to a directory of Parquet files, one for each step that has any: exactly once.
 
     path: the directory. It is created if it is missing, and belongs to one pipeline.
-    compression: of the files, as `pyarrow.parquet.write_table` takes it.
+    compression: of the files, as for `pyarrow.parquet.write_table`.
 
-    After a crash at any moment no result is missing and none is there twice. No reader sees part of a step.
+    After a crash at any time, no result is missing or duplicated. No reader sees an incomplete step.
     """
 
     suffix = SUFFIX
@@ -42,11 +42,11 @@ class ParquetSink:
     def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
         self.path, self.compression = Path(path).absolute(), compression
         self.pending = self.path.with_name(self.path.name + ".pending")
-        self._held: IO[str] | None = None
+        self._lock_file: IO[str] | None = None
         self._prepared = 0
 
     def open(self, task: SinkTask) -> None:
-        """Publish or discard what a crash has left. Raises SinkError if the directory has other output."""
+        """Publish or discard pending results. Raises SinkError if the directory has the output of another pipeline."""
         self._prepared = 0
         if self.path.exists() and not self.path.is_dir():
             raise SinkError(f"{self.path} is a file: a sink is a directory for files of results")
@@ -71,22 +71,22 @@ class ParquetSink:
             self.publish(task.epoch)
 
     def _lock(self) -> None:
-        """Keep other processes away until this one closes the sink, or ends. Raises SinkError if one is there."""
-        self._held = (self.pending / "lock").open("w")
+        """Lock the directory until this process closes the sink, or ends. Raises SinkError if another has the lock."""
+        self._lock_file = (self.pending / "lock").open("w")
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
             raise SinkError(f"another pipeline is writing to {self.path}: stop it, or use another directory") from None
 
     def _require_own(self, task: SinkTask, published: list[int]) -> None:
-        """Raises SinkError if the directory has the output of another run. An empty one is taken."""
+        """Raises SinkError if the directory has the output of another run. An empty directory is taken over."""
         owner, mine = self._owner(), {"run": task.run, "query": task.query, "fingerprint": task.fingerprint}
         if owner is not None and owner.get("run") == task.run:
             return
         strangers = [entry.name for entry in self.path.iterdir() if entry.name[0] != "."]
         if published or strangers or (task.epoch and owner is not None):
-            raise SinkError(f"{self.path} {_whose(owner, mine)}: use another directory")
+            raise SinkError(f"{self.path} {_described_owner(owner, mine)}: use another directory")
         if task.epoch:
             raise SinkError(
                 f"{self.path} is empty, and the state in the store is that of step {task.epoch}: earlier steps "
@@ -133,9 +133,9 @@ class ParquetSink:
 
     def close(self) -> None:
         """Release the lock: other processes may write to the directory."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -154,7 +154,7 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, partitioning=None) for file in found])
 
 
-def _whose(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
+def _described_owner(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
     if owner is None:
         return "has files that no pipeline wrote"
     if owner.get("fingerprint") != mine["fingerprint"]:

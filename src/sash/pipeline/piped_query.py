@@ -1,11 +1,11 @@
-"""The work of a pipeline: one query, or several that share their work, with a sink for each or one for all.
+"""The queries of a pipeline: one query, or several that share their work, with a sink for each or one for all.
 
                         sinks                     results in a sink
     PipedQuery          one                       those of the query
     PipedQueries        a dict by query           those of a query each
     PipedQueries        one                       _query, and a struct for each query, null in the rows of others
 
-Both have the operator, and hand out what sinks get.
+Both run an operator, and convert its output to the batches that sinks get.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from sash.plan.query import Query
 from sash.stores import Store
 
 QUERY = "_query"
-"""The column with the name of the query, where several write to one sink."""
+"""The column with the name of the query, if several queries write to one sink."""
 
 
 class PipedWork(ABC):
-    """An operator, and its results as the sinks of a pipeline get them."""
+    """The operator of a pipeline, and its results as the sinks get them."""
 
-    operator: Any
+    operator: Operator | QueriesOperator
 
     def __init__(self, store: Store | None) -> None:
         self.store = store
 
     @abstractmethod
     def stored_schema(self) -> pa.Schema | None:
-        """The columns of the rows whose state the store has; None if it has none."""
+        """The columns of the input rows, from the state in the store; None if it has none."""
 
     @abstractmethod
     def require_fit(self, schema: pa.Schema) -> None:
-        """Raises what `Query.bind` raises for columns that do not fit."""
+        """Raises what `Query.bind` raises for columns that do not fit the query."""
 
     @abstractmethod
     def open(self, schema: pa.Schema | None) -> None:
@@ -54,11 +54,11 @@ class PipedWork(ABC):
     @property
     @abstractmethod
     def identity(self) -> tuple[str, str]:
-        """The fingerprint and the text of what runs."""
+        """The fingerprint and the text of the query, or of all queries."""
 
     @abstractmethod
     def schemas(self) -> dict[str, pa.Schema]:
-        """The columns of the results, by the name of the sink's task."""
+        """The columns of the results, by the name of the sink task."""
 
     @abstractmethod
     def results(self, step: Uncommitted) -> list[pa.RecordBatch]:
@@ -70,7 +70,7 @@ class PipedWork(ABC):
 
     @abstractmethod
     def side_rows(self, schema: pa.Schema, step: Uncommitted, malformed: Sequence[MalformedRecord]) -> pa.RecordBatch:
-        """The rows of a step that enter no window."""
+        """The rows of a step that enter no window, with the reason."""
 
     @abstractmethod
     def counts(self) -> RowCounts:
@@ -123,13 +123,13 @@ class PipedQuery(PipedWork):
 
 
 class PipedQueries(PipedWork):
-    """Several queries of a pipeline. `apart`: has each a sink of its own?"""
+    """Several queries of a pipeline. `separate`: does each have a sink of its own?"""
 
     operator: QueriesOperator
 
-    def __init__(self, queries: Queries, store: Store | None, apart: bool) -> None:
+    def __init__(self, queries: Queries, store: Store | None, separate: bool) -> None:
         super().__init__(store)
-        self.queries, self.apart = queries, apart
+        self.queries, self.separate = queries, separate
 
     def stored_schema(self) -> pa.Schema | None:
         return None if self.store is None else QueriesOperator(self.queries, store=self.store).schema
@@ -150,13 +150,13 @@ class PipedQueries(PipedWork):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32], repr(self.queries)
 
     def schemas(self) -> dict[str, pa.Schema]:
-        found = self._of_queries()
-        if self.apart:
+        found = self._query_schemas()
+        if self.separate:
             return {f"results-{name}": schema for name, schema in found.items()}
         structs = [pa.field(name, pa.struct(list(schema))) for name, schema in found.items()]
         return {"results": pa.schema([pa.field(QUERY, pa.string()), *structs])}
 
-    def _of_queries(self) -> dict[str, pa.Schema]:
+    def _query_schemas(self) -> dict[str, pa.Schema]:
         """The columns of the results of each query, in the order of the queries."""
         found: dict[str, pa.Schema] = {}
         for group in self.operator.groups:
@@ -167,7 +167,7 @@ class PipedQueries(PipedWork):
 
     def results(self, step: Uncommitted) -> list[pa.RecordBatch]:
         batches: dict[str, pa.RecordBatch] = step.results
-        if self.apart:
+        if self.separate:
             return list(batches.values())
         (schema,) = self.schemas().values()
         tagged = [_tagged(name, batch, schema) for name, batch in batches.items() if batch.num_rows]
@@ -178,7 +178,7 @@ class PipedQueries(PipedWork):
         return side_schema(self.operator.schema).append(pa.field(QUERY, pa.string()))
 
     def side_rows(self, schema: pa.Schema, step: Uncommitted, malformed: Sequence[MalformedRecord]) -> pa.RecordBatch:
-        """With the queries that a row does not enter; a malformed one is none of theirs."""
+        """With the names of the queries whose windows a row does not enter; null for malformed rows."""
         plain = pa.schema(list(schema)[:-1])
         found: list[tuple[str | None, pa.RecordBatch]] = []
         for group in self.operator.groups:
@@ -193,7 +193,7 @@ class PipedQueries(PipedWork):
         )
 
     def counts(self) -> RowCounts:
-        """All queries get all rows; a row may be late for some of them, and is counted once."""
+        """All queries get all rows; a row that is late for several of them is counted once."""
         groups = self.operator.groups
         now = [group.operator.progress for group in groups]
         copies = [1 if isinstance(one.operator.output, SharedOutput) else len(one.names) for one in groups]
@@ -202,7 +202,7 @@ class PipedQueries(PipedWork):
 
 
 def _tagged(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Results of one of several queries: its name, and its struct; those of others are null."""
+    """Results of one of several queries: its name in `_query`, and its struct; the structs of others are null."""
     columns = [pa.repeat(pa.scalar(name), batch.num_rows)]
     for field in list(schema)[1:]:
         if field.name == name:
@@ -213,9 +213,9 @@ def _tagged(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBat
 
 
 def piped(query: Any, sink: Any, store: Store | None) -> tuple[PipedWork, dict[str, Any]]:
-    """The work of a pipeline, and its sinks by the names that errors use.
+    """The queries of a pipeline, and its sinks by the names that error messages use.
 
-    Raises TypeError for what is no query, ValueError for sinks that do not fit the queries.
+    Raises TypeError if `query` is not a query, ValueError for sinks that do not fit the queries.
     """
     if isinstance(query, Query):
         if isinstance(sink, dict):
@@ -228,14 +228,14 @@ def piped(query: Any, sink: Any, store: Store | None) -> tuple[PipedWork, dict[s
     if not isinstance(sink, dict):
         if QUERY in query.queries:
             raise ValueError(f"a query cannot be named {QUERY!r}, which is a column of the results: rename it")
-        return PipedQueries(query, store, apart=False), {"sink": sink}
+        return PipedQueries(query, store, separate=False), {"sink": sink}
     missing, unknown = set(query.queries) - set(sink), set(sink) - set(query.queries)
     if missing or unknown:
-        what = f"no sink for {_listed(missing)}" if missing else f"a sink for {_listed(unknown)}, which is no query"
+        what = f"no sink for {_listed(missing)}" if missing else f"a sink for {_listed(unknown)}, which is not a query"
         raise ValueError(
             f"sink= has {what}: it takes a sink for each of the queries {', '.join(query.queries)}, or one sink for all"
         )
-    return PipedQueries(query, store, apart=True), {f"sink[{name!r}]": sink[name] for name in query.queries}
+    return PipedQueries(query, store, separate=True), {f"sink[{name!r}]": sink[name] for name in query.queries}
 
 
 def _listed(names: set[str]) -> str:

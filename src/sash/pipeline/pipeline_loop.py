@@ -1,4 +1,4 @@
-"""A pipeline: rows of a source through an operator into a sink, in steps that are exactly once.
+"""The loop of a pipeline: read a source, process rows with an operator, write results to a sink, exactly once.
 
     source ──chunk──▶ operator ──results──▶ sink.prepare
                           │
@@ -8,8 +8,8 @@
                           ▼
                      sink.publish
 
-Whenever the process is killed, the store determines which steps are done: the source continues behind them, and the
-sinks publish or discard what is pending.
+Whenever the process is killed, the store determines which steps are done: the source continues after them, and the
+sinks publish or discard pending results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
 
 EXAMPLES = 10
-"""Malformed records that a summary shows."""
+"""The maximum number of malformed records in a summary."""
 
 AnySink = Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object]
 
@@ -64,7 +64,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
 
     source: a directory of files or one file (see `sash.pipeline.files`), an iterable of batches or frames, one frame,
         or a `KafkaSource`.
-    query: what to compute: a `Query`, or `Queries`, which share their work and one commit a step.
+    query: what to compute: a `Query`, or `Queries`, which share their work and one commit per step.
     sink: a directory for Parquet files, a function that is called as `sink(batch, id)`, or a `KafkaSink`. For `Queries`
         a dict with such a sink for each query, or one for all: its rows have the name of their query as `_query`, and
         a struct for each query, null in the rows of others.
@@ -72,15 +72,15 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         killed continues where it stopped; without it the state is in memory.
     side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
         they are only counted.
-    batch_size: the greatest number of rows in a step, of files and Kafka. Batches of an iterable are taken as they are.
-    follow: at the end of the source wait for more, until stopped.
-    finish: at the end of the source emit every result; no row can follow then. True by default, unless `follow`.
+    batch_size: the maximum number of rows in a step, for files and Kafka. Batches of an iterable are not split.
+    follow: at the end of the source wait for more rows, until stopped.
+    finish: at the end of the source emit all results; no rows can follow then. True by default, unless `follow`.
     malformed: "count" records that cannot be decoded, or raise an "error" at the first.
     progress: called after each step with a summary.
     watch: called with the running pipeline before its first step, such as `watch` of `sash.live_page()`.
-    stop: an event that stops the pipeline behind the step that runs, as SIGINT and SIGTERM do.
+    stop: an event that stops the pipeline after the current step, as SIGINT and SIGTERM do.
 
-    Returns what was done, counted over all runs with this store. The watermark of `Queries` is a dict by query.
+    Returns a summary, with counters over all runs with this store. The watermark of `Queries` is a dict by query.
 
     >>> import pyarrow as pa, sash
     >>> rows = [pa.record_batch({"t": [1, 2], "x": [5, 3]}), pa.record_batch({"t": [3], "x": [4]})]
@@ -116,22 +116,34 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         stack.callback(opened.close)
         for one in sinks:
             stack.callback(one.close)
-        pipeline = Pipeline(opened, work, sinks, side is not None)
-        pipeline.strict, pipeline.report, pipeline.watch = malformed == "error", progress, watch
+        hooks = StepHooks(malformed == "error", progress, watch)
+        pipeline = Pipeline(opened, work, sinks, side is not None, hooks)
         stack.enter_context(stop_on_signals(stop))
         pipeline.run(Reading(batch_size, follow, stop), not follow if finish is None else finish)
         return pipeline.summary()
 
 
-class Pipeline:
-    """A pipeline that runs: its operator, its position, and its open sinks."""
+@dataclass(frozen=True)
+class StepHooks:
+    """What happens in a step beside the results.
 
-    strict = False
-    report: Callable[[Summary], object] | None = None
+    strict: raise ValueError at a malformed record, instead of counting it.
+    progress: called after each step.
+    watch: called before the first step.
+    """
+
+    strict: bool = False
+    progress: Callable[[Summary], object] | None = None
     watch: Callable[[Pipeline], object] | None = None
 
-    def __init__(self, source: Source, work: PipedWork, sinks: Sequence[Sink], has_side: bool) -> None:
-        self.source, self.work, self.sinks, self.has_side = source, work, sinks, has_side
+
+class Pipeline:
+    """A running pipeline: its operator, its position, and its open sinks."""
+
+    def __init__(
+        self, source: Source, work: PipedWork, sinks: Sequence[Sink], has_side: bool, hooks: StepHooks
+    ) -> None:
+        self.source, self.work, self.sinks, self.has_side, self.hooks = source, work, sinks, has_side, hooks
         if isinstance(source, FileSource | BatchSource | FilteredSource):
             stored = work.stored_schema()
             if stored is not None:
@@ -147,7 +159,7 @@ class Pipeline:
             self._open_sinks()
 
     def _open_sinks(self) -> None:
-        """Open the sinks, which publish or discard what a crash has left: the columns of results are known now."""
+        """Open the sinks, which publish or discard pending results. The columns of the results must be known."""
         schemas, store = self.work.schemas(), self.work.store
         if self.has_side:
             schemas["side"] = self.work.side_schema()
@@ -165,8 +177,8 @@ class Pipeline:
 
     def run(self, reading: Reading, finish: bool) -> None:
         """Take steps until the source ends or the pipeline is stopped."""
-        if self.watch is not None and self.work.operator.schema is not None:
-            self.watch(self)
+        if self.hooks.watch is not None and self.tasks:
+            self.hooks.watch(self)
         for chunk in self.source.read(self.position.source, reading):
             if reading.stop.is_set():
                 break
@@ -182,21 +194,21 @@ class Pipeline:
     def _step(self, chunk: SourceRows) -> None:
         if chunk.malformed:
             first = chunk.malformed[0]
-            if self.strict:
+            if self.hooks.strict:
                 raise ValueError(f"malformed record at {first.where}: {first.reason}; it is {first.given[:200]!r}")
             self.examples += chunk.malformed[: EXAMPLES - len(self.examples)]
         if not self.tasks:
             _require_fit(self.work, chunk.batch.schema, self.source)
             self.work.open(chunk.batch.schema)
             self._open_sinks()
-            if self.watch is not None:
-                self.watch(self)
+            if self.hooks.watch is not None:
+                self.hooks.watch(self)
         malformed = self.position.malformed + len(chunk.malformed)
         reached = replace(self.position, epoch=self.position.epoch + 1, source=chunk.position, malformed=malformed)
         self._commit(reached, chunk)
 
     def _commit(self, reached: PipelinePosition, chunk: SourceRows | None) -> None:
-        """Take one step: prepare its results, save the state, publish."""
+        """Take one step: prepare its results, commit the state, publish the results."""
 
         def prepare(step: Uncommitted) -> None:
             batches = self.work.results(step)
@@ -211,9 +223,9 @@ class Pipeline:
         self.position = reached
         for sink in self.sinks:
             sink.publish(reached.epoch)
-        self.work.operator.late_rows()  # they are in the side output, and counted
-        if self.report is not None:
-            self.report(self.summary())
+        self.work.operator.late_rows()  # drop them: they are counted, and in the side output
+        if self.hooks.progress is not None:
+            self.hooks.progress(self.summary())
 
     def summary(self) -> Summary:
         """A summary of all runs with the store so far."""
@@ -235,7 +247,7 @@ def _require_fit(work: PipedWork, schema: pa.Schema, source: Source) -> None:
 
 
 def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
-    """Raises ValueError if a directory is written to that is read, or written to twice."""
+    """Raises ValueError if two of source and sinks have the same directory."""
     places = [source.path.resolve()] if isinstance(source, FileSource) else []
     for sink in sinks:
         if isinstance(sink, ParquetSink):

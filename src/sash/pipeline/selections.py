@@ -1,4 +1,4 @@
-"""A source whose rows satisfy a condition, and a sink that gets some of the columns."""
+"""Filter the rows of a source by a condition, and select columns for a sink."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sash.pipeline.source import Reading, Source, SourceRows
 
 
 class FilteredSource:
-    """The rows of a source for which a condition is true; the others are neither counted nor late.
+    """The rows of a source for which a condition is true; other rows are ignored, and not counted.
 
     source: where rows come from.
-    where: the condition, as `sash.expr` makes it.
+    where: the condition, made by `sash.expr`.
     """
 
     def __init__(self, source: Source, where: Expr) -> None:
@@ -29,20 +29,20 @@ class FilteredSource:
         """The columns of the source. Raises ValueError if the condition does not fit them."""
         found = self.source.schema
         if found is not None:
-            self._kept(pa.RecordBatch.from_pylist([], found))
+            self._filtered(pa.RecordBatch.from_pylist([], found))
         return found
 
     def expect(self, schema: pa.Schema) -> None:
-        """Read the columns of an earlier run, if the source has that choice."""
+        """Read the columns of an earlier run, if the source supports it."""
         if hasattr(self.source, "expect"):
             self.source.expect(schema)
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """The chunks of the source, with the rows that satisfy the condition."""
+        """The chunks of the source, with only the rows that satisfy the condition."""
         for chunk in self.source.read(position, reading):
-            yield replace(chunk, batch=self._kept(chunk.batch))
+            yield replace(chunk, batch=self._filtered(chunk.batch))
 
-    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name in self.where.tree.columns():
             if name not in batch.schema.names:
                 raise ValueError(f"where: there is no column {name!r}; there are {', '.join(batch.schema.names)}")
@@ -62,9 +62,9 @@ def selected(schema: pa.Schema, columns: Sequence[tuple[str, str]]) -> pa.Schema
 
 
 class SelectedSink:
-    """Hands some columns of the results to a sink, by new names.
+    """Passes some columns of the results to a sink, with new names.
 
-    sink: where they go.
+    sink: the sink that gets them.
     columns: pairs of a column of the results and its name in the sink.
     """
 
@@ -76,7 +76,7 @@ class SelectedSink:
         self.sink.open(replace(task, schema=selected(task.schema, self.columns)))
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
-        """Select the columns, and hand them to the sink."""
+        """Select the columns, and pass them to the sink."""
         columns = [batch.column(source) for source, _ in self.columns]
         self.sink.prepare(epoch, pa.RecordBatch.from_arrays(columns, schema=selected(batch.schema, self.columns)))
 

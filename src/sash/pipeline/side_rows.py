@@ -1,4 +1,4 @@
-"""Rows that enter no window, with the reason: what the side output of a pipeline gets.
+"""The side output of a pipeline: rows that enter no window, with the reason.
 
 columns of the source │ _reason    _error   _where   _given
 the row               │ late                                   below the watermark
@@ -17,15 +17,15 @@ from sash.engine import Uncommitted
 from sash.pipeline.source import MalformedRecord
 from sash.plan.bound_query import BoundQuery
 
-MORE = {"_reason": pa.string(), "_error": pa.string(), "_where": pa.string(), "_given": pa.binary()}
+ADDED = {"_reason": pa.string(), "_error": pa.string(), "_where": pa.string(), "_given": pa.binary()}
 
 
 def side_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of the side output of a source. Raises ValueError if the source has one of the added names."""
-    for name in MORE:
+    for name in ADDED:
         if name in schema.names:
             raise ValueError(f"the side output adds a column {name!r}, and the source has one already: rename it")
-    return pa.schema([*(field.with_nullable(True) for field in schema), *(pa.field(*item) for item in MORE.items())])
+    return pa.schema([*(field.with_nullable(True) for field in schema), *(pa.field(*item) for item in ADDED.items())])
 
 
 def side_rows(
@@ -41,7 +41,7 @@ def side_rows(
     }
     nulls = [pa.nulls(len(malformed), field.type) for field in late.schema]
     rows = [pa.concat_arrays([column, empty]) for column, empty in zip(late.columns, nulls, strict=True)]
-    more = [pa.array(columns[name], dtype) for name, dtype in MORE.items()]
+    more = [pa.array(columns[name], dtype) for name, dtype in ADDED.items()]
     return pa.RecordBatch.from_arrays([*rows, *more], schema=schema)
 
 
@@ -51,5 +51,5 @@ def _reasons(bound_query: BoundQuery, late: pa.RecordBatch, watermark: Any) -> l
     numbers, valid = bound_query.time.numbers(late.column(bound_query.time.column))
     if watermark is None:
         return ["untimed"] * late.num_rows
-    behind = valid & (numbers < watermark)  # a row too far ahead has a time at or above the watermark
-    return ["late" if is_late else "untimed" for is_late in behind.tolist()]
+    late_times = valid & (numbers < watermark)  # a row too far ahead has a time at or above the watermark
+    return ["late" if is_late else "untimed" for is_late in late_times.tolist()]

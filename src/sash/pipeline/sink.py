@@ -1,12 +1,12 @@
-"""The protocol of a sink, and how it gets each result exactly once.
+"""The protocol of a sink, which writes each result exactly once, by two-phase commit.
 
 A step of a pipeline has a number, its epoch. Its results are written in two phases around the commit of the state:
 
     prepare(epoch, results) ──▶ the state is saved, with the epoch ──▶ publish(epoch)
     durable, but not visible                                           visible
 
-After a crash the epoch in the state decides: `open` publishes what is pending of that epoch, and discards what is
-pending of a later one, whose step will run again.
+After a crash the epoch in the state decides: `open` publishes pending results of that epoch, and discards those of a
+later one, whose step will run again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class SinkTask:
     run: the identity of the pipeline: random, and saved with its state.
     epoch: the last step whose state is saved; 0 before the first.
     name: "results", or "side" for rows that enter no window.
-    schema: the columns of what the sink gets.
+    schema: the columns of the batches that the sink gets.
     fingerprint, query: the identity of the query, and its text.
-    store: the store of the state, for sinks that have no place of their own for what is pending.
+    store: the store of the state, for sinks that cannot hold pending results themselves.
     """
 
     run: str
@@ -45,7 +45,7 @@ class Sink(Protocol):
     """Writes the results of a pipeline. Batches without rows are not written."""
 
     def open(self, task: SinkTask) -> None:
-        """Publish what is pending of the task's epoch, and discard what is pending of later ones."""
+        """Publish pending results of the task's epoch, and discard those of later epochs."""
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Make a step's results durable, but not visible. The state is not saved yet."""
@@ -54,7 +54,7 @@ class Sink(Protocol):
         """Make a step's results visible: its state is saved. Does nothing for a step without results."""
 
     def close(self) -> None:
-        """Close files and connections. What is pending stays."""
+        """Close files and connections. Pending results stay."""
 
 
 class SinkError(ValueError):

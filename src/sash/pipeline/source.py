@@ -2,7 +2,7 @@
 
     position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 
-A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and starts there again.
+A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and resumes from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MalformedRecord:
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Some rows, the position of the source behind them, and the records among them that could not be decoded."""
+    """Some rows, the position of the source after them, and the records that could not be decoded."""
 
     batch: pa.RecordBatch
     position: Any
@@ -37,8 +37,8 @@ class SourceRows:
 class Reading:
     """Options for reading a source.
 
-    rows: the greatest number of records in a chunk.
-    follow: at the end wait for more, until `stop` is set.
+    rows: the maximum number of records in a chunk.
+    follow: at the end wait for more records, until `stop` is set.
     stop: set when the pipeline is to stop.
     """
 
@@ -52,34 +52,34 @@ class Source(Protocol):
     """Reads the rows of a pipeline."""
 
     problems: list[str]
-    """What was not read although it is there, such as files that came too late; each also gives a warning."""
+    """Data that was skipped, such as files that appeared too late; each also raises a warning."""
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the rows; None as long as nothing is there."""
+        """The columns of the rows; None while there is no data."""
 
     def read(self, position: Any, reading: Reading) -> Iterator[SourceRows]:
-        """Chunks from a position on, which an earlier chunk had; None is the beginning."""
+        """Chunks after the position of an earlier chunk; None: from the beginning."""
 
     def close(self) -> None:
         """Close files and connections."""
 
 
 class SourceWarning(UserWarning):
-    """Something of a source was not read although it is there."""
+    """A source has skipped some data."""
 
 
 DECODE_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, RecursionError)
-"""What decoding a record may raise."""
+"""Errors that decoding a record may raise."""
 
 
 def decode_valid(
     count: int, decode: Callable[[int, int], pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], list[tuple[int, str]]]:
-    """Decode records, and give those that could be decoded, and the others by number, with the reason.
+    """Decode records. Returns the rows, and the numbers of the records that could not be decoded, with reasons.
 
-    `decode(start, stop)` decodes some of the `count` records at once. Where it fails, both halves are tried: a bad
-    record costs a logarithm of their number.
+    `decode(start, stop)` decodes a range of the `count` records. If it fails, both halves are tried, so that a bad
+    record costs a number of calls that is logarithmic in `count`.
 
     >>> texts = ["1", "x", "3"]
     >>> good, bad = decode_valid(3, lambda a, b: pa.record_batch({"n": [int(text) for text in texts[a:b]]}))

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM ask a pipeline to stop behind the step that runs."""
+"""Stop a pipeline after the current step at SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` at the first of these signals. A second one does what it did before: Ctrl-C twice interrupts.
+    """Set `stop` at the first of these signals. A second one has its usual effect: Ctrl-C twice interrupts.
 
-    Python delivers signals to its main thread alone; in another nothing is changed.
+    Python delivers signals only to its main thread; in another thread nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

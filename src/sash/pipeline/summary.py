@@ -14,7 +14,7 @@ class Summary:
     """Counters of a pipeline, over all its runs with this store."""
 
     steps: int
-    """Steps: batches that were processed, and one for the end."""
+    """Batches that were processed, and one step for the end."""
     rows_in: int
     rows_out: int
     late: int
@@ -48,7 +48,7 @@ class PipelinePosition:
 
     @staticmethod
     def of(offset: Any) -> PipelinePosition:
-        """The position that a state has; a new one if it has none. Raises ValueError if another program saved it."""
+        """The position in a state; a new one if there is none. Raises ValueError if another program saved it."""
         if offset is None:
             return PipelinePosition(secrets.token_hex(8))
         try:
